@@ -1,0 +1,1 @@
+//! Boxes that work, vias that carry, envelopes that hold columns.

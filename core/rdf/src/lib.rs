@@ -1,0 +1,1 @@
+//! Terms, ids, dictionary, sorted indexes, loading.

@@ -1,0 +1,1 @@
+//! Who does what next: task, plan, strategies, and the checks that prove a plan.

@@ -1,0 +1,1 @@
+//! Parse, plan and lower a query to a flow model.

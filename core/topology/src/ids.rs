@@ -1,0 +1,45 @@
+//! Dense indices that can't be mistaken for each other.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+macro_rules! id {
+    ($(#[doc = $doc:literal] $name:ident $word:literal;)*) => {$(
+        #[doc = $doc]
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(u32);
+
+        impl $name {
+            /// The id with this index. Panics beyond four billion.
+            pub fn new(index: usize) -> $name {
+                $name(u32::try_from(index).expect(concat!("fewer than four billion of ", $word)))
+            }
+
+            /// Where it stands in its vector.
+            pub const fn index(self) -> usize {
+                self.0 as usize
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, concat!($word, "{}"), self.0)
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Debug::fmt(self, f)
+            }
+        }
+    )*};
+}
+
+id! {
+    #[doc = "A hardware thread, by its index in [`Topology::pus`](crate::Topology::pus)."] PuId "pu";
+    #[doc = "A physical core, by its index in [`Topology::cores`](crate::Topology::cores)."] CoreId "core";
+    #[doc = "A cache, by its index in [`Topology::caches`](crate::Topology::caches)."] CacheId "cache";
+    #[doc = "A core group, by its index in [`Topology::core_groups`](crate::Topology::core_groups)."] GroupId "group";
+    #[doc = "A NUMA node, by its index in [`Topology::nodes`](crate::Topology::nodes)."] NodeId "node";
+}

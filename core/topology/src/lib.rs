@@ -1,0 +1,230 @@
+//! The shape of a machine as plain data: PUs, cores, caches, core groups, nodes, distances.
+//!
+//! Nothing here asks the operating system. A [`Topology`] is found by `vicus-machine`, read from a file, or written
+//! down in one line ([`Topology::parse`]); from then on every part of Vicus works on this data alone.
+//!
+//! ```
+//! use vicus_topology::Topology;
+//!
+//! // Two NUMA nodes of two L3 caches of two cores of two hardware threads.
+//! let machine = Topology::parse("node:2 l3:2 core:2 pu:2").unwrap();
+//! assert_eq!(machine.pus.len(), 16);
+//! assert_eq!(machine.core_groups.len(), 4);
+//! assert_eq!(machine.cache_distance(machine.pus[0].id, machine.pus[2].id), Some(3));
+//! ```
+
+mod distance;
+mod ids;
+mod notation;
+mod seats;
+
+pub use ids::{CacheId, CoreId, GroupId, NodeId, PuId};
+pub use notation::NotationError;
+
+use serde::{Deserialize, Serialize};
+
+/// A machine, or the part of one that this process may use, as plain data.
+///
+/// All ids are dense indices into the vectors beside them; `os_index` is what the operating system calls the thing.
+/// The JSON form of this type is what `vicus topology --format json` prints.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Topology {
+    /// What this describes: a host name, a file, a synthetic description.
+    pub name: String,
+    /// Hardware threads that are online, in the order of the hierarchy. Invariant: `pus[i].id == i`, never empty.
+    pub pus: Vec<Pu>,
+    /// Physical cores. Invariant: every PU is in exactly one core.
+    pub cores: Vec<Core>,
+    /// Data and unified caches, the lowest level first. Instruction caches are left out: they hold no data.
+    pub caches: Vec<Cache>,
+    /// Falt et al. §4.1: PUs that share at least one cache level and a node. Invariant: a partition of the PUs.
+    pub core_groups: Vec<CoreGroup>,
+    /// NUMA nodes, those without PUs included. Invariant: never empty; nodes with PUs partition the PUs.
+    pub nodes: Vec<Node>,
+    /// What the operating system tells of the way from node `i` to node `j` (10 is local on most machines).
+    /// Invariant: square, one row and column for each node.
+    pub distances: Vec<Vec<u32>>,
+    /// How many CPUs' worth of time the process may use (a cgroup quota), in thousandths; `None` is unlimited.
+    pub cpu_quota_millis: Option<u32>,
+}
+
+/// A hardware thread: what an operating system schedules on (the papers' "logical core").
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pu {
+    /// Index into [`Topology::pus`].
+    pub id: PuId,
+    /// The operating system's number.
+    pub os_index: u32,
+    /// The core it is part of.
+    pub core: CoreId,
+    /// The core group it is part of.
+    pub group: GroupId,
+    /// The NUMA node whose memory is local to it.
+    pub node: NodeId,
+    /// Whether this process may run on it (affinity mask and cpuset).
+    pub usable: bool,
+}
+
+/// A physical core.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Core {
+    /// Index into [`Topology::cores`].
+    pub id: CoreId,
+    /// The operating system's number, unique only within a package on some machines.
+    pub os_index: u32,
+    /// Its hardware threads.
+    pub pus: Vec<PuId>,
+    /// The kind of core on a hybrid machine: 0 is the least efficient kind or the only one; higher is faster.
+    pub kind: u32,
+}
+
+/// A data or unified cache.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cache {
+    /// Index into [`Topology::caches`].
+    pub id: CacheId,
+    /// 1 for L1, and so on.
+    pub level: u8,
+    /// Capacity in bytes; 0 if the machine does not tell.
+    pub bytes: u64,
+    /// The PUs that share it.
+    pub pus: Vec<PuId>,
+}
+
+/// PUs that share at least one cache level and a node (Falt et al. §4.1); one thread pool each.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CoreGroup {
+    /// Index into [`Topology::core_groups`].
+    pub id: GroupId,
+    /// The node that all its PUs are local to.
+    pub node: NodeId,
+    /// Its PUs.
+    pub pus: Vec<PuId>,
+}
+
+/// A NUMA node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Node {
+    /// Index into [`Topology::nodes`].
+    pub id: NodeId,
+    /// The operating system's number; sparse on some machines.
+    pub os_index: u32,
+    /// Bytes of memory; 0 if the machine does not tell.
+    pub bytes: u64,
+    /// The PUs whose local memory this is; empty for a node of memory alone.
+    pub pus: Vec<PuId>,
+}
+
+impl Topology {
+    /// Panics with the fact that does not hold, if one of the invariants of the fields is broken.
+    pub fn assert_valid(&self) {
+        assert!(!self.pus.is_empty(), "{}: a machine has at least one PU", self.name);
+        assert!(!self.nodes.is_empty(), "{}: a machine has at least one node", self.name);
+        let partition = |what: &str, parts: &mut dyn Iterator<Item = &[PuId]>| {
+            let mut seen = vec![0; self.pus.len()];
+            parts.flatten().for_each(|pu| seen[pu.index()] += 1);
+            let wrong = seen.iter().position(|&times| times != 1);
+            assert_eq!(wrong, None, "{}: {what} partition the PUs; this PU index is not in exactly one", self.name);
+        };
+        partition("cores", &mut self.cores.iter().map(|core| &core.pus[..]));
+        partition("core groups", &mut self.core_groups.iter().map(|group| &group.pus[..]));
+        partition("nodes", &mut self.nodes.iter().map(|node| &node.pus[..]));
+        for (index, pu) in self.pus.iter().enumerate() {
+            assert_eq!(pu.id.index(), index, "{}: PU ids are indices", self.name);
+            assert!(self.cores[pu.core.index()].pus.contains(&pu.id), "{}: {pu:?} is in its core", self.name);
+            assert!(self.core_groups[pu.group.index()].pus.contains(&pu.id), "{}: {pu:?} is in its group", self.name);
+            assert!(self.nodes[pu.node.index()].pus.contains(&pu.id), "{}: {pu:?} is in its node", self.name);
+            let group = &self.core_groups[pu.group.index()];
+            assert_eq!(group.node, pu.node, "{}: a core group lies in one node", self.name);
+        }
+        assert!(self.cores.iter().enumerate().all(|(i, core)| core.id.index() == i), "core ids are indices");
+        assert!(self.caches.iter().enumerate().all(|(i, cache)| cache.id.index() == i), "cache ids are indices");
+        assert!(self.core_groups.iter().enumerate().all(|(i, group)| group.id.index() == i), "group ids are indices");
+        assert!(self.nodes.iter().enumerate().all(|(i, node)| node.id.index() == i), "node ids are indices");
+        assert_eq!(self.distances.len(), self.nodes.len(), "{}: a distance row for each node", self.name);
+        assert!(self.distances.iter().all(|row| row.len() == self.nodes.len()), "{}: square distances", self.name);
+        assert!(self.pus.iter().any(|pu| pu.usable), "{}: at least one PU is usable", self.name);
+    }
+
+    /// The PUs that this process may run on, in the order of the hierarchy.
+    pub fn usable_pus(&self) -> impl Iterator<Item = &Pu> {
+        self.pus.iter().filter(|pu| pu.usable)
+    }
+
+    /// Fills in [`Topology::core_groups`] and each PU's `group` from the caches and nodes: the connected components
+    /// of "shares a cache and a node". A PU that shares nothing is a group of its own.
+    pub fn find_core_groups(&mut self) {
+        // The smallest PU of the group found so far, followed to its end.
+        let mut leader: Vec<usize> = (0..self.pus.len()).collect();
+        fn root(leader: &[usize], mut pu: usize) -> usize {
+            while leader[pu] != pu {
+                pu = leader[pu];
+            }
+            pu
+        }
+        let cores = self.cores.iter().map(|core| &core.pus);
+        for sharers in self.caches.iter().map(|cache| &cache.pus).chain(cores) {
+            for (i, a) in sharers.iter().enumerate() {
+                for b in &sharers[i + 1..] {
+                    if self.pus[a.index()].node == self.pus[b.index()].node {
+                        let (a, b) = (root(&leader, a.index()), root(&leader, b.index()));
+                        leader[a.max(b)] = a.min(b);
+                    }
+                }
+            }
+        }
+        self.core_groups.clear();
+        for pu in 0..self.pus.len() {
+            let first = root(&leader, pu);
+            if first == pu {
+                let id = GroupId::new(self.core_groups.len());
+                self.core_groups.push(CoreGroup { id, node: self.pus[pu].node, pus: Vec::new() });
+                self.pus[pu].group = id;
+            }
+            let group = self.pus[first].group;
+            self.pus[pu].group = group;
+            self.core_groups[group.index()].pus.push(PuId::new(pu));
+        }
+    }
+
+    /// The machine as JSON, one line for each thing.
+    pub fn to_json(&self) -> String {
+        serde_json::to_string_pretty(self).expect("plain data with string keys always serialises")
+    }
+
+    /// Reads what [`Topology::to_json`] wrote.
+    ///
+    /// # Errors
+    /// The text is not JSON of this shape; the message has line and column.
+    pub fn from_json(text: &str) -> Result<Topology, serde_json::Error> {
+        serde_json::from_str(text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_are_pus_that_share_a_cache_and_a_node() {
+        // Falt et al. §6.1.2: two sockets of four cores, an L2 for each pair: four thread pools.
+        let smp = Topology::parse("node:1 package:2 l2:2 core:2").unwrap();
+        assert_eq!(smp.core_groups.len(), 4);
+        // Their NUMA server: four nodes of eight cores of two threads, one L3 each: four thread pools.
+        let numa = Topology::parse("node:4 l3:1 core:8 pu:2").unwrap();
+        assert_eq!(numa.core_groups.len(), 4);
+        assert!(numa.core_groups.iter().all(|group| group.pus.len() == 16));
+    }
+
+    #[test]
+    fn a_pu_that_shares_nothing_is_a_group_of_its_own() {
+        let machine = Topology::parse("node:1 core:3").unwrap();
+        assert_eq!(machine.core_groups.len(), 3);
+    }
+
+    #[test]
+    fn json_reads_back_as_it_was() {
+        let machine = Topology::parse("node:2 l3:2 core:2 pu:2").unwrap();
+        assert_eq!(Topology::from_json(&machine.to_json()).unwrap(), machine);
+    }
+}

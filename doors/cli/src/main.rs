@@ -1,0 +1,49 @@
+//! `vicus`, the command line: what it is asked, it hands to the one file that answers it.
+
+mod bench;
+mod generate;
+mod query;
+mod topology;
+mod trace;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// Locality-aware parallel data processing: load RDF, ask SPARQL, look at the machine.
+#[derive(Parser)]
+#[command(version, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Write test data.
+    Generate(generate::Args),
+    /// Load RDF files and answer SPARQL queries.
+    Query(query::Args),
+    /// Show the machine: PUs, cores, caches, core groups, nodes, distances.
+    Topology(topology::Args),
+    /// Look into a trace file.
+    Trace(trace::Args),
+    /// Measure.
+    Bench(bench::Args),
+}
+
+fn main() -> ExitCode {
+    let done = match Cli::parse().command {
+        Command::Generate(args) => generate::run(args),
+        Command::Query(args) => query::run(args),
+        Command::Topology(args) => topology::run(args),
+        Command::Trace(args) => trace::run(args),
+        Command::Bench(args) => bench::run(args),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("vicus: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

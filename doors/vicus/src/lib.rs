@@ -1,0 +1,1 @@
+//! The paved path for Rust users: runtime and flow.

@@ -1,0 +1,1 @@
+//! The house rules are tests; see `tests/tidy.rs`.

@@ -1,0 +1,1 @@
+//! The real world: hwloc, pinning, clock, threads.
