@@ -1,1 +1,34 @@
-//! Who does what next: task, plan, strategies, and the checks that prove a plan.
+//! Who should do what next. This crate decides; it never acts.
+//!
+//! No threads, no clock, no operating system. A strategy looks at a [`Topology`](vicus_topology::Topology) once and
+//! answers with a [`Plan`]: plain data that says which queues exist, where each seat puts each kind of task, in which
+//! order it looks for work, and whom a spawn wakes. Worlds interpret the plan; [`look`] is the interpreter that they
+//! share.
+//!
+//! ```
+//! use vicus_schedule::{Setting, Strategy};
+//! use vicus_topology::Topology;
+//!
+//! let machine = Topology::parse("node:2 l3:1 core:2").unwrap();
+//! let las: Setting = "las".parse().unwrap();
+//! let plan = las.plan(&machine, 4);
+//! plan.assert_valid();
+//! assert_eq!(plan.pools.len(), 2); // a thread pool for each core group
+//! ```
+
+mod by_request;
+mod look;
+mod plan;
+mod policies;
+mod queue;
+mod task;
+mod valid;
+
+pub use by_request::ByRequest;
+pub use look::{Found, Queues, look};
+pub use plan::{
+    Dealing, End, Idle, Order, Plan, Pool, PoolId, Probe, QueueId, QueueSpec, Scan, SeatId, SeatPlan, Take, When,
+};
+pub use policies::{ALL, Parameter, Setting, SettingError, Strategy};
+pub use queue::Queue;
+pub use task::{Kind, RequestId, TaskHeader, TaskRef};

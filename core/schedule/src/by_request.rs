@@ -1,0 +1,130 @@
+//! A priority queue of double-ended queues by request.
+//!
+//! Falt, Kruliš, Bednárek, Yaghob, Zavoral, "Towards Efficient Locality Aware Parallel Data Stream Processing", §4.1.
+//! A sequential structure: the machine puts a lock around it, the simulator uses it bare.
+
+use crate::RequestId;
+use std::collections::VecDeque;
+
+/// Tasks by request, oldest request first.
+///
+/// Push and take cost O(log n) in the number of requests present, and a new request moves the younger ones aside.
+/// Inner deques are kept for reuse, so nothing is allocated once the queue has been as full as it gets.
+#[derive(Debug)]
+pub struct ByRequest<T> {
+    /// Invariant: sorted by request, and no inner deque is empty.
+    requests: VecDeque<(RequestId, VecDeque<T>)>,
+    /// Emptied deques for the next request.
+    spare: Vec<VecDeque<T>>,
+    tasks: usize,
+}
+
+impl<T> Default for ByRequest<T> {
+    fn default() -> Self {
+        ByRequest { requests: VecDeque::new(), spare: Vec::new(), tasks: 0 }
+    }
+}
+
+impl<T> ByRequest<T> {
+    /// How many tasks it holds.
+    pub fn len(&self) -> usize {
+        self.tasks
+    }
+
+    /// Whether it holds no task.
+    pub fn is_empty(&self) -> bool {
+        self.tasks == 0
+    }
+
+    /// Puts a task as the youngest of its request.
+    pub fn push(&mut self, request: RequestId, task: T) {
+        self.tasks += 1;
+        let at = self.requests.partition_point(|entry| entry.0 < request);
+        match self.requests.get_mut(at) {
+            Some(entry) if entry.0 == request => entry.1.push_back(task),
+            _ => {
+                let mut tasks = self.spare.pop().unwrap_or_default();
+                tasks.push_back(task);
+                self.requests.insert(at, (request, tasks));
+            }
+        }
+    }
+
+    /// Rule 3: the youngest task of the oldest request.
+    pub fn youngest_of_oldest(&mut self) -> Option<T> {
+        self.take(0, VecDeque::pop_back)
+    }
+
+    /// Rule 4: the oldest task of the second oldest request; of the only request if there is no second.
+    pub fn oldest_of_second_oldest(&mut self) -> Option<T> {
+        self.take(usize::from(self.requests.len() > 1), VecDeque::pop_front)
+    }
+
+    /// The oldest task of the oldest request.
+    pub fn oldest_of_oldest(&mut self) -> Option<T> {
+        self.take(0, VecDeque::pop_front)
+    }
+
+    /// Takes out every task of the requests that `stopped` says, and hands them to `dropped`.
+    pub fn sweep(&mut self, mut stopped: impl FnMut(RequestId) -> bool, mut dropped: impl FnMut(T)) {
+        self.requests.retain_mut(|(request, tasks)| {
+            if !stopped(*request) {
+                return true;
+            }
+            self.tasks -= tasks.len();
+            tasks.drain(..).for_each(&mut dropped);
+            self.spare.push(std::mem::take(tasks));
+            false
+        });
+    }
+
+    fn take(&mut self, request: usize, end: fn(&mut VecDeque<T>) -> Option<T>) -> Option<T> {
+        let entry = self.requests.get_mut(request)?;
+        let task = end(&mut entry.1).expect("no inner deque is empty");
+        self.tasks -= 1;
+        if entry.1.is_empty() {
+            let (_, deque) = self.requests.remove(request).expect("it was just there");
+            self.spare.push(deque);
+        }
+        Some(task)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn three_requests() -> ByRequest<&'static str> {
+        let mut queue = ByRequest::default();
+        for (request, task) in [(7, "7a"), (5, "5a"), (7, "7b"), (5, "5b"), (9, "9a")] {
+            queue.push(RequestId(request), task);
+        }
+        queue
+    }
+
+    #[test]
+    fn own_group_takes_the_youngest_of_the_oldest_request() {
+        let mut queue = three_requests();
+        let order: Vec<_> = std::iter::from_fn(|| queue.youngest_of_oldest()).collect();
+        assert_eq!(order, ["5b", "5a", "7b", "7a", "9a"]);
+        assert!(queue.is_empty());
+    }
+
+    #[test]
+    fn strangers_take_the_oldest_of_the_second_oldest_request_or_of_the_only_one() {
+        let mut queue = three_requests();
+        let order: Vec<_> = std::iter::from_fn(|| queue.oldest_of_second_oldest()).collect();
+        assert_eq!(order, ["7a", "7b", "9a", "5a", "5b"]);
+    }
+
+    #[test]
+    fn a_sweep_takes_whole_requests() {
+        let mut queue = three_requests();
+        let mut dropped = Vec::new();
+        queue.sweep(|request| request == RequestId(7), |task| dropped.push(task));
+        assert_eq!(dropped, ["7a", "7b"]);
+        assert_eq!(queue.len(), 3);
+        queue.push(RequestId(7), "7c");
+        assert_eq!(queue.oldest_of_second_oldest(), Some("7c"));
+    }
+}

@@ -1,0 +1,304 @@
+//! The plan: everything that a strategy decides, as data.
+//!
+//! It is built once for a machine, a strategy and its parameters. It can be printed (`{plan}`), compared, written into
+//! a trace, and checked ([`Plan::assert_valid`]). It never names a queue's implementation: worlds derive it
+//! ([`Plan::is_owner_lifo`]).
+
+use crate::Kind;
+use std::fmt;
+use vicus_topology::{NodeId, PuId};
+
+macro_rules! index {
+    ($(#[doc = $doc:literal] $name:ident $word:literal;)*) => {$(
+        #[doc = $doc]
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(u32);
+
+        impl $name {
+            /// The id with this index. Panics beyond four billion.
+            pub fn new(index: usize) -> $name {
+                $name(u32::try_from(index).expect(concat!("fewer than four billion of ", $word)))
+            }
+
+            /// Where it stands in its vector.
+            pub const fn index(self) -> usize {
+                self.0 as usize
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, concat!($word, "{}"), self.0)
+            }
+        }
+    )*};
+}
+
+index! {
+    #[doc = "A queue, by its index in [`Plan::queues`]."] QueueId "q";
+    #[doc = "A worker's slot, by its index in [`Plan::seats`]."] SeatId "seat";
+    #[doc = "A thread pool, by its index in [`Plan::pools`]."] PoolId "pool";
+}
+
+/// Who does what next on one machine under one strategy.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// The strategy's name with the parameters that differ from their defaults, as [`Setting`](crate::Setting) reads it.
+    pub strategy: String,
+    /// Every queue there is.
+    pub queues: Vec<QueueSpec>,
+    /// Every worker's slot, spare ones included.
+    pub seats: Vec<SeatPlan>,
+    /// Seats that sleep on one primitive. Invariant: every seat is in exactly one pool.
+    pub pools: Vec<Pool>,
+    /// Where callers without a seat put tasks; one after the other. Invariant: not empty.
+    pub entry: Vec<QueueId>,
+    /// How a task with a footprint is dealt to a queue; `None` where only the spawner's seat decides.
+    pub dealing: Option<Dealing>,
+}
+
+/// A queue.
+#[derive(Clone, Debug, PartialEq)]
+pub struct QueueSpec {
+    /// What it is, for people: `immediate of seat3`.
+    pub name: String,
+    /// The only seat that pushes here by its table; `None` if several do.
+    pub owner: Option<SeatId>,
+    /// How it is sorted.
+    pub order: Order,
+    /// A push beyond this many tasks is refused, and the spawner runs the task itself.
+    pub capacity: Option<u32>,
+    /// The node that its tasks' data is expected on.
+    pub home: NodeId,
+    /// The pools in which a push may wake one sleeper, in this order. Invariant: not empty, and every seat of them
+    /// takes from this queue whenever it is not empty.
+    pub wake: Vec<PoolId>,
+}
+
+/// How a queue is sorted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// By arrival; both ends are reachable.
+    Deque,
+    /// A priority queue of double-ended queues by request (Falt et al. §4.1).
+    ByRequest,
+}
+
+/// A worker's slot: what queues belong to. Never "the PU that the thread happens to be on": a thread that may migrate
+/// between push and pop would have no owner's end. Here we differ from Falt et al. §4.1.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SeatPlan {
+    /// The PU that distances are counted from.
+    pub pu: PuId,
+    /// That PU's node.
+    pub node: NodeId,
+    /// Where its thread may run; empty means anywhere.
+    pub affinity: Vec<PuId>,
+    /// The pool it sleeps in.
+    pub pool: PoolId,
+    /// No thread sits here until another seat of the pool declares that it blocks.
+    pub spare: bool,
+    /// Where a task of each kind that is spawned here goes.
+    pub place: [QueueId; Kind::COUNT],
+    /// How it looks for work: the first probe that finds something wins.
+    pub look: Vec<Probe>,
+    /// How many of the probes are allowed while it waits for a task of its own: those that take immediate tasks only.
+    pub while_waiting: usize,
+    /// What it does when no probe finds anything.
+    pub idle: Idle,
+}
+
+/// One step of looking for work.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Probe {
+    /// The rule of the paper that this step belongs to, counted from 1.
+    pub rule: u8,
+    /// Which queues, in which order.
+    pub scan: Scan,
+    /// What to take from the first that serves.
+    pub take: Take,
+    /// When a queue serves.
+    pub when: When,
+    /// Where the surplus of a take of several goes.
+    pub rest_to: Option<QueueId>,
+}
+
+/// Which queues a probe looks into.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Scan {
+    /// Always in this order.
+    List(Vec<QueueId>),
+    /// A ring: the scan resumes at the queue that served last. The world keeps the cursor under this index.
+    Ring(Vec<QueueId>, usize),
+}
+
+/// What to take from a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Take {
+    /// The task that was put last.
+    Youngest,
+    /// The task that was put first.
+    Oldest,
+    /// Of the oldest request, the task that was put last.
+    YoungestOfOldestRequest,
+    /// Of the second oldest request the task that was put first; of the only request if there is no second. One atomic
+    /// step.
+    OldestOfSecondOldestRequest,
+    /// Up to so many from one end; the first is run, the rest goes to the probe's `rest_to`.
+    Several(End, u16),
+}
+
+/// An end of a deque.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// Where tasks were put last.
+    Youngest,
+    /// Where tasks were put first.
+    Oldest,
+}
+
+/// When a queue serves a probe.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum When {
+    /// It holds a task.
+    NotEmpty,
+    /// It holds more than so many tasks; one threshold for each queue of the scan.
+    LongerThan(Vec<u32>),
+}
+
+/// What a seat does that found nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Idle {
+    /// Looks around for so long, then sleeps until a spawn wakes it.
+    Sleep {
+        /// Nanoseconds of looking around before it sleeps.
+        spin_ns: u32,
+    },
+    /// Looks again after a pause that grows up to a limit (Muddukrishna et al. §4.1).
+    BackOff {
+        /// The first pause, in nanoseconds.
+        first_ns: u32,
+        /// By what the pause grows each time.
+        factor: u8,
+        /// The longest pause, in nanoseconds.
+        max_ns: u32,
+    },
+}
+
+/// Seats that sleep on one primitive (Falt et al. §4.3).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pool {
+    /// Its seats.
+    pub seats: Vec<SeatId>,
+}
+
+/// How a task with a footprint finds its queue (Muddukrishna et al., algorithms 1 and 3).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Dealing {
+    /// A task is dealt only if its bytes exceed this: the last-level cache per core (algorithm 1, line 3), or the
+    /// private cache (algorithm 3, line 8).
+    pub more_bytes_than: u64,
+    /// Whether bytes that are spread evenly over the locations stay with the spawner (algorithm 1, line 3).
+    pub only_uneven: bool,
+    /// Whether the intensely used datum's home decides first, without the size test (algorithm 3, line 3).
+    pub intensity_first: bool,
+    /// The queue of each location. A location without seats has the queue of the nearest location with seats.
+    pub queues: Vec<QueueId>,
+    /// What a byte costs at each location (column) for a task at each location (row): the OS's value or a latency.
+    pub costs: Vec<Vec<u32>>,
+}
+
+impl Dealing {
+    /// The queue of the location with the least cost for these bytes, or `None` if the spawner's own queue is right.
+    /// `bytes[l]` lie at location `l`; `intense` is the home of the intensely used datum. Cost O(locations²).
+    pub fn deal(&self, bytes: &[u64], intense: Option<usize>) -> Option<QueueId> {
+        if let (true, Some(home)) = (self.intensity_first, intense) {
+            return Some(self.queues[home]);
+        }
+        let total: u64 = bytes.iter().sum();
+        let even = bytes.iter().all(|&b| b == bytes[0]);
+        if total <= self.more_bytes_than || (self.only_uneven && even) {
+            return None;
+        }
+        let cost = |at: usize| -> u128 {
+            bytes.iter().zip(&self.costs[at]).map(|(&b, &c)| u128::from(b) * u128::from(c)).sum()
+        };
+        (0..self.queues.len()).min_by_key(|&at| cost(at)).map(|at| self.queues[at])
+    }
+}
+
+impl Scan {
+    /// The queues, where a ring starts with its first.
+    pub fn queues(&self) -> &[QueueId] {
+        match self {
+            Scan::List(queues) | Scan::Ring(queues, _) => queues,
+        }
+    }
+}
+
+impl Plan {
+    /// Whether a queue may be a Chase-Lev deque: one seat alone pushes, and pops at the same end; all others take one
+    /// at a time at the other end, unconditionally.
+    pub fn is_owner_lifo(&self, queue: QueueId) -> bool {
+        let spec = &self.queues[queue.index()];
+        let Some(owner) = spec.owner else { return false };
+        let dealt = self.dealing.as_ref().is_some_and(|dealing| dealing.queues.contains(&queue));
+        let plain = spec.order == Order::Deque && spec.capacity.is_none() && !dealt && !self.entry.contains(&queue);
+        plain
+            && self.seats.iter().enumerate().all(|(seat, plan)| {
+                let own = seat == owner.index();
+                let places = plan.place.contains(&queue);
+                let fits = plan.look.iter().all(|probe| {
+                    let reads = probe.scan.queues().contains(&queue);
+                    let end = if own { Take::Youngest } else { Take::Oldest };
+                    let rest = probe.rest_to != Some(queue) || own;
+                    rest && (!reads || (probe.take == end && probe.when == When::NotEmpty))
+                });
+                fits && (own || !places)
+            })
+    }
+
+    /// How many cursors each seat needs for its rings.
+    pub fn cursors(&self, seat: SeatId) -> usize {
+        let rings = self.seats[seat.index()].look.iter().filter_map(|probe| match probe.scan {
+            Scan::Ring(_, cursor) => Some(cursor + 1),
+            Scan::List(_) => None,
+        });
+        rings.max().unwrap_or(0)
+    }
+}
+
+/// The plan for people: queues, pools, and what each seat does.
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "strategy {}", self.strategy)?;
+        let name = |queue: &QueueId| self.queues[queue.index()].name.as_str();
+        let names = |queues: &[QueueId]| queues.iter().map(name).collect::<Vec<_>>().join(", ");
+        for (index, queue) in self.queues.iter().enumerate() {
+            let capacity = queue.capacity.map_or(String::new(), |tasks| format!(", at most {tasks} tasks"));
+            writeln!(
+                f,
+                "q{index} {}: {:?}, home {}{capacity}, wakes {:?}",
+                queue.name, queue.order, queue.home, queue.wake
+            )?;
+        }
+        for (index, seat) in self.seats.iter().enumerate() {
+            let spare = if seat.spare { " (spare)" } else { "" };
+            writeln!(
+                f,
+                "seat{index}{spare}: {} on {}, {:?}, affinity {:?}",
+                seat.pu, seat.node, seat.pool, seat.affinity
+            )?;
+            writeln!(f, "  immediate to {}; deferred to {}", name(&seat.place[0]), name(&seat.place[1]))?;
+            for probe in &seat.look {
+                let ring = if matches!(probe.scan, Scan::Ring(..)) { " round robin" } else { "" };
+                let when = match &probe.when {
+                    When::NotEmpty => String::new(),
+                    When::LongerThan(limits) => format!(" if longer than {limits:?}"),
+                };
+                writeln!(f, "  {}. {:?} of{ring} {}{when}", probe.rule, probe.take, names(probe.scan.queues()))?;
+            }
+        }
+        writeln!(f, "entry: {}", names(&self.entry))
+    }
+}

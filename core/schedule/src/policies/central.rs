@@ -1,0 +1,41 @@
+//! One pool for all: plain tasking as Wittmann and Hager found it.
+//!
+//! Wittmann, Hager, 2010, §2.1: tasks are served in the order of submission; the pool holds about 256 of them, and a
+//! submitter that finds it full runs the task itself.
+
+use super::{Draft, Parameter, Setting, Strategy};
+use crate::{Order, Plan, PoolId, Scan, Take};
+use vicus_topology::{PuId, Topology};
+
+pub(super) struct Central;
+
+impl Strategy for Central {
+    fn name(&self) -> &'static str {
+        "central"
+    }
+
+    fn source(&self) -> &'static str {
+        "Wittmann and Hager, §2.1"
+    }
+
+    fn parameters(&self) -> &'static [Parameter] {
+        &[Parameter { name: "capacity", default: 256, choices: &[], what: "how many tasks the pool holds" }]
+    }
+
+    fn plan(&self, machine: &Topology, pus: &[PuId], setting: &Setting) -> Plan {
+        let mut draft = Draft::new(machine, pus, 0, |_| ());
+        let everyone = vec![PoolId::new(0)];
+        let home = draft.pool_node(PoolId::new(0));
+        let pool = draft.queue("pool".to_owned(), None, Order::Deque, home, everyone.clone());
+        draft.queues[pool.index()].capacity = Some(setting.value("capacity").max(1));
+        // Callers from outside have no seat to run a refused task on.
+        let entry = draft.queue("entry".to_owned(), None, Order::Deque, home, everyone);
+        for seat in draft.seat_ids() {
+            draft.seats[seat.index()].place = [pool, pool];
+            draft.probe(seat, 1, Scan::List(vec![pool]), Take::Oldest);
+            draft.seats[seat.index()].while_waiting = 1;
+            draft.probe(seat, 1, Scan::List(vec![entry]), Take::Oldest);
+        }
+        draft.finish(setting, vec![entry])
+    }
+}

@@ -1,0 +1,102 @@
+//! The locality-aware scheduler.
+//!
+//! Falt, Kruliš, Bednárek, Yaghob, Zavoral, "Towards Efficient Locality Aware Parallel Data Stream Processing", §4.
+//! We differ: immediate queues belong to seats, not to the PU that a thread happens to be on (see [`SeatPlan`]); at
+//! equal distance a seat starts with the neighbour after itself, so that thieves spread.
+//!
+//! [`SeatPlan`]: crate::SeatPlan
+
+use super::{Draft, Parameter, Setting, Strategy};
+use crate::{Order, Plan, PoolId, QueueId, Scan, SeatId, Take};
+use vicus_topology::{PuId, Topology};
+
+pub(super) struct Las;
+
+impl Strategy for Las {
+    fn name(&self) -> &'static str {
+        "las"
+    }
+
+    fn source(&self) -> &'static str {
+        "Falt et al., §4"
+    }
+
+    fn parameters(&self) -> &'static [Parameter] {
+        &[
+            Parameter {
+                name: "pin",
+                default: 0,
+                choices: &["group", "pu"],
+                what: "threads may run on every PU of their core group, or on one PU each",
+            },
+            Parameter {
+                name: "spares",
+                default: 4,
+                choices: &[],
+                what: "how many threads a core group may lend for blocked ones, at most one for each of its threads",
+            },
+        ]
+    }
+
+    fn plan(&self, machine: &Topology, pus: &[PuId], setting: &Setting) -> Plan {
+        let spares = setting.value("spares") as usize;
+        let mut draft = Draft::new(machine, pus, spares, |index| machine.pus[pus[index].index()].group);
+        if setting.value("pin") == 0 {
+            for seat in draft.seat_ids() {
+                let group = &machine.core_groups[draft.group_of(seat).index()];
+                let usable = group.pus.iter().copied().filter(|pu| machine.pus[pu.index()].usable);
+                draft.seats[seat.index()].affinity = usable.collect();
+            }
+        }
+
+        // §4.3: an immediate task wakes on its node only; a deferred one everywhere, near groups first.
+        let by_rank: Vec<Vec<PoolId>> = draft.pool_ids().map(|pool| draft.pools_by_rank(pool)).collect();
+        let near = |draft: &Draft<'_>, pool: PoolId| -> Vec<PoolId> {
+            let node = draft.pool_node(pool);
+            by_rank[pool.index()].iter().copied().filter(|&other| draft.pool_node(other) == node).collect()
+        };
+        let mut immediate: Vec<QueueId> = Vec::new();
+        for seat in draft.seat_ids() {
+            let (home, wake) = (draft.seat(seat).node, near(&draft, draft.seat(seat).pool));
+            immediate.push(draft.queue(format!("immediate of {seat:?}"), Some(seat), Order::Deque, home, wake));
+        }
+        let mut deferred: Vec<QueueId> = Vec::new();
+        for pool in draft.pool_ids() {
+            let (home, wake) = (draft.pool_node(pool), by_rank[pool.index()].clone());
+            deferred.push(draft.queue(format!("deferred of {pool:?}"), None, Order::ByRequest, home, wake));
+        }
+
+        for seat in draft.seat_ids() {
+            let (own, pool) = (immediate[seat.index()], draft.seat(seat).pool);
+            draft.seats[seat.index()].place = [own, deferred[pool.index()]];
+            let group = by_cache_distance(&draft, seat).into_iter().map(|other| immediate[other.index()]).collect();
+            let others = by_rank[pool.index()][1..].iter().map(|other| deferred[other.index()]).collect();
+            let strangers = near(&draft, pool)[1..]
+                .iter()
+                .flat_map(|other| draft.pools[other.index()].seats.iter())
+                .map(|other| immediate[other.index()])
+                .collect();
+            draft.probe(seat, 1, Scan::List(vec![own]), Take::Youngest);
+            draft.probe(seat, 2, Scan::List(group), Take::Oldest);
+            draft.seats[seat.index()].while_waiting = draft.seat(seat).look.len();
+            draft.probe(seat, 3, Scan::List(vec![deferred[pool.index()]]), Take::YoungestOfOldestRequest);
+            draft.probe(seat, 4, Scan::List(others), Take::OldestOfSecondOldestRequest);
+            draft.probe(seat, 5, Scan::Ring(strangers, 0), Take::Oldest);
+        }
+        draft.finish(setting, deferred)
+    }
+}
+
+/// The other seats of a seat's group by increasing cache distance; at equal distance cyclically from the seat.
+fn by_cache_distance(draft: &Draft<'_>, seat: SeatId) -> Vec<SeatId> {
+    let own = draft.seat(seat);
+    let count = draft.seats.len();
+    let mut others: Vec<SeatId> =
+        draft.pools[own.pool.index()].seats.iter().copied().filter(|&other| other != seat).collect();
+    others.sort_by_key(|&other| {
+        let pu = draft.seat(other).pu;
+        let distance = if pu == own.pu { 0 } else { draft.machine.cache_distance(own.pu, pu).unwrap_or(u8::MAX) };
+        (distance, (other.index() + count - seat.index()) % count)
+    });
+    others
+}

@@ -1,0 +1,292 @@
+//! Every strategy of the papers, one file each. A new one is a copy of its nearest neighbour and a line in [`ALL`].
+
+mod bobox;
+mod central;
+mod footprint;
+mod las;
+mod locality_queues;
+mod nls;
+mod shepherd;
+mod steal;
+mod vicinity;
+
+use crate::{Idle, Order, Plan, Pool, PoolId, Probe, QueueId, QueueSpec, Scan, SeatId, SeatPlan, Take, When};
+use std::fmt;
+use std::str::FromStr;
+use vicus_topology::{GroupId, NodeId, PuId, Topology};
+
+/// Every strategy, the default first.
+pub const ALL: [&dyn Strategy; 9] = [
+    &las::Las,
+    &nls::Nls,
+    &bobox::Bobox,
+    &steal::Steal,
+    &footprint::Footprint,
+    &vicinity::Vicinity,
+    &locality_queues::LocalityQueues,
+    &central::Central,
+    &shepherd::Shepherd,
+];
+
+/// A way to decide who does what next.
+pub trait Strategy: Sync {
+    /// What users call it.
+    fn name(&self) -> &'static str;
+
+    /// The paper and section that it is from.
+    fn source(&self) -> &'static str;
+
+    /// What can be set.
+    fn parameters(&self) -> &'static [Parameter];
+
+    /// The plan for a machine with a thread on each of these PUs. Every parameter has a value that its kind allows.
+    fn plan(&self, machine: &Topology, pus: &[PuId], setting: &Setting) -> Plan;
+}
+
+/// Something that can be set.
+#[derive(Debug)]
+pub struct Parameter {
+    /// Its name in `strategy:name=value`.
+    pub name: &'static str,
+    /// Its value if nobody sets it.
+    pub default: u32,
+    /// The values that have names, such as `pin=pu`; the value is the index. Empty for a number.
+    pub choices: &'static [&'static str],
+    /// What it does, in one line.
+    pub what: &'static str,
+}
+
+/// A strategy with its parameters, as in `las` or `las:pin=pu,spares=2`.
+#[derive(Clone)]
+pub struct Setting {
+    strategy: &'static dyn Strategy,
+    /// One value for each of the strategy's parameters.
+    values: Vec<u32>,
+}
+
+/// Why a text names no strategy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SettingError(String);
+
+impl fmt::Display for SettingError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for SettingError {}
+
+impl Setting {
+    /// The strategy.
+    pub fn strategy(&self) -> &'static dyn Strategy {
+        self.strategy
+    }
+
+    /// The plan for a machine and a number of threads, which are seated as [`Topology::seat_pus`] says.
+    /// Panics if `threads` is 0.
+    pub fn plan(&self, machine: &Topology, threads: usize) -> Plan {
+        assert!(threads > 0, "a plan is for at least one thread");
+        let plan = self.strategy.plan(machine, &machine.seat_pus(threads), self);
+        if cfg!(debug_assertions) {
+            plan.assert_valid();
+        }
+        plan
+    }
+
+    /// The value of a parameter. Panics if the strategy has no such parameter.
+    pub fn value(&self, name: &str) -> u32 {
+        let at = self.strategy.parameters().iter().position(|parameter| parameter.name == name);
+        self.values[at.unwrap_or_else(|| panic!("{} has a parameter {name}", self.strategy.name()))]
+    }
+}
+
+impl fmt::Debug for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.strategy.name())?;
+        let mut separator = ':';
+        for (parameter, &value) in self.strategy.parameters().iter().zip(&self.values) {
+            if value != parameter.default {
+                write!(f, "{separator}{}=", parameter.name)?;
+                match parameter.choices.get(value as usize) {
+                    Some(choice) => f.write_str(choice)?,
+                    None => write!(f, "{value}")?,
+                }
+                separator = ',';
+            }
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for Setting {
+    type Err = SettingError;
+
+    fn from_str(text: &str) -> Result<Setting, SettingError> {
+        let (name, parameters) = text.split_once(':').unwrap_or((text, ""));
+        let strategy = ALL.into_iter().find(|strategy| strategy.name() == name).ok_or_else(|| {
+            let names = ALL.map(|strategy| strategy.name()).join(", ");
+            SettingError(format!("there is no strategy `{name}`; there are {names}"))
+        })?;
+        let known = strategy.parameters();
+        let mut values: Vec<u32> = known.iter().map(|parameter| parameter.default).collect();
+        for part in parameters.split(',').filter(|part| !part.is_empty()) {
+            let (key, value) = part
+                .split_once('=')
+                .ok_or_else(|| SettingError(format!("`{part}` of strategy `{name}` is not parameter=value")))?;
+            let at = known.iter().position(|parameter| parameter.name == key).ok_or_else(|| {
+                let names: Vec<&str> = known.iter().map(|parameter| parameter.name).collect();
+                SettingError(format!("strategy `{name}` has no parameter `{key}`; it has {}", names.join(", ")))
+            })?;
+            let choices = known[at].choices;
+            values[at] =
+                if choices.is_empty() {
+                    value.parse().map_err(|_| SettingError(format!("`{key}={value}`: expected a whole number")))?
+                } else {
+                    choices.iter().position(|choice| *choice == value).ok_or_else(|| {
+                        SettingError(format!("`{key}={value}`: expected one of {}", choices.join(", ")))
+                    })? as u32
+                };
+        }
+        Ok(Setting { strategy, values })
+    }
+}
+
+/// How long an idle seat looks around before it sleeps, where a strategy's paper says nothing.
+/// Waking a thread costs about 4 µs; looking around for less than that is never the longer wait.
+const SPIN_NS: u32 = 2_000;
+
+/// A plan in the making: seats in pools, and the queues given to them so far.
+struct Draft<'a> {
+    machine: &'a Topology,
+    queues: Vec<QueueSpec>,
+    seats: Vec<SeatPlan>,
+    pools: Vec<Pool>,
+}
+
+impl<'a> Draft<'a> {
+    /// Seats on these PUs; those for which `key` says the same share a pool, and so do its `spares`.
+    fn new<K: PartialEq>(machine: &'a Topology, pus: &[PuId], spares: usize, key: impl Fn(usize) -> K) -> Draft<'a> {
+        let mut draft = Draft { machine, queues: Vec::new(), seats: Vec::new(), pools: Vec::new() };
+        let mut keys: Vec<K> = Vec::new();
+        for (index, &pu) in pus.iter().enumerate() {
+            let key = key(index);
+            let pool = keys.iter().position(|other| *other == key).unwrap_or_else(|| {
+                keys.push(key);
+                draft.pools.push(Pool { seats: Vec::new() });
+                keys.len() - 1
+            });
+            draft.add_seat(pu, PoolId::new(pool), false);
+        }
+        for pool in 0..draft.pools.len() {
+            let threads = draft.pools[pool].seats.clone();
+            for spare in 0..spares.min(threads.len()) {
+                let pu = draft.seats[threads[spare].index()].pu;
+                draft.add_seat(pu, PoolId::new(pool), true);
+            }
+        }
+        draft
+    }
+
+    fn add_seat(&mut self, pu: PuId, pool: PoolId, spare: bool) {
+        self.pools[pool.index()].seats.push(SeatId::new(self.seats.len()));
+        let nowhere = QueueId::new(u32::MAX as usize);
+        self.seats.push(SeatPlan {
+            pu,
+            node: self.machine.pus[pu.index()].node,
+            affinity: vec![pu],
+            pool,
+            spare,
+            place: [nowhere; 2],
+            look: Vec::new(),
+            while_waiting: 0,
+            idle: Idle::Sleep { spin_ns: SPIN_NS },
+        });
+    }
+
+    fn queue(&mut self, name: String, owner: Option<SeatId>, order: Order, home: NodeId, wake: Vec<PoolId>) -> QueueId {
+        self.queues.push(QueueSpec { name, owner, order, capacity: None, home, wake });
+        QueueId::new(self.queues.len() - 1)
+    }
+
+    fn seat_ids(&self) -> impl Iterator<Item = SeatId> + use<> {
+        (0..self.seats.len()).map(SeatId::new)
+    }
+
+    fn pool_ids(&self) -> impl Iterator<Item = PoolId> + use<> {
+        (0..self.pools.len()).map(PoolId::new)
+    }
+
+    fn seat(&self, seat: SeatId) -> &SeatPlan {
+        &self.seats[seat.index()]
+    }
+
+    fn group_of(&self, seat: SeatId) -> GroupId {
+        self.machine.pus[self.seat(seat).pu.index()].group
+    }
+
+    /// The node of a pool: that of its first seat.
+    fn pool_node(&self, pool: PoolId) -> NodeId {
+        self.seat(self.pools[pool.index()].seats[0]).node
+    }
+
+    /// Pools by NUMA rank from one of them, which comes first; at equal rank cyclically from it, so that not everyone
+    /// visits the same one first.
+    fn pools_by_rank(&self, from: PoolId) -> Vec<PoolId> {
+        let count = self.pools.len();
+        let mut pools: Vec<PoolId> = self.pool_ids().collect();
+        let rank = |pool: PoolId| self.machine.numa_rank(self.pool_node(from), self.pool_node(pool));
+        pools.sort_by_key(|&pool| (rank(pool), (pool.index() + count - from.index()) % count));
+        pools
+    }
+
+    /// Adds a probe unless it has no queue to look into.
+    fn probe(&mut self, seat: SeatId, rule: u8, scan: Scan, take: Take) {
+        if !scan.queues().is_empty() {
+            let probe = Probe { rule, scan, take, when: When::NotEmpty, rest_to: None };
+            self.seats[seat.index()].look.push(probe);
+        }
+    }
+
+    fn finish(self, setting: &Setting, entry: Vec<QueueId>) -> Plan {
+        let strategy = setting.to_string();
+        Plan { strategy, queues: self.queues, seats: self.seats, pools: self.pools, entry, dealing: None }
+    }
+}
+
+/// The last-level-cache bytes of a node's largest cache, and of a PU's private caches; 0 where unknown.
+fn cache_bytes(machine: &Topology, pu: PuId) -> (u64, u64) {
+    let of_pu = || machine.caches.iter().filter(move |cache| cache.pus.contains(&pu));
+    let core = machine.pus[pu.index()].core;
+    let private =
+        |cache: &&vicus_topology::Cache| cache.pus.iter().all(|other| machine.pus[other.index()].core == core);
+    let last = of_pu().max_by_key(|cache| cache.level).map_or(0, |cache| cache.bytes);
+    let own = of_pu().filter(private).min_by_key(|cache| cache.level).map_or(0, |cache| cache.bytes);
+    (last, own)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_read_as_they_are_written() {
+        for text in ["las", "las:pin=pu", "las:pin=pu,spares=2", "nls", "vicinity:reach=4"] {
+            assert_eq!(text.parse::<Setting>().unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn a_wrong_setting_says_what_there_is() {
+        let error = |text: &str| text.parse::<Setting>().unwrap_err().to_string();
+        assert!(error("lsa").contains("las, nls, bobox"));
+        assert!(error("las:pins=2").contains("it has pin, spares"));
+        assert!(error("las:pin=core").contains("expected one of group, pu"));
+        assert!(error("las:spares=many").contains("whole number"));
+    }
+}

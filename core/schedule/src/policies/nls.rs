@@ -1,0 +1,48 @@
+//! The baseline that is not locality-aware.
+//!
+//! Falt et al., "Towards Efficient Locality Aware Parallel Data Stream Processing", §6.1. The paper does not say in
+//! which order another thread's queue is looked for; here it is round robin.
+
+use super::{Draft, Parameter, Setting, Strategy};
+use crate::{Order, Plan, PoolId, QueueId, Scan, Take};
+use vicus_topology::{PuId, Topology};
+
+pub(super) struct Nls;
+
+impl Strategy for Nls {
+    fn name(&self) -> &'static str {
+        "nls"
+    }
+
+    fn source(&self) -> &'static str {
+        "Falt et al., §6.1"
+    }
+
+    fn parameters(&self) -> &'static [Parameter] {
+        &[Parameter { name: "spares", default: 4, choices: &[], what: "how many threads may be lent for blocked ones" }]
+    }
+
+    fn plan(&self, machine: &Topology, pus: &[PuId], setting: &Setting) -> Plan {
+        let mut draft = Draft::new(machine, pus, setting.value("spares") as usize, |_| ());
+        let everyone = vec![PoolId::new(0)];
+        let mut immediate: Vec<QueueId> = Vec::new();
+        for seat in draft.seat_ids() {
+            let home = draft.seat(seat).node;
+            let name = format!("immediate of {seat:?}");
+            immediate.push(draft.queue(name, Some(seat), Order::Deque, home, everyone.clone()));
+        }
+        let home = draft.pool_node(PoolId::new(0));
+        let shared = draft.queue("deferred".to_owned(), None, Order::Deque, home, everyone);
+        for seat in draft.seat_ids() {
+            let own = immediate[seat.index()];
+            draft.seats[seat.index()].affinity.clear();
+            draft.seats[seat.index()].place = [own, shared];
+            let after = immediate[seat.index() + 1..].iter().chain(&immediate[..seat.index()]).copied().collect();
+            draft.probe(seat, 1, Scan::List(vec![own]), Take::Youngest);
+            draft.seats[seat.index()].while_waiting = 1;
+            draft.probe(seat, 2, Scan::List(vec![shared]), Take::Oldest);
+            draft.probe(seat, 3, Scan::Ring(after, 0), Take::Oldest);
+        }
+        draft.finish(setting, vec![shared])
+    }
+}

@@ -1,0 +1,43 @@
+//! Shepherds: immovable regions, each with its own queue.
+//!
+//! Wheeler, Thain, Murphy, "Portable Performance from Workstation to Supercomputer: Distributing Data Structures with
+//! Qthreads", §3: a task runs under the shepherd that it was spawned to, and is never stolen. That the queue is first
+//! in, first out is Qthreads' practice; the paper does not say. A shepherd is a core group here.
+
+use super::{Draft, Parameter, Setting, Strategy};
+use crate::{Order, Plan, QueueId, Scan, Take};
+use vicus_topology::{PuId, Topology};
+
+pub(super) struct Shepherd;
+
+impl Strategy for Shepherd {
+    fn name(&self) -> &'static str {
+        "shepherd"
+    }
+
+    fn source(&self) -> &'static str {
+        "Wheeler et al., §3"
+    }
+
+    fn parameters(&self) -> &'static [Parameter] {
+        &[]
+    }
+
+    fn plan(&self, machine: &Topology, pus: &[PuId], setting: &Setting) -> Plan {
+        let mut draft = Draft::new(machine, pus, 0, |index| machine.pus[pus[index].index()].group);
+        let queues: Vec<QueueId> = draft
+            .pool_ids()
+            .map(|pool| {
+                let home = draft.pool_node(pool);
+                draft.queue(format!("tasks of {pool:?}"), None, Order::Deque, home, vec![pool])
+            })
+            .collect();
+        for seat in draft.seat_ids() {
+            let own = queues[draft.seat(seat).pool.index()];
+            draft.seats[seat.index()].place = [own, own];
+            draft.probe(seat, 1, Scan::List(vec![own]), Take::Oldest);
+            draft.seats[seat.index()].while_waiting = 1;
+        }
+        draft.finish(setting, queues)
+    }
+}

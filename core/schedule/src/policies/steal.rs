@@ -1,0 +1,48 @@
+//! Work stealing without locality.
+//!
+//! Muddukrishna, Jonsson, Brorsson, "Locality-Aware Task Scheduling and Data Distribution for OpenMP Programs on NUMA
+//! Systems and Manycore Processors", 2015, §5: a Chase-Lev deque per core, own work first, victims round robin.
+
+use super::{Draft, Parameter, Setting, Strategy};
+use crate::{Order, Plan, PoolId, QueueId, Scan, Take};
+use vicus_topology::{PuId, Topology};
+
+pub(super) struct Steal;
+
+impl Strategy for Steal {
+    fn name(&self) -> &'static str {
+        "steal"
+    }
+
+    fn source(&self) -> &'static str {
+        "Muddukrishna et al., §5"
+    }
+
+    fn parameters(&self) -> &'static [Parameter] {
+        &[]
+    }
+
+    fn plan(&self, machine: &Topology, pus: &[PuId], setting: &Setting) -> Plan {
+        let mut draft = Draft::new(machine, pus, 0, |_| ());
+        let everyone = vec![PoolId::new(0)];
+        let deques: Vec<QueueId> = draft
+            .seat_ids()
+            .map(|seat| {
+                let home = draft.seat(seat).node;
+                draft.queue(format!("deque of {seat:?}"), Some(seat), Order::Deque, home, everyone.clone())
+            })
+            .collect();
+        let home = draft.pool_node(PoolId::new(0));
+        let entry = draft.queue("entry".to_owned(), None, Order::Deque, home, everyone);
+        for seat in draft.seat_ids() {
+            let own = deques[seat.index()];
+            let after = deques[seat.index() + 1..].iter().chain(&deques[..seat.index()]).copied().collect();
+            draft.seats[seat.index()].place = [own, own];
+            draft.probe(seat, 1, Scan::List(vec![own]), Take::Youngest);
+            draft.probe(seat, 2, Scan::Ring(after, 0), Take::Oldest);
+            draft.seats[seat.index()].while_waiting = draft.seat(seat).look.len();
+            draft.probe(seat, 3, Scan::List(vec![entry]), Take::Oldest);
+        }
+        draft.finish(setting, vec![entry])
+    }
+}

@@ -1,0 +1,85 @@
+//! One queue of a plan as a sequential structure.
+
+use crate::{ByRequest, End, Order, RequestId, Take};
+use std::collections::VecDeque;
+
+/// A queue of either order. Take rules are the plan's; a world adds the lock.
+#[derive(Debug)]
+pub enum Queue<T> {
+    /// By arrival: tasks are put at the back.
+    Deque(VecDeque<(RequestId, T)>),
+    /// By request.
+    ByRequest(ByRequest<T>),
+}
+
+impl<T> Queue<T> {
+    /// An empty queue.
+    pub fn new(order: Order) -> Queue<T> {
+        match order {
+            Order::Deque => Queue::Deque(VecDeque::new()),
+            Order::ByRequest => Queue::ByRequest(ByRequest::default()),
+        }
+    }
+
+    /// How many tasks it holds.
+    pub fn len(&self) -> usize {
+        match self {
+            Queue::Deque(tasks) => tasks.len(),
+            Queue::ByRequest(tasks) => tasks.len(),
+        }
+    }
+
+    /// Whether it holds no task.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Puts the youngest task.
+    pub fn push(&mut self, request: RequestId, task: T) {
+        match self {
+            Queue::Deque(tasks) => tasks.push_back((request, task)),
+            Queue::ByRequest(tasks) => tasks.push(request, task),
+        }
+    }
+
+    /// Takes by a rule; the surplus of [`Take::Several`] goes to `rest`, in the order of age.
+    pub fn take(&mut self, take: Take, rest: &mut Vec<(RequestId, T)>) -> Option<T> {
+        match self {
+            Queue::Deque(tasks) => {
+                let taken = match take {
+                    Take::Youngest | Take::YoungestOfOldestRequest => tasks.pop_back(),
+                    Take::Oldest | Take::OldestOfSecondOldestRequest => tasks.pop_front(),
+                    Take::Several(end, at_most) => {
+                        let several = usize::from(at_most).min(tasks.len());
+                        let from = if end == End::Oldest { 0 } else { tasks.len() - several };
+                        rest.extend(tasks.drain(from..from + several));
+                        if end == End::Oldest && !rest.is_empty() { Some(rest.remove(0)) } else { rest.pop() }
+                    }
+                };
+                taken.map(|(_, task)| task)
+            }
+            Queue::ByRequest(tasks) => match take {
+                Take::Youngest | Take::YoungestOfOldestRequest => tasks.youngest_of_oldest(),
+                Take::OldestOfSecondOldestRequest => tasks.oldest_of_second_oldest(),
+                Take::Oldest | Take::Several(..) => tasks.oldest_of_oldest(),
+            },
+        }
+    }
+
+    /// Takes out every task of the requests that `stopped` says, and hands them to `dropped`.
+    pub fn sweep(&mut self, mut stopped: impl FnMut(RequestId) -> bool, mut dropped: impl FnMut(T)) {
+        match self {
+            Queue::Deque(tasks) => {
+                for _ in 0..tasks.len() {
+                    let (request, task) = tasks.pop_front().expect("counted");
+                    if stopped(request) {
+                        dropped(task);
+                    } else {
+                        tasks.push_back((request, task));
+                    }
+                }
+            }
+            Queue::ByRequest(tasks) => tasks.sweep(stopped, dropped),
+        }
+    }
+}

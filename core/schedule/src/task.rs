@@ -1,0 +1,70 @@
+//! What a queue holds: one word, a pointer to a header that lives where the task lives.
+
+use std::ptr::NonNull;
+
+/// Requests are numbered as they arrive, so a smaller id is an older request (Falt et al. §4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RequestId(pub u64);
+
+/// Falt et al. §4: what the creator knows of a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Kind {
+    /// Shares most of its data with the task that spawned it: run it soon and near.
+    Immediate = 0,
+    /// Detached, or the first task of a larger piece of work: run it where there is room.
+    Deferred = 1,
+}
+
+impl Kind {
+    /// How many kinds there are, for tables by kind.
+    pub const COUNT: usize = 2;
+}
+
+/// The part of a task that every queue and every world understands. It is the first field of the task itself: of a
+/// box's cell, of a stack frame that waits, of a block in a slab.
+#[repr(C)]
+#[derive(Debug)]
+pub struct TaskHeader {
+    /// Runs the task. The second argument is whatever the world that made the task hands to it: its seat.
+    pub run: unsafe fn(TaskRef, *mut ()),
+    /// The request it belongs to.
+    pub request: RequestId,
+}
+
+/// A task, as queues hold it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct TaskRef(NonNull<TaskHeader>);
+
+#[expect(unsafe_code, reason = "a task travels between threads as a bare pointer")]
+// SAFETY: whoever makes a TaskRef promises (see `TaskRef::new`) that the task may be run by any thread and outlives
+// its stay in the queues; the pointer itself carries no thread's state.
+unsafe impl Send for TaskRef {}
+
+impl TaskRef {
+    /// A task to put into queues.
+    ///
+    /// # Safety
+    /// `header` is the first field of a `#[repr(C)]` task with provenance over the whole task; until it has been run
+    /// or dropped by its world it stays in place, and its `run` may be called from any thread.
+    #[expect(unsafe_code, reason = "the caller promises what the type system can't see: lifetime and thread safety")]
+    pub unsafe fn new(header: NonNull<TaskHeader>) -> TaskRef {
+        TaskRef(header)
+    }
+
+    /// The header's address.
+    pub fn as_ptr(self) -> NonNull<TaskHeader> {
+        self.0
+    }
+
+    /// The header of a task that has not been run yet.
+    pub fn header(&self) -> &TaskHeader {
+        #[expect(unsafe_code, reason = "follows the pointer that `new` was given")]
+        // SAFETY: `new`'s caller promised that the task stays in place while it is in a queue, and headers are not
+        // written to after their task was made.
+        unsafe {
+            self.0.as_ref()
+        }
+    }
+}
