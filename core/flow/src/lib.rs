@@ -1,1 +1,32 @@
 //! Boxes that work, vias that carry, envelopes that hold columns.
+//!
+//! Bednárek, Dokulil, Yaghob, "The Bobox Project: Parallelization Framework and Server for Data Processing", technical
+//! report 2011/1, §2–4. A [`Model`] declares boxes and how vias join them; an [`Instance`] is a live copy, submitted to
+//! a world as a request. Boxes are single-threaded [`Operator`]s that own their state; what they share travels in
+//! [`Envelope`]s.
+//!
+//! This crate has no threads: a world takes [`Activation`]s, decides when and where, and calls [`begin`],
+//! [`Running::act`] and [`Running::finish`].
+
+mod envelope;
+mod error;
+mod instance;
+pub mod library;
+mod model;
+mod operator;
+mod ring;
+mod schema;
+pub mod sequential;
+mod stall;
+mod state;
+mod sync;
+
+pub use envelope::{Column, Envelope};
+pub use error::FlowError;
+pub use instance::{
+    Activation, Desk, Fact, Instance, RULES, RunTask, Running, Totals, begin, instance_of, share_instance,
+};
+pub use model::{BoxId, BoxModel, InputId, LinkOptions, Model, ModelBox, ModelBuilder, ModelError, OutputId};
+pub use operator::{BoxError, Operator, Turn, World};
+pub use ring::{Bound, Put};
+pub use schema::{Schema, Type};

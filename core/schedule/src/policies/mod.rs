@@ -185,8 +185,8 @@ impl<'a> Draft<'a> {
         }
         for pool in 0..draft.pools.len() {
             let threads = draft.pools[pool].seats.clone();
-            for spare in 0..spares.min(threads.len()) {
-                let pu = draft.seats[threads[spare].index()].pu;
+            for thread in threads.into_iter().take(spares) {
+                let pu = draft.seats[thread.index()].pu;
                 draft.add_seat(pu, PoolId::new(pool), true);
             }
         }

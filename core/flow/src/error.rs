@@ -1,0 +1,62 @@
+//! How a request ends that does not end well.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// Why a request has no result. Other requests are not touched.
+#[derive(Clone, Debug)]
+pub enum FlowError {
+    /// A box gave up.
+    Failed {
+        /// The box's name.
+        name: String,
+        /// What it said.
+        error: Arc<dyn std::error::Error + Send + Sync>,
+    },
+    /// A box panicked.
+    Panicked {
+        /// The box's name.
+        name: String,
+        /// The panic's message.
+        message: String,
+    },
+    /// Somebody cancelled it.
+    Cancelled,
+    /// Boxes wait for each other in a circle through a full via (Bobox report §3.5).
+    Stalled {
+        /// The cycle: who waits for whom, and why.
+        cycle: Vec<String>,
+    },
+    /// Boxes have seen the end of all their inputs and never sent a poisoned pill.
+    Unfinished {
+        /// Their names.
+        boxes: Vec<String>,
+    },
+}
+
+impl fmt::Display for FlowError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FlowError::Failed { name, error } => write!(f, "box {name} failed: {error}"),
+            FlowError::Panicked { name, message } => write!(f, "box {name} panicked: {message}"),
+            FlowError::Cancelled => f.write_str("the request was cancelled"),
+            FlowError::Stalled { cycle } => write!(
+                f,
+                "the network waits for itself: {}. Hold one branch back (vicus_flow::library::hold) or raise a bound",
+                cycle.join("; ")
+            ),
+            FlowError::Unfinished { boxes } => {
+                write!(f, "no poisoned pill came from {}, though nothing is left to be done", boxes.join(", "))
+            }
+        }
+    }
+}
+
+impl std::error::Error for FlowError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            FlowError::Failed { error, .. } => Some(&**error),
+            _ => None,
+        }
+    }
+}

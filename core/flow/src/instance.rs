@@ -1,0 +1,615 @@
+//! The live copy of a model: its boxes are the tasks.
+//!
+//! Flow owns the whole protocol of a box; a world owns when and where. Three calls, so that a simulator can put virtual
+//! time between them: [`begin`] takes the snapshot, [`Running::act`] runs the user's code, [`Running::finish`] sends
+//! what it made and says which boxes have to be queued now.
+//!
+//! When is a request over? Each seat counts the tasks of the request that it queued and those that it finished, in
+//! counters of its own. A task is counted as queued before it can be taken, and as finished only after all that it
+//! queued is counted. Reading first every *finished* and then every *queued* therefore finds equal sums only if no task
+//! is queued or running ([`Instance::is_quiescent`]); then nothing can happen to the request any more, and it has
+//! either ended, or failed, or stalled.
+
+use crate::envelope::Column;
+use crate::operator::Input;
+use crate::ring::{Put, Ring};
+use crate::state::StateWord;
+use crate::sync::{AtomicBool, AtomicU8, AtomicU64, Mutex, Ordering, Padded, UnsafeCell};
+use crate::{BoxId, Envelope, FlowError, Model, Operator, Schema, Turn, World};
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::NonNull;
+use std::sync::Arc;
+use vicus_schedule::{Kind, RequestId, TaskHeader, TaskRef};
+
+/// What a world's queues call to run a task; its second argument is the world's seat.
+pub type RunTask = unsafe fn(TaskRef, *mut ());
+
+/// A live model under a request's id: the unit of fairness, cancellation and failure.
+pub struct Instance {
+    id: RequestId,
+    model: Arc<Model>,
+    pub(crate) cells: std::boxed::Box<[BoxCell]>,
+    /// One for each seat, written by it alone; the last is for callers without a seat, who add atomically.
+    counts: std::boxed::Box<[Padded<Counts>]>,
+    stop: AtomicU8,
+    settled: AtomicBool,
+    failure: Mutex<Option<FlowError>>,
+}
+
+/// Why no more user code is to run. The first reason stays.
+const GOES_ON: u8 = 0;
+const ENDED: u8 = 1;
+const FAILED: u8 = 2;
+
+/// How many rules a strategy may have.
+pub const RULES: usize = 6;
+
+#[derive(Default)]
+struct Counts {
+    queued: AtomicU64,
+    finished: AtomicU64,
+    taken: [AtomicU64; RULES],
+    far: AtomicU64,
+    acts: AtomicU64,
+}
+
+/// What a request cost, summed over the seats.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Tasks that were run or, after the end, dropped.
+    pub tasks: u64,
+    /// Invocations of user code.
+    pub acts: u64,
+    /// Tasks by the rule that found them; rule 1 is at index 1, and 0 are those without a look.
+    pub taken: [u64; RULES],
+    /// Tasks whose queue was at home on another node than the seat that took them.
+    pub far: u64,
+}
+
+/// A box with everything that is its own. Its address is its task.
+#[repr(C)]
+pub(crate) struct BoxCell {
+    header: TaskHeader,
+    index: usize,
+    instance: *const Instance,
+    pub(crate) state: StateWord,
+    pub(crate) inputs: std::boxed::Box<[Input]>,
+    /// Touched only between begin and finish, and at the very end by whoever settles the request.
+    pub(crate) body: UnsafeCell<Body>,
+}
+
+#[expect(unsafe_code, reason = "a cell is shared by the seats that send to it and the one that runs it")]
+// SAFETY: `body` is used by the runner alone (the state word admits one) or after quiescence by the one that settles;
+// `instance` points to the instance that owns the cell and so outlives it; rings and state word are made for sharing.
+unsafe impl Sync for BoxCell {}
+#[expect(unsafe_code, reason = "the raw pointer to its owner takes the automatic implementation away")]
+// SAFETY: as above; operators and envelopes are `Send`.
+unsafe impl Send for BoxCell {}
+
+pub(crate) struct Body {
+    operator: std::boxed::Box<dyn Operator>,
+    pub(crate) outputs: std::boxed::Box<[Output]>,
+    /// Which inputs had a head when the invocation began and still have it.
+    pub(crate) snapshot: std::boxed::Box<[bool]>,
+    /// What the action sent; it leaves at the end.
+    pub(crate) outbox: Vec<(usize, Envelope)>,
+    /// Senders that the action made room for.
+    pub(crate) resumed: Vec<usize>,
+    pub(crate) consumed: bool,
+    pub(crate) run_again: bool,
+    pub(crate) ended: bool,
+    /// All its readers are gone: it is invoked no more.
+    retired: bool,
+}
+
+pub(crate) struct Output {
+    pub(crate) schema: Schema,
+    pub(crate) pill_sent: bool,
+    pub(crate) receivers: Vec<Receiver>,
+}
+
+pub(crate) struct Receiver {
+    pub(crate) cell: usize,
+    pub(crate) input: usize,
+    private: Vec<usize>,
+    closed: bool,
+    /// What it refused, in order.
+    pub(crate) pending: VecDeque<Envelope>,
+}
+
+impl Output {
+    pub(crate) fn is_closed(&self) -> bool {
+        self.receivers.iter().all(|receiver| receiver.closed)
+    }
+}
+
+/// A box that has to be put into a queue.
+#[derive(Clone, Copy, Debug)]
+pub struct Activation {
+    /// What the queue holds.
+    pub task: TaskRef,
+    /// How it is to be queued. The framework decides it, never the user: a box that received rows is immediate; one
+    /// that the initialization pill woke, that asked to run again, or that found room after a refusal is deferred.
+    pub kind: Kind,
+    /// Which box.
+    pub index: BoxId,
+}
+
+/// Something that happened to an envelope, for the trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fact {
+    /// The action saw this head.
+    Received {
+        /// The box's input.
+        input: usize,
+        /// Rows; 0 for a pill.
+        rows: usize,
+        /// The sender's logical time.
+        stamp: u64,
+    },
+    /// An envelope was created for an output.
+    Sent {
+        /// The box's output.
+        output: usize,
+        /// Rows; 0 for a pill.
+        rows: usize,
+        /// Bytes of its columns.
+        bytes: u64,
+    },
+    /// A receiver refused: the box is blocked from now on.
+    Refused {
+        /// The box's output.
+        output: usize,
+    },
+    /// All receivers took what they had refused: the box is blocked no more.
+    Resumed,
+}
+
+/// A seat's buffers, used again for each invocation.
+#[derive(Debug, Default)]
+pub struct Desk {
+    /// Boxes to be queued, the one to be run last first.
+    pub activations: Vec<Activation>,
+    /// What happened, if it is recorded.
+    pub facts: Vec<Fact>,
+    /// Whether facts are recorded.
+    pub recording: bool,
+    /// The seat's logical time; stamps the envelopes that are sent.
+    pub clock: u64,
+}
+
+impl Instance {
+    /// A live copy of a model. `seats` is how many seats may run its tasks; `run` is called with each of them;
+    /// `operators` replaces the operator of some boxes, such as a sink that belongs to this request alone.
+    pub fn new(
+        model: &Arc<Model>,
+        id: RequestId,
+        seats: usize,
+        run: RunTask,
+        operators: Vec<(BoxId, std::boxed::Box<dyn Operator>)>,
+    ) -> Arc<Instance> {
+        let mut operators = operators;
+        Arc::new_cyclic(|weak| {
+            let cell = |index: usize| {
+                let model = &model.boxes[index];
+                let special = operators.iter().position(|(id, _)| id.index() == index);
+                let operator = match special {
+                    Some(at) => operators.swap_remove(at).1,
+                    None => (model.factory)(),
+                };
+                let receiver = |link: &crate::model::Link| Receiver {
+                    cell: link.receiver.index(),
+                    input: link.input,
+                    private: link.private.clone(),
+                    closed: false,
+                    pending: VecDeque::new(),
+                };
+                let output = |(schema, links): &(Schema, Vec<crate::model::Link>)| Output {
+                    schema: schema.clone(),
+                    pill_sent: false,
+                    receivers: links.iter().map(receiver).collect(),
+                };
+                let body = Body {
+                    operator,
+                    outputs: model.outputs.iter().map(output).collect(),
+                    snapshot: vec![false; model.inputs.len()].into(),
+                    outbox: Vec::new(),
+                    resumed: Vec::new(),
+                    consumed: false,
+                    run_again: false,
+                    ended: false,
+                    retired: false,
+                };
+                let input =
+                    |(sender, bound): &(BoxId, crate::Bound)| Input { ring: Ring::new(*bound), sender: sender.index() };
+                BoxCell {
+                    header: TaskHeader { run, request: id },
+                    index,
+                    instance: weak.as_ptr(),
+                    state: StateWord::new(),
+                    inputs: model.inputs.iter().map(input).collect(),
+                    body: UnsafeCell::new(body),
+                }
+            };
+            Instance {
+                id,
+                model: Arc::clone(model),
+                cells: (0..model.boxes.len()).map(cell).collect(),
+                counts: (0..=seats).map(|_| Padded::default()).collect(),
+                stop: AtomicU8::new(GOES_ON),
+                settled: AtomicBool::new(false),
+                failure: Mutex::new(None),
+            }
+        })
+    }
+
+    /// The request's id.
+    pub fn id(&self) -> RequestId {
+        self.id
+    }
+
+    /// The model that it is a copy of.
+    pub fn model(&self) -> &Arc<Model> {
+        &self.model
+    }
+
+    /// The request's first task: the initialization box. To be called once.
+    pub fn start(&self) -> Activation {
+        let enqueue = self.cells[0].state.arrive();
+        assert!(enqueue.0, "a request is started once");
+        self.activation(0, Kind::Deferred)
+    }
+
+    fn activation(&self, index: usize, kind: Kind) -> Activation {
+        let header = NonNull::from(&self.cells[index]).cast::<TaskHeader>();
+        #[expect(unsafe_code, reason = "makes the word that queues hold")]
+        // SAFETY: the header is the first field of the #[repr(C)] cell, and the pointer is to the whole cell. The
+        // instance outlives its tasks: a world drops it only when it is quiescent.
+        let task = unsafe { TaskRef::new(header) };
+        Activation { task, kind, index: BoxId(index) }
+    }
+
+    /// No more user code is to run: it has ended, failed or been cancelled.
+    #[inline]
+    pub fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed) != GOES_ON
+    }
+
+    /// Stops the request with a reason, if it goes on. Its queued tasks are dropped when they are taken.
+    pub fn fail(&self, error: FlowError) {
+        let mut failure = self.failure.lock().expect("nothing panics under this lock");
+        if self.stop.compare_exchange(GOES_ON, FAILED, Ordering::AcqRel, Ordering::Acquire).is_ok() {
+            *failure = Some(error);
+        }
+    }
+
+    /// Counts tasks that `seat` is about to queue (`None`: a caller without a seat).
+    #[inline]
+    pub fn count_queued(&self, seat: Option<usize>, tasks: u64) {
+        self.add(seat, |counts| &counts.queued, tasks);
+    }
+
+    /// Counts a task that `seat` has run or dropped. The caller must hold a reference of its own to the instance: from
+    /// here on another seat may settle it.
+    #[inline]
+    pub fn count_finished(&self, seat: Option<usize>, tasks: u64) {
+        self.add(seat, |counts| &counts.finished, tasks);
+    }
+
+    /// Counts how `seat` found a task.
+    #[inline]
+    pub fn count_taken(&self, seat: usize, rule: u8, far: bool) {
+        self.add(Some(seat), |counts| &counts.taken[usize::from(rule)], 1);
+        if far {
+            self.add(Some(seat), |counts| &counts.far, 1);
+        }
+    }
+
+    /// Counts an invocation of user code.
+    #[inline]
+    pub fn count_act(&self, seat: usize) {
+        self.add(Some(seat), |counts| &counts.acts, 1);
+    }
+
+    #[inline]
+    fn add(&self, seat: Option<usize>, which: impl Fn(&Counts) -> &AtomicU64, more: u64) {
+        match seat {
+            Some(seat) => {
+                // Only the seat writes here, so a load and a store do for an addition.
+                let counter = which(&self.counts[seat].0);
+                counter.store(counter.load(Ordering::Relaxed) + more, Ordering::Release);
+            }
+            None => {
+                which(&self.counts[self.counts.len() - 1].0).fetch_add(more, Ordering::AcqRel);
+            }
+        }
+    }
+
+    /// Whether no task of the request is queued or running. Once true it stays true.
+    pub fn is_quiescent(&self) -> bool {
+        let sum = |which: fn(&Counts) -> &AtomicU64| -> u64 {
+            self.counts.iter().map(|counts| which(&counts.0).load(Ordering::Acquire)).sum()
+        };
+        let finished = sum(|counts| &counts.finished);
+        finished == sum(|counts| &counts.queued)
+    }
+
+    /// Decides what became of a quiescent request; `Some` for the first caller, `None` for all others.
+    pub fn settle(&self) -> Option<Result<Totals, FlowError>> {
+        debug_assert!(self.is_quiescent(), "a request is settled when nothing of it runs");
+        if self.settled.swap(true, Ordering::AcqRel) {
+            return None;
+        }
+        Some(match self.stop.load(Ordering::Acquire) {
+            ENDED => Ok(self.totals()),
+            GOES_ON => Err(self.explain_stall()),
+            _ => {
+                let failure = self.failure.lock().expect("nothing panics under this lock").take();
+                Err(failure.expect("whoever stops a request leaves the reason"))
+            }
+        })
+    }
+
+    /// What the request has cost so far.
+    pub fn totals(&self) -> Totals {
+        let sum = |which: &dyn Fn(&Counts) -> &AtomicU64| -> u64 {
+            self.counts.iter().map(|counts| which(&counts.0).load(Ordering::Relaxed)).sum()
+        };
+        Totals {
+            tasks: sum(&|counts| &counts.finished),
+            acts: sum(&|counts| &counts.acts),
+            taken: std::array::from_fn(|rule| sum(&|counts| &counts.taken[rule])),
+            far: sum(&|counts| &counts.far),
+        }
+    }
+}
+
+/// Looks at a task without beginning it: its instance and its box.
+///
+/// # Safety
+/// `task` is of an [`Instance`] and has not been counted as finished, so that the instance is alive.
+#[expect(unsafe_code, reason = "follows a task pointer")]
+pub unsafe fn instance_of<'a>(task: TaskRef) -> (&'a Instance, BoxId) {
+    // SAFETY: the caller's promise: the task is a cell of a live instance.
+    let cell: &'a BoxCell = unsafe { task.as_ptr().cast::<BoxCell>().as_ref() };
+    // SAFETY: the instance owns the cell.
+    (unsafe { &*cell.instance }, BoxId(cell.index))
+}
+
+/// A reference to a task's instance, to be kept beyond the task.
+///
+/// # Safety
+/// As for [`instance_of`].
+#[expect(unsafe_code, reason = "makes an Arc of the pointer that the cells hold")]
+pub unsafe fn share_instance(task: TaskRef) -> Arc<Instance> {
+    // SAFETY: the caller's promise.
+    let (instance, _) = unsafe { instance_of(task) };
+    // SAFETY: instances are made by `Instance::new` alone, inside an Arc, and `instance` is where that Arc's value is;
+    // the Arc is alive, and the count added here belongs to the one returned.
+    unsafe {
+        Arc::increment_strong_count(instance);
+        Arc::from_raw(instance)
+    }
+}
+
+/// A box that is being run. The value is the evidence that nobody else runs it.
+#[must_use]
+pub struct Running<'a> {
+    cell: &'a BoxCell,
+    instance: &'a Instance,
+    due: bool,
+    blocked: bool,
+}
+
+/// Begins an invocation: tries again to send what was refused, then takes the snapshot of the inputs.
+///
+/// # Safety
+/// `task` is an [`Activation`]'s of a live instance, taken from a queue; each activation is begun at most once. The
+/// instance outlives the returned value.
+#[expect(unsafe_code, reason = "a task pointer becomes a box")]
+pub unsafe fn begin<'a>(task: TaskRef, desk: &mut Desk) -> Running<'a> {
+    // SAFETY: the caller's promise: the task is a cell of a live instance.
+    let cell: &'a BoxCell = unsafe { task.as_ptr().cast::<BoxCell>().as_ref() };
+    // SAFETY: the instance owns the cell.
+    let instance: &'a Instance = unsafe { &*cell.instance };
+    let due = cell.state.begin();
+    let mut running = Running { cell, instance, due, blocked: false };
+    running.with_body(|body, _| {
+        let was_blocked = body.outputs.iter().flat_map(|output| &output.receivers).any(|r| !r.pending.is_empty());
+        let blocked = was_blocked && !instance.flush(body, desk);
+        if was_blocked && !blocked && desk.recording {
+            desk.facts.push(Fact::Resumed);
+        }
+        for (had, input) in body.snapshot.iter_mut().zip(&cell.inputs) {
+            *had = !input.ring.is_empty();
+        }
+        body.consumed = false;
+        body.run_again = false;
+        blocked
+    });
+    running
+}
+
+impl Running<'_> {
+    /// Whether user code is to be run: something arrived or the box asked for it, and nothing that it sent still waits.
+    pub fn is_due(&self) -> bool {
+        self.due && !self.blocked
+    }
+
+    /// Which box.
+    pub fn index(&self) -> BoxId {
+        BoxId(self.cell.index)
+    }
+
+    fn with_body(&mut self, f: impl FnOnce(&mut Body, bool) -> bool) {
+        self.blocked = self.cell.body.with_mut(|body| {
+            #[expect(unsafe_code, reason = "the runner owns the body")]
+            // SAFETY: `self` is the evidence that the state word says Running, which one runner at a time can make it
+            // say; the previous runner's writes are visible through the state word's acquire and release.
+            let body = unsafe { &mut *body };
+            f(body, self.blocked)
+        });
+    }
+
+    /// Runs the user's code. An error or a panic fails the request.
+    pub fn act(&mut self, world: &dyn World, desk: &mut Desk) {
+        let (cell, instance) = (self.cell, self.instance);
+        self.with_body(|body, blocked| {
+            if body.retired {
+                return blocked;
+            }
+            if desk.recording {
+                for (input, _) in body.snapshot.iter().enumerate().filter(|(_, had)| **had) {
+                    if let Some(head) = cell.inputs[input].ring.head() {
+                        desk.facts.push(Fact::Received { input, rows: head.rows(), stamp: head.stamp });
+                    }
+                }
+            }
+            let mut operator: std::boxed::Box<dyn Operator> =
+                std::mem::replace(&mut body.operator, std::boxed::Box::new(Absent));
+            let stopped = || instance.is_stopped();
+            let mut turn = Turn { inputs: &cell.inputs, body, world, stopped: &stopped };
+            let done = catch_unwind(AssertUnwindSafe(|| operator.act(&mut turn)));
+            body.operator = operator;
+            let name = || instance.model.boxes[cell.index].name.clone();
+            match done {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => instance.fail(FlowError::Failed { name: name(), error: error.into() }),
+                Err(panic) => {
+                    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+                    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+                    let message = text.unwrap_or_else(|| "a panic without a message".to_owned());
+                    instance.fail(FlowError::Panicked { name: name(), message });
+                }
+            }
+            blocked
+        });
+    }
+
+    /// Ends the invocation: sends what the action made, resumes senders that it made room for, and leaves in
+    /// `desk.activations` the boxes that have to be queued.
+    pub fn finish(mut self, desk: &mut Desk) {
+        let (cell, instance) = (self.cell, self.instance);
+        if instance.is_stopped() {
+            // Nothing of it will be run any more; what it holds is dropped with the instance.
+            return;
+        }
+        let first = desk.activations.len();
+        let mut due_again = self.due && self.blocked;
+        let mut run_again = false;
+        self.with_body(|body, mut blocked| {
+            if !body.outbox.is_empty() {
+                blocked |= !instance.deliver(cell.index, body, desk);
+            }
+            if !body.outputs.is_empty() && !body.retired && body.outputs.iter().all(Output::is_closed) {
+                body.retired = true;
+                for input in &cell.inputs {
+                    if input.ring.close() {
+                        body.resumed.push(input.sender);
+                    }
+                }
+            }
+            for sender in body.resumed.drain(..) {
+                if instance.cells[sender].state.resume().0 {
+                    desk.activations.push(instance.activation(sender, Kind::Deferred));
+                }
+            }
+            if !body.retired {
+                run_again = body.run_again;
+                due_again |= run_again;
+                due_again |= body.consumed && cell.inputs.iter().any(|input| !input.ring.is_empty());
+            }
+            if body.ended {
+                let _ = instance.stop.compare_exchange(GOES_ON, ENDED, Ordering::AcqRel, Ordering::Acquire);
+            }
+            blocked
+        });
+        if cell.state.finish(self.blocked, due_again).0 {
+            let kind = if run_again { Kind::Deferred } else { Kind::Immediate };
+            // Below its receivers: the youngest task is run next, and that is to be one that has this box's rows.
+            desk.activations.insert(first, instance.activation(cell.index, kind));
+        }
+    }
+}
+
+impl Instance {
+    /// Sends what was refused. Says whether all of it went.
+    fn flush(&self, body: &mut Body, desk: &mut Desk) -> bool {
+        let mut all = true;
+        for receiver in body.outputs.iter_mut().flat_map(|output| &mut output.receivers) {
+            while let Some(envelope) = receiver.pending.pop_front() {
+                if let Some(back) = self.put(receiver, envelope, Kind::Immediate, desk) {
+                    receiver.pending.push_front(back);
+                    all = false;
+                    break;
+                }
+            }
+        }
+        all
+    }
+
+    /// Sends what the action left in the outbox. Says whether all of it went.
+    fn deliver(&self, sender: usize, body: &mut Body, desk: &mut Desk) -> bool {
+        let mut all = true;
+        // The initialization pill wakes the boxes that start by themselves: larger pieces of work, to be spread.
+        let kind = if sender == 0 { Kind::Deferred } else { Kind::Immediate };
+        for (output, mut envelope) in body.outbox.drain(..) {
+            envelope.stamp = desk.clock;
+            if desk.recording {
+                desk.facts.push(Fact::Sent { output, rows: envelope.rows(), bytes: envelope.bytes() });
+            }
+            let receivers = &mut body.outputs[output].receivers;
+            let last = receivers.len() - 1;
+            let mut rest = Some(envelope);
+            for (index, receiver) in receivers.iter_mut().enumerate() {
+                let mut copy = if index == last { rest.take() } else { rest.clone() }.expect("the last one takes it");
+                if !copy.is_pill() {
+                    for &column in &receiver.private {
+                        copy.change(column, |shared| Column::private_copy(&shared));
+                    }
+                }
+                let refused =
+                    if receiver.pending.is_empty() { self.put(receiver, copy, kind, desk) } else { Some(copy) };
+                if let Some(envelope) = refused {
+                    if desk.recording && receiver.pending.is_empty() {
+                        desk.facts.push(Fact::Refused { output });
+                    }
+                    receiver.pending.push_back(envelope);
+                    all = false;
+                }
+            }
+        }
+        all
+    }
+
+    /// Puts an envelope into a receiver's buffer and activates it. Gives the envelope back if there is no room.
+    fn put(&self, receiver: &mut Receiver, envelope: Envelope, kind: Kind, desk: &mut Desk) -> Option<Envelope> {
+        if receiver.closed {
+            return None;
+        }
+        let cell = &self.cells[receiver.cell];
+        match cell.inputs[receiver.input].ring.put(envelope) {
+            Put::Taken => {
+                if cell.state.arrive().0 {
+                    desk.activations.push(self.activation(receiver.cell, kind));
+                }
+                None
+            }
+            Put::Full(envelope) => Some(envelope),
+            Put::Closed(_) => {
+                receiver.closed = true;
+                None
+            }
+        }
+    }
+}
+
+/// Stands in a body while its operator runs.
+struct Absent;
+
+impl Operator for Absent {
+    fn act(&mut self, _: &mut Turn<'_>) -> Result<(), crate::BoxError> {
+        unreachable!("a box is never run twice at once")
+    }
+}

@@ -1,0 +1,450 @@
+//! The model: which boxes there are and how vias join them. Immutable once built; any number of instances at once.
+//!
+//! Bobox report 2011/1, §3.1–3.2. Our vias are links, not tasks: an output delivers straight into its receivers'
+//! buffers. That saves an invocation per envelope and gives up nothing, since a via runs no user code.
+
+use crate::{Bound, BoxError, Operator, Schema, Turn};
+use std::fmt;
+use std::sync::Arc;
+
+type Factory = dyn Fn() -> std::boxed::Box<dyn Operator> + Send + Sync;
+
+/// A box in a model, by its index. The initialization box is 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BoxId(pub(crate) usize);
+
+impl BoxId {
+    /// Its place in [`Model::boxes`].
+    pub fn index(self) -> usize {
+        self.0
+    }
+
+    /// One of its outputs, counted from 0.
+    pub fn output(self, output: usize) -> OutputId {
+        OutputId { sender: self, output }
+    }
+
+    /// One of its inputs, counted from 0.
+    pub fn input(self, input: usize) -> InputId {
+        InputId { receiver: self, input }
+    }
+}
+
+/// An output of a box.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutputId {
+    sender: BoxId,
+    output: usize,
+}
+
+/// An input of a box.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InputId {
+    receiver: BoxId,
+    input: usize,
+}
+
+/// A kind of box with its parameters: what [`ModelBuilder::add`] places into a model.
+pub struct BoxModel {
+    type_name: String,
+    inputs: Vec<Option<Schema>>,
+    outputs: Vec<Schema>,
+    factory: Arc<Factory>,
+}
+
+impl BoxModel {
+    /// A box type. The factory makes the operator of each instance.
+    pub fn new<O: Operator + 'static>(
+        type_name: impl Into<String>,
+        factory: impl Fn() -> O + Send + Sync + 'static,
+    ) -> BoxModel {
+        let factory = Arc::new(move || std::boxed::Box::new(factory()) as std::boxed::Box<dyn Operator>);
+        BoxModel { type_name: type_name.into(), inputs: Vec::new(), outputs: Vec::new(), factory }
+    }
+
+    /// Adds an input that takes envelopes of this schema only.
+    pub fn input(mut self, schema: &Schema) -> BoxModel {
+        self.inputs.push(Some(schema.clone()));
+        self
+    }
+
+    /// Adds an input that takes any envelope.
+    pub fn any_input(mut self) -> BoxModel {
+        self.inputs.push(None);
+        self
+    }
+
+    /// Adds an output.
+    pub fn output(mut self, schema: &Schema) -> BoxModel {
+        self.outputs.push(schema.clone());
+        self
+    }
+}
+
+/// One link of a via: from an output to one receiver.
+#[derive(Clone, Debug)]
+pub(crate) struct Link {
+    pub(crate) receiver: BoxId,
+    pub(crate) input: usize,
+    pub(crate) bound: Bound,
+    /// Columns of which this receiver gets a copy of its own (the report's `priv`, §4.3).
+    pub(crate) private: Vec<usize>,
+}
+
+/// A box as it stands in a model.
+pub struct ModelBox {
+    pub(crate) name: String,
+    pub(crate) type_name: String,
+    pub(crate) factory: Arc<Factory>,
+    /// For each input, who sends and how much is held.
+    pub(crate) inputs: Vec<(BoxId, Bound)>,
+    pub(crate) outputs: Vec<(Schema, Vec<Link>)>,
+}
+
+impl ModelBox {
+    /// Its name, unique in the model.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its type's name.
+    pub fn type_name(&self) -> &str {
+        &self.type_name
+    }
+
+    /// The receivers of each output, with the output's schema.
+    pub fn outputs(&self) -> impl Iterator<Item = (&Schema, Vec<InputId>)> {
+        self.outputs
+            .iter()
+            .map(|(schema, links)| (schema, links.iter().map(|link| link.receiver.input(link.input)).collect()))
+    }
+
+    /// Who sends to each input.
+    pub fn senders(&self) -> impl Iterator<Item = BoxId> {
+        self.inputs.iter().map(|(sender, _)| *sender)
+    }
+}
+
+/// A checked network of boxes and vias.
+///
+/// Invariant: box 0 is the initialization box and the last one the termination box; every box is reached by the one
+/// and leads to the other, every input has one sender and every output a receiver, types agree, and there is no cycle.
+pub struct Model {
+    pub(crate) name: String,
+    pub(crate) boxes: Vec<ModelBox>,
+}
+
+impl Model {
+    /// What it is for.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its boxes, the initialization box first and the termination box last.
+    pub fn boxes(&self) -> &[ModelBox] {
+        &self.boxes
+    }
+}
+
+impl fmt::Debug for Model {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// The network, one via a line: `sequence.0 (value: I64) -> increment.0`.
+impl fmt::Display for Model {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "model {}", self.name)?;
+        for sender in &self.boxes {
+            for (output, (schema, links)) in sender.outputs.iter().enumerate() {
+                let to = |link: &Link| format!("{}.{}", self.boxes[link.receiver.0].name, link.input);
+                let receivers = links.iter().map(to).collect::<Vec<_>>().join(", ");
+                writeln!(f, "{}.{output} {schema} -> {receivers}", sender.name)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Why a network is not a model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ModelError {
+    /// An input has no sender.
+    InputOpen {
+        /// The box and its input.
+        input: String,
+    },
+    /// An input has two senders.
+    InputTaken {
+        /// The box and its input.
+        input: String,
+    },
+    /// An output has no receiver, so its path does not lead to the termination box.
+    OutputOpen {
+        /// The box and its output.
+        output: String,
+    },
+    /// A box has no input and would never start, or no output and would never end.
+    NotOnAPath {
+        /// The box.
+        name: String,
+    },
+    /// A box has no such input or output.
+    NoSuchPort {
+        /// The box and the port.
+        port: String,
+    },
+    /// The sender's columns are not what the receiver takes.
+    Schema {
+        /// The sender's output and its schema.
+        from: String,
+        /// The receiver's input and its schema.
+        to: String,
+    },
+    /// Envelopes would go round.
+    Cycle {
+        /// The boxes on the cycle.
+        boxes: Vec<String>,
+    },
+}
+
+impl fmt::Display for ModelError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ModelError::InputOpen { input } => write!(f, "{input} has no sender: connect an output to it"),
+            ModelError::InputTaken { input } => write!(f, "{input} has two senders: an input reads one via"),
+            ModelError::OutputOpen { output } => {
+                write!(f, "{output} has no receiver: every path must lead to the termination box")
+            }
+            ModelError::NotOnAPath { name } => {
+                write!(f, "box {name} is not on a path from the initialization box to the termination box")
+            }
+            ModelError::NoSuchPort { port } => write!(f, "there is no {port}"),
+            ModelError::Schema { from, to } => write!(f, "{from} does not fit {to}"),
+            ModelError::Cycle { boxes } => write!(f, "envelopes would go round: {}", boxes.join(" -> ")),
+        }
+    }
+}
+
+impl std::error::Error for ModelError {}
+
+/// Puts a model together. Mistakes are kept and reported by [`ModelBuilder::build`].
+///
+/// ```
+/// use vicus_flow::{BoxModel, ModelBuilder, Schema, Turn, Type, Envelope};
+///
+/// let schema = Schema::new([("n", Type::U64)]);
+/// let mut net = ModelBuilder::new("three numbers");
+/// let numbers = net.source(BoxModel::new("numbers", || |turn: &mut Turn<'_>| {
+///     turn.take(0);
+///     turn.send(0, Envelope::new([vec![1u64, 2, 3].into()]));
+///     turn.send_pill(0);
+///     Ok(())
+/// }).output(&schema));
+/// net.end(numbers.output(0));
+/// let model = net.build().unwrap();
+/// assert_eq!(model.boxes().len(), 3); // with initialization and termination
+/// ```
+pub struct ModelBuilder {
+    name: String,
+    boxes: Vec<(String, BoxModel)>,
+    links: Vec<(OutputId, Link)>,
+    /// Outputs that lead to the termination box, which is made last.
+    ends: Vec<OutputId>,
+    bound: Bound,
+}
+
+/// A via's link in the making.
+pub struct LinkOptions<'a>(&'a mut Link);
+
+impl LinkOptions<'_> {
+    /// How much the receiver's input holds before it refuses.
+    pub fn bound(self, bound: Bound) -> Self {
+        self.0.bound = bound;
+        self
+    }
+
+    /// The receiver gets copies of its own of these columns (Bobox report §4.3), so that it can change them in place.
+    pub fn private(self, columns: impl IntoIterator<Item = usize>) -> Self {
+        self.0.private.extend(columns);
+        self
+    }
+}
+
+impl ModelBuilder {
+    /// A network with an initialization box alone.
+    pub fn new(name: impl Into<String>) -> ModelBuilder {
+        let start = || {
+            |turn: &mut Turn<'_>| -> Result<(), BoxError> {
+                turn.send_pill(0);
+                Ok(())
+            }
+        };
+        let empty: [(&str, crate::Type); 0] = [];
+        let first = BoxModel::new("initialization", start).output(&Schema::new(empty));
+        ModelBuilder {
+            name: name.into(),
+            boxes: vec![("initialization".to_owned(), first)],
+            links: Vec::new(),
+            ends: Vec::new(),
+            bound: Bound::default(),
+        }
+    }
+
+    /// The bound of the links that are made from here on.
+    pub fn default_bound(&mut self, bound: Bound) {
+        self.bound = bound;
+    }
+
+    /// The initialization box's output: it sends one poisoned pill to every box that is connected here.
+    pub fn start(&self) -> OutputId {
+        BoxId(0).output(0)
+    }
+
+    /// Adds a box under its type's name, with a number if there are several.
+    pub fn add(&mut self, model: BoxModel) -> BoxId {
+        let several = self.boxes.iter().filter(|(_, other)| other.type_name == model.type_name).count();
+        let number = if several == 0 { String::new() } else { format!("#{}", several + 1) };
+        let name = format!("{}{number}", model.type_name);
+        self.boxes.push((name, model));
+        BoxId(self.boxes.len() - 1)
+    }
+
+    /// Adds a box that starts by itself: its first input is the initialization box's pill.
+    pub fn source(&mut self, mut model: BoxModel) -> BoxId {
+        model.inputs.insert(0, None);
+        let source = self.add(model);
+        self.connect(self.start(), source.input(0));
+        source
+    }
+
+    /// Joins an output to an input. An output may have several receivers; columns are shared among them.
+    pub fn connect(&mut self, from: OutputId, to: InputId) -> LinkOptions<'_> {
+        let link = Link { receiver: to.receiver, input: to.input, bound: self.bound, private: Vec::new() };
+        self.links.push((from, link));
+        LinkOptions(&mut self.links.last_mut().expect("it was just put").1)
+    }
+
+    /// Leads an output to the termination box: the request ends when pills have come on all of these.
+    pub fn end(&mut self, from: OutputId) {
+        self.ends.push(from);
+    }
+
+    /// Checks the network.
+    ///
+    /// # Errors
+    /// The first mistake in it; see [`ModelError`].
+    pub fn build(mut self) -> Result<Arc<Model>, ModelError> {
+        let count = self.ends.len();
+        let mut last = BoxModel::new("termination", move || Termination { pills: 0, all: count });
+        last.inputs = vec![None; count];
+        self.boxes.push(("termination".to_owned(), last));
+        let termination = BoxId(self.boxes.len() - 1);
+        for (input, from) in std::mem::take(&mut self.ends).into_iter().enumerate() {
+            self.connect(from, termination.input(input));
+        }
+
+        let name = |id: BoxId| self.boxes.get(id.0).map_or("?", |(name, _)| name.as_str());
+        let mut boxes: Vec<ModelBox> = Vec::new();
+        let mut senders: Vec<Vec<Option<(BoxId, Bound)>>> =
+            self.boxes.iter().map(|(_, model)| vec![None; model.inputs.len()]).collect();
+        for (name, model) in &self.boxes {
+            boxes.push(ModelBox {
+                name: name.clone(),
+                type_name: model.type_name.clone(),
+                factory: Arc::clone(&model.factory),
+                inputs: Vec::new(),
+                outputs: model.outputs.iter().map(|schema| (schema.clone(), Vec::new())).collect(),
+            });
+        }
+        for (from, link) in &self.links {
+            let output = format!("output {} of box {}", from.output, name(from.sender));
+            let input = format!("input {} of box {}", link.input, name(link.receiver));
+            let sender = boxes.get_mut(from.sender.0).and_then(|sender| sender.outputs.get_mut(from.output));
+            let Some((schema, links)) = sender else { return Err(ModelError::NoSuchPort { port: output }) };
+            let slot = senders.get_mut(link.receiver.0).and_then(|inputs| inputs.get_mut(link.input));
+            let Some(slot) = slot else { return Err(ModelError::NoSuchPort { port: input }) };
+            if slot.is_some() {
+                return Err(ModelError::InputTaken { input });
+            }
+            if let Some(wanted) = &self.boxes[link.receiver.0].1.inputs[link.input]
+                && !schema.fits(wanted) {
+                    let (from, to) = (format!("{output} {schema}"), format!("{input} {wanted}"));
+                    return Err(ModelError::Schema { from, to });
+                }
+            if let Some(column) = link.private.iter().find(|&&column| column >= schema.columns().len()) {
+                return Err(ModelError::NoSuchPort { port: format!("column {column} of {output} {schema}") });
+            }
+            *slot = Some((from.sender, link.bound));
+            links.push(link.clone());
+        }
+        for (index, inputs) in senders.into_iter().enumerate() {
+            for (input, sender) in inputs.into_iter().enumerate() {
+                let input = || format!("input {input} of box {}", boxes[index].name);
+                let sender = sender.ok_or_else(|| ModelError::InputOpen { input: input() })?;
+                boxes[index].inputs.push(sender);
+            }
+            let on_a_path = index == 0 || !boxes[index].inputs.is_empty();
+            let leads_on = index == termination.0 || !boxes[index].outputs.is_empty();
+            if !(on_a_path && leads_on) {
+                return Err(ModelError::NotOnAPath { name: boxes[index].name.clone() });
+            }
+            if let Some(output) = boxes[index].outputs.iter().position(|(_, links)| links.is_empty()) {
+                let output = format!("output {output} of box {}", boxes[index].name);
+                return Err(ModelError::OutputOpen { output });
+            }
+        }
+        let model = Model { name: self.name, boxes };
+        model.find_cycle().map_or(Ok(()), |boxes| Err(ModelError::Cycle { boxes }))?;
+        // Without cycles, with senders and receivers everywhere, every path leads from the first box to the last.
+        Ok(Arc::new(model))
+    }
+}
+
+impl Model {
+    /// The names of the boxes on some cycle.
+    fn find_cycle(&self) -> Option<Vec<String>> {
+        // Boxes whose senders are all done are done; what is left lies on or behind a cycle.
+        let mut open: Vec<usize> = self.boxes.iter().map(|b| b.inputs.len()).collect();
+        let mut ready: Vec<usize> = (0..self.boxes.len()).filter(|&b| open[b] == 0).collect();
+        let mut done = vec![false; self.boxes.len()];
+        while let Some(index) = ready.pop() {
+            done[index] = true;
+            for link in self.boxes[index].outputs.iter().flat_map(|(_, links)| links) {
+                open[link.receiver.0] -= 1;
+                if open[link.receiver.0] == 0 {
+                    ready.push(link.receiver.0);
+                }
+            }
+        }
+        // Walk back along open senders until a box repeats.
+        let mut at = done.iter().position(|done| !done)?;
+        let mut walk = Vec::new();
+        while !walk.contains(&at) {
+            walk.push(at);
+            let open_sender = self.boxes[at].inputs.iter().find(|(sender, _)| !done[sender.0]);
+            at = open_sender.expect("a box that is not done has a sender that is not").0.0;
+        }
+        let from = walk.iter().position(|&b| b == at).expect("it repeats");
+        Some(walk[from..].iter().rev().map(|&b| self.boxes[b].name.clone()).collect())
+    }
+}
+
+/// Ends the request when a pill has come on every input (Bobox report §4.1). Takes whatever else leads here.
+struct Termination {
+    pills: usize,
+    all: usize,
+}
+
+impl Operator for Termination {
+    fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
+        for input in 0..turn.inputs() {
+            self.pills += usize::from(turn.take(input).is_some_and(|envelope| envelope.is_pill()));
+        }
+        if self.pills == self.all {
+            turn.end_request();
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,168 @@
+//! What a user writes: the single-threaded code of a box, and what it sees of the world while it runs.
+
+use crate::instance::Body;
+use crate::ring::Ring;
+use crate::{Envelope, Schema};
+use std::error::Error;
+
+/// Why a box gave up. Any error will do; the request fails with it and with the box's name.
+pub type BoxError = std::boxed::Box<dyn Error + Send + Sync>;
+
+/// The code of a box: a single-threaded operator (Bobox report §3.3). It owns its state, is never run twice at once,
+/// and talks to other boxes through envelopes alone.
+///
+/// A closure is an operator too:
+///
+/// ```
+/// use vicus_flow::{BoxError, Envelope, Operator, Turn};
+///
+/// fn pass_on() -> impl Operator {
+///     |turn: &mut Turn<'_>| -> Result<(), BoxError> {
+///         if let Some(envelope) = turn.take(0) {
+///             turn.send(0, envelope);
+///         }
+///         Ok(())
+///     }
+/// }
+/// # let _ = pass_on();
+/// ```
+pub trait Operator: Send {
+    /// One invocation. Looks at the heads of the inputs, takes what it wants, sends what it has.
+    ///
+    /// # Errors
+    /// Whatever makes the whole request pointless.
+    fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError>;
+}
+
+impl<F: FnMut(&mut Turn<'_>) -> Result<(), BoxError> + Send> Operator for F {
+    fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
+        self(turn)
+    }
+}
+
+impl Operator for std::boxed::Box<dyn Operator> {
+    fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
+        (**self).act(turn)
+    }
+}
+
+/// What a world offers to a box that is running.
+pub trait World {
+    /// Runs something that may block the thread; meanwhile the world lends another thread to the box's neighbourhood.
+    fn blocking(&self, section: &mut dyn FnMut());
+}
+
+/// One invocation of a box, as its operator sees it.
+pub struct Turn<'a> {
+    pub(crate) inputs: &'a [Input],
+    pub(crate) body: &'a mut Body,
+    pub(crate) world: &'a dyn World,
+    pub(crate) stopped: &'a dyn Fn() -> bool,
+}
+
+/// One input of a live box.
+pub(crate) struct Input {
+    pub(crate) ring: Ring<Envelope>,
+    /// The box at the other end.
+    pub(crate) sender: usize,
+}
+
+impl Turn<'_> {
+    /// How many inputs the box has.
+    pub fn inputs(&self) -> usize {
+        self.inputs.len()
+    }
+
+    /// How many outputs the box has.
+    pub fn outputs(&self) -> usize {
+        self.body.outputs.len()
+    }
+
+    /// The head of an input as it was when the invocation began; `None` if there was none, or it was taken.
+    /// What arrives meanwhile is seen by the next invocation.
+    pub fn head(&self, input: usize) -> Option<&Envelope> {
+        if self.body.snapshot[input] { self.inputs[input].ring.head() } else { None }
+    }
+
+    /// Consumes the head of an input.
+    pub fn take(&mut self, input: usize) -> Option<Envelope> {
+        if !std::mem::take(&mut self.body.snapshot[input]) {
+            return None;
+        }
+        self.body.consumed = true;
+        let (envelope, resume) = self.inputs[input].ring.take()?;
+        if resume {
+            self.body.resumed.push(self.inputs[input].sender);
+        }
+        Some(envelope)
+    }
+
+    /// Takes no more from an input: what is there is dropped, and its sender stops where it can. For a box that has
+    /// seen enough, as after a limit.
+    pub fn close(&mut self, input: usize) {
+        self.body.snapshot[input] = false;
+        self.body.consumed = true;
+        if !self.inputs[input].ring.is_closed() && self.inputs[input].ring.close() {
+            self.body.resumed.push(self.inputs[input].sender);
+        }
+    }
+
+    /// Sends an envelope: it leaves when the invocation ends. One that finds no room waits with its box, which is not
+    /// invoked until there is. Panics if the pill was sent already or the envelope does not fit the output's schema.
+    pub fn send(&mut self, output: usize, envelope: Envelope) {
+        let out = &mut self.body.outputs[output];
+        assert!(!out.pill_sent, "nothing is sent after the poisoned pill, but output {output} was used again");
+        debug_assert!(envelope.fits(&out.schema), "output {output} has the schema {}, not this", out.schema);
+        out.pill_sent = envelope.is_pill();
+        self.body.outbox.push((output, envelope));
+    }
+
+    /// Sends the poisoned pill: nothing more comes on this output.
+    pub fn send_pill(&mut self, output: usize) {
+        self.send(output, Envelope::pill());
+    }
+
+    /// Sends the poisoned pill on every output that has not seen it.
+    pub fn send_pills(&mut self) {
+        for output in 0..self.outputs() {
+            if !self.body.outputs[output].pill_sent {
+                self.send_pill(output);
+            }
+        }
+    }
+
+    /// The schema of an output.
+    pub fn schema(&self, output: usize) -> &Schema {
+        &self.body.outputs[output].schema
+    }
+
+    /// Whether every reader of an output has closed it: what is sent there is dropped.
+    pub fn is_closed(&self, output: usize) -> bool {
+        self.body.outputs[output].is_closed()
+    }
+
+    /// Asks to be invoked again even if nothing arrives. For boxes that have more to send than they should at once.
+    pub fn run_again(&mut self) {
+        self.body.run_again = true;
+    }
+
+    /// Whether the request has been cancelled, failed or ended meanwhile. An action of more than 10 ms asks from time
+    /// to time, and returns soon if so.
+    pub fn is_stopped(&self) -> bool {
+        (self.stopped)()
+    }
+
+    /// Runs something that may block the thread, such as a write to a slow pipe. Meanwhile the box's neighbourhood
+    /// gets another thread.
+    pub fn blocking<R>(&mut self, section: impl FnOnce() -> R) -> R {
+        let mut section = Some(section);
+        let mut result = None;
+        self.world.blocking(&mut || result = section.take().map(|section| section()));
+        result.expect("a world runs the blocking section once")
+    }
+
+    /// Ends the request: the termination box has seen every pill.
+    pub(crate) fn end_request(&mut self) {
+        self.body.ended = true;
+    }
+}

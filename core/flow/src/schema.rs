@@ -1,0 +1,58 @@
+//! What a via carries: names and types of columns, shared by all its envelopes.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// The type of a column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Type {
+    /// 64-bit unsigned integers; also ids and handles into a store.
+    U64,
+    /// 64-bit signed integers.
+    I64,
+    /// 64-bit floating point.
+    F64,
+    /// Bytes; also validity columns, where 0 is a row that was deleted.
+    U8,
+    /// UTF-8 text, stored directly (Bobox report §4.2): offsets and one block of bytes.
+    Text,
+}
+
+/// The columns of every envelope that passes a via. Cloning shares it.
+///
+/// ```
+/// use vicus_flow::{Schema, Type};
+///
+/// let words = Schema::new([("word", Type::Text), ("count", Type::U64)]);
+/// assert_eq!(words.to_string(), "(word: Text, count: U64)");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Schema(Arc<[(String, Type)]>);
+
+impl Schema {
+    /// Columns in order.
+    pub fn new<N: Into<String>>(columns: impl IntoIterator<Item = (N, Type)>) -> Schema {
+        Schema(columns.into_iter().map(|(name, kind)| (name.into(), kind)).collect())
+    }
+
+    /// Names and types, in order.
+    pub fn columns(&self) -> &[(String, Type)] {
+        &self.0
+    }
+
+    /// Whether envelopes of one fit a reader of the other: the types agree; names may differ.
+    pub fn fits(&self, other: &Schema) -> bool {
+        self.0.len() == other.0.len() && self.0.iter().zip(&*other.0).all(|(a, b)| a.1 == b.1)
+    }
+}
+
+impl fmt::Display for Schema {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("(")?;
+        for (index, (name, kind)) in self.0.iter().enumerate() {
+            let comma = if index == 0 { "" } else { ", " };
+            write!(f, "{comma}{name}: {kind:?}")?;
+        }
+        f.write_str(")")
+    }
+}

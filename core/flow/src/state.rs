@@ -1,0 +1,165 @@
+//! A box's state word: at most once in a queue, never run twice at once, no activation lost.
+//!
+//! Five bits. *Queued*: the box is to be run, and someone has put it, or will put it, into a queue. *Due*: an envelope
+//! arrived or the box asked to run again, so its user code is to be called. *Running*: between [`StateWord::begin`] and
+//! [`StateWord::finish`]. *Blocked*: a receiver refused an envelope; the box is in no queue until that receiver resumes
+//! it. *Resumed*: that happened before the box had even said that it is blocked.
+//!
+//! The rule that makes it one queue entry: whoever turns the word into *queued and neither running nor blocked* puts
+//! the box into a queue; each such turn happens in one atomic step.
+
+use crate::sync::{AtomicU8, Ordering};
+
+const QUEUED: u8 = 1;
+const RUNNING: u8 = 2;
+const DUE: u8 = 4;
+const BLOCKED: u8 = 8;
+const RESUMED: u8 = 16;
+
+#[derive(Debug)]
+pub(crate) struct StateWord(AtomicU8);
+
+/// The caller has to put the box into a queue.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Enqueue(pub(crate) bool);
+
+impl StateWord {
+    pub(crate) fn new() -> StateWord {
+        StateWord(AtomicU8::new(0))
+    }
+
+    /// An envelope arrived, or the request starts.
+    pub(crate) fn arrive(&self) -> Enqueue {
+        let before = self.0.fetch_or(QUEUED | DUE, Ordering::AcqRel);
+        Enqueue(before & (QUEUED | RUNNING | BLOCKED) == 0)
+    }
+
+    /// A receiver that refused has room again, or takes no more.
+    pub(crate) fn resume(&self) -> Enqueue {
+        let mut enqueue = false;
+        // No effect on a box that is not blocked and not about to be: what it had to send went through meanwhile.
+        let _ = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, |word| {
+            enqueue = word & BLOCKED != 0;
+            match word {
+                _ if enqueue => Some((word & !BLOCKED) | QUEUED),
+                _ if word & RUNNING != 0 => Some(word | RESUMED),
+                _ => None,
+            }
+        });
+        Enqueue(enqueue)
+    }
+
+    /// The box was taken from a queue and is run. Says whether its user code is due.
+    pub(crate) fn begin(&self) -> bool {
+        let before = self.0.swap(RUNNING, Ordering::AcqRel);
+        debug_assert_eq!(before & (QUEUED | RUNNING | BLOCKED), QUEUED, "a box that is run was queued, and only that");
+        before & DUE != 0
+    }
+
+    /// The run is over. `blocked`: a receiver still refuses; `due`: the user code is to be called again.
+    pub(crate) fn finish(&self, blocked: bool, due: bool) -> Enqueue {
+        let mut after = 0;
+        let _ = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, |word| {
+            after = word & !(RUNNING | RESUMED);
+            if due {
+                after |= QUEUED | DUE;
+            }
+            if blocked {
+                after |= if word & RESUMED == 0 { BLOCKED } else { QUEUED };
+            }
+            Some(after)
+        });
+        Enqueue(after & (QUEUED | BLOCKED) == QUEUED)
+    }
+
+    /// Whether the box waits for a receiver. Only a hint while the request runs.
+    pub(crate) fn is_blocked(&self) -> bool {
+        self.0.load(Ordering::Acquire) & BLOCKED != 0
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_box_is_queued_once_however_much_arrives() {
+        let word = StateWord::new();
+        assert_eq!(word.arrive(), Enqueue(true));
+        assert_eq!(word.arrive(), Enqueue(false));
+        assert!(word.begin());
+        assert_eq!(word.arrive(), Enqueue(false), "it is running: its own end puts it back");
+        assert_eq!(word.finish(false, false), Enqueue(true));
+        assert!(word.begin());
+        assert_eq!(word.finish(false, false), Enqueue(false));
+    }
+
+    #[test]
+    fn a_blocked_box_is_not_queued_by_arrivals() {
+        let word = StateWord::new();
+        assert_eq!(word.arrive(), Enqueue(true));
+        assert!(word.begin());
+        assert_eq!(word.finish(true, false), Enqueue(false));
+        assert_eq!(word.arrive(), Enqueue(false));
+        assert_eq!(word.resume(), Enqueue(true));
+        assert!(word.begin(), "what arrived while it was blocked is still due");
+        assert_eq!(word.finish(false, false), Enqueue(false));
+    }
+
+    #[test]
+    fn a_resume_that_comes_before_the_block_is_kept() {
+        let word = StateWord::new();
+        assert_eq!(word.arrive(), Enqueue(true));
+        assert!(word.begin());
+        assert_eq!(word.resume(), Enqueue(false));
+        assert_eq!(word.finish(true, false), Enqueue(true));
+        assert!(!word.begin(), "only the sending is due, not the user code");
+        assert_eq!(word.finish(false, false), Enqueue(false));
+        assert_eq!(word.resume(), Enqueue(false), "a stale resume has no effect");
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_models {
+    use super::*;
+    use loom::sync::Arc;
+    use loom::sync::atomic::AtomicUsize;
+
+    /// Two senders and one runner: every arrival is followed by a run that begins after it, never two runs at once,
+    /// and the queue never holds the box twice.
+    #[test]
+    fn loom_no_arrival_is_lost() {
+        loom::model(|| {
+            let word = Arc::new(StateWord::new());
+            // Envelopes sent, envelopes seen, entries in the queue, runs going on.
+            let counts: Arc<[AtomicUsize; 4]> = Arc::new(std::array::from_fn(|_| AtomicUsize::new(0)));
+            fn run(word: &StateWord, [sent, seen, queue, runs]: &[AtomicUsize; 4]) {
+                while queue.compare_exchange(1, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+                    assert!(word.begin());
+                    assert_eq!(runs.fetch_add(1, Ordering::AcqRel), 0, "one run at a time");
+                    seen.store(sent.load(Ordering::Acquire), Ordering::Release);
+                    runs.fetch_sub(1, Ordering::AcqRel);
+                    if word.finish(false, false).0 {
+                        assert_eq!(queue.fetch_add(1, Ordering::AcqRel), 0, "at most once in the queue");
+                    }
+                }
+            }
+            let sender = |word: Arc<StateWord>, counts: Arc<[AtomicUsize; 4]>| {
+                move || {
+                    counts[0].fetch_add(1, Ordering::AcqRel);
+                    if word.arrive().0 {
+                        assert_eq!(counts[2].fetch_add(1, Ordering::AcqRel), 0, "at most once in the queue");
+                        run(&word, &counts);
+                    }
+                }
+            };
+            let first = loom::thread::spawn(sender(word.clone(), counts.clone()));
+            sender(word.clone(), counts.clone())();
+            first.join().unwrap();
+            run(&word, &counts);
+            assert_eq!(counts[1].load(Ordering::Acquire), 2, "both envelopes were seen");
+            assert_eq!(counts[2].load(Ordering::Acquire), 0);
+        });
+    }
+}
