@@ -7,9 +7,11 @@ use std::path::{Path, PathBuf};
 use vicus_machine::from_xml;
 use vicus_topology::Topology;
 
+type Fact = (&'static str, usize, usize, usize, usize, [usize; 3], usize);
+
 /// name, PUs, cores, nodes, nodes with PUs, caches of level 1, 2, 3, core groups. The counts of things come from
 /// `hwloc-calc --input F.xml -N pu all` (and core, numanode, l1d, l2, l3); core groups were counted in `lstopo`.
-const FACTS: &[(&str, usize, usize, usize, usize, [usize; 3], usize)] = &[
+const FACTS: &[Fact] = &[
     ("16amd64-8n2c", 16, 16, 8, 8, [16, 16, 0], 16),
     ("16em64t-4s2c2t-offlines", 12, 7, 1, 1, [7, 7, 4], 4),
     ("20em64t-hybrid-1p6c2t+2ca4co1t", 20, 14, 1, 1, [14, 8, 1], 1),
