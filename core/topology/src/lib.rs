@@ -14,10 +14,14 @@
 //! ```
 
 mod distance;
+#[cfg(feature = "fixtures")]
+mod fixtures;
 mod ids;
 mod notation;
 mod seats;
 
+#[cfg(feature = "fixtures")]
+pub use fixtures::fixtures;
 pub use ids::{CacheId, CoreId, GroupId, NodeId, PuId};
 pub use notation::NotationError;
 

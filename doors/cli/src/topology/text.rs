@@ -1,0 +1,148 @@
+//! A machine as text for a person.
+
+use super::{bytes, count, node_name, ranges, summary, usable};
+use std::fmt::Write;
+use vicus_topology::{Cache, CoreGroup, PuId, Topology};
+
+/// How wide lists of cores may get.
+const COLUMNS: usize = 100;
+
+pub(super) fn render(machine: &Topology) -> String {
+    let mut out = format!("{}: {}\n{}\n", machine.name, summary(machine), usable(machine));
+    out.push_str("PU numbers are the operating system's; a+b are neighbours.\n");
+    for node in &machine.nodes {
+        let memory = if node.bytes == 0 { "memory unknown".to_owned() } else { bytes(node.bytes) };
+        let alone = if node.pus.is_empty() { ", memory only" } else { "" };
+        // Writing to a String can't fail.
+        let _ = writeln!(out, "\n{}: {memory}{alone}", node_name(node));
+        for group in machine.core_groups.iter().filter(|group| group.node == node.id) {
+            write_group(&mut out, machine, group);
+        }
+    }
+    write_distances(&mut out, machine);
+    out
+}
+
+fn write_group(out: &mut String, machine: &Topology, group: &CoreGroup) {
+    let mut cores: Vec<_> = machine.cores.iter().filter(|core| group.pus.contains(&core.pus[0])).collect();
+    let pus = if group.pus.len() == 1 { "PU" } else { "PUs" };
+    let (id, numbers) = (group.id.index(), ranges(machine, &group.pus));
+    let _ = writeln!(out, "  group {id}: {}, {pus} {numbers}", count(cores.len(), "core"));
+    let mut caches: Vec<&Cache> = machine.caches.iter().filter(|cache| touches(cache, group)).collect();
+    caches.sort_by_key(|cache| (std::cmp::Reverse(cache.level), cache.bytes, cache.pus.len()));
+    for alike in caches.chunk_by(|a, b| (a.level, a.bytes, a.pus.len()) == (b.level, b.bytes, b.pus.len())) {
+        let first = alike[0];
+        let size = if first.bytes == 0 { "size unknown".to_owned() } else { bytes(first.bytes) };
+        let many = if alike.len() == 1 { String::new() } else { format!("{} x ", alike.len()) };
+        let _ = write!(out, "    L{} {many}{size}", first.level);
+        let sharers = first.pus.len();
+        let is_core = |cache: &&Cache| machine.cores.iter().any(|core| core.pus == cache.pus);
+        if first.pus.iter().any(|pu| !group.pus.contains(pu)) {
+            let _ = writeln!(out, ", shared beyond the group by PUs {}", ranges(machine, &first.pus));
+        } else if sharers == group.pus.len() {
+            out.push_str(if sharers == 1 { "\n" } else { " for the whole group\n" });
+        } else if alike.iter().all(is_core) {
+            out.push_str(if alike.len() == 1 { ", its core's own\n" } else { ", one for each core\n" });
+        } else {
+            let _ = writeln!(out, " for {sharers} PUs each:");
+            write_sets(out, machine, alike.iter().map(|cache| &cache.pus[..]));
+        }
+    }
+    cores.sort_by_key(|core| (std::cmp::Reverse(core.kind), core.pus.len()));
+    let hybrid = machine.cores.iter().any(|core| core.kind != machine.cores[0].kind);
+    for alike in cores.chunk_by(|a, b| (a.kind, a.pus.len()) == (b.kind, b.pus.len())) {
+        let kind = if hybrid { format!(" of kind {}", alike[0].kind) } else { String::new() };
+        let threads = alike[0].pus.len();
+        // Cores of one PU each are told by the group's own line, unless there are several kinds.
+        if threads == 1 && hybrid {
+            let pus: Vec<PuId> = alike.iter().map(|core| core.pus[0]).collect();
+            let _ = writeln!(out, "    {}{kind}: PUs {}", count(alike.len(), "core"), ranges(machine, &pus));
+        } else if threads > 1 {
+            let _ = writeln!(out, "    {}{kind} of {threads} PUs:", count(alike.len(), "core"));
+            write_sets(out, machine, alike.iter().map(|core| &core.pus[..]));
+        }
+    }
+}
+
+fn touches(cache: &Cache, group: &CoreGroup) -> bool {
+    cache.pus.iter().any(|pu| group.pus.contains(pu))
+}
+
+/// `0+4 1+5`, broken into lines.
+fn write_sets<'a>(out: &mut String, machine: &Topology, sets: impl Iterator<Item = &'a [PuId]>) {
+    let words = sets.map(|pus| {
+        let numbers: Vec<String> = pus.iter().map(|pu| machine.pus[pu.index()].os_index.to_string()).collect();
+        // Eight neighbours and more read better as a range.
+        if numbers.len() < 8 { numbers.join("+") } else { ranges(machine, pus) }
+    });
+    let mut line = String::from("     ");
+    for word in words {
+        if line.len() + 1 + word.len() > COLUMNS {
+            out.push_str(&line);
+            out.push('\n');
+            line = String::from("     ");
+        }
+        line.push(' ');
+        line.push_str(&word);
+    }
+    out.push_str(&line);
+    out.push('\n');
+}
+
+fn write_distances(out: &mut String, machine: &Topology) {
+    if machine.nodes.len() == 1 {
+        return;
+    }
+    let ranks: Vec<String> =
+        super::svg::ranks(machine).iter().map(|(value, rank)| format!("{value} is rank {rank}")).collect();
+    let _ = writeln!(out, "\ndistances from node (row) to node (column); between nodes {}:", ranks.join(", "));
+    let widest = machine.distances.iter().flatten().map(|value| value.to_string().len()).max().unwrap_or(1);
+    let width = 1 + widest.max(machine.nodes.len().to_string().len());
+    let _ = write!(out, "    ");
+    for node in &machine.nodes {
+        let _ = write!(out, "{:>width$}", node.id.index());
+    }
+    out.push('\n');
+    for node in &machine.nodes {
+        let _ = write!(out, "{:>4}", node.id.index());
+        for value in &machine.distances[node.id.index()] {
+            let _ = write!(out, "{value:>width$}");
+        }
+        out.push('\n');
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_small_machine_reads_like_this() {
+        let machine = Topology::parse("node:2 l3:1 l2:2 core:1 pu:2").unwrap();
+        let expected = "\
+node:2 l3:1 l2:2 core:1 pu:2: 8 PUs, 4 cores, 2 core groups, 2 NUMA nodes, 32 GiB of memory
+Usable: all 8 PUs, no CPU quota; 8 threads by default
+PU numbers are the operating system's; a+b are neighbours.
+
+node 0: 16 GiB
+  group 0: 2 cores, PUs 0-3
+    L3 16 MiB for the whole group
+    L2 2 x 512 KiB, one for each core
+    2 cores of 2 PUs:
+      0+1 2+3
+
+node 1: 16 GiB
+  group 1: 2 cores, PUs 4-7
+    L3 16 MiB for the whole group
+    L2 2 x 512 KiB, one for each core
+    2 cores of 2 PUs:
+      4+5 6+7
+
+distances from node (row) to node (column); between nodes 20 is rank 1:
+      0  1
+   0 10 20
+   1 20 10
+";
+        assert_eq!(render(&machine), expected);
+    }
+}

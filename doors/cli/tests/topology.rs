@@ -1,0 +1,114 @@
+//! `vicus topology`, run as a user runs it.
+
+use std::process::{Command, Output, Stdio};
+
+fn vicus(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_vicus")).arg("topology").args(arguments).output().unwrap()
+}
+
+fn fixture(name: &str) -> String {
+    format!("{}/../../worlds/machine/fixtures/{name}.xml", env!("CARGO_MANIFEST_DIR"))
+}
+
+fn stdout(output: &Output) -> &str {
+    std::str::from_utf8(&output.stdout).unwrap()
+}
+
+fn json(from: &str) -> serde_json::Value {
+    let output = vicus(&["--from", from, "--format", "json"]);
+    assert!(output.status.success(), "{output:?}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn json_has_the_arrays_that_programs_read() {
+    let machine = json(&fixture("48amd64-4pa2n6c-sparse"));
+    let length = |key: &str| machine[key].as_array().unwrap_or_else(|| panic!("{key} is an array")).len();
+    assert_eq!(["pus", "cores", "caches", "core_groups", "nodes", "distances"].map(length), [48, 48, 104, 8, 8, 8]);
+    assert_eq!(machine["distances"][0][3], 22);
+}
+
+#[test]
+fn the_smp_server_has_four_core_groups() {
+    let from = fixture("Intel-Core-2xXeon-E5345");
+    assert_eq!(json(&from)["core_groups"].as_array().unwrap().len(), 4);
+    let output = vicus(&["--from", &from]);
+    let first = stdout(&output).lines().next().unwrap();
+    assert_eq!(first, "Intel-Core-2xXeon-E5345: 8 PUs, 8 cores, 4 core groups, 1 NUMA node");
+    assert_eq!(stdout(&output).lines().filter(|line| line.starts_with("  group ")).count(), 4);
+}
+
+#[test]
+fn this_machine_is_shown_without_warnings() {
+    for format in ["text", "json", "svg"] {
+        let output = vicus(&["--format", format]);
+        assert!(output.status.success());
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    }
+}
+
+#[test]
+fn one_line_describes_a_machine() {
+    let machine = json("node:4 core:6 pu:2");
+    assert_eq!(machine["pus"].as_array().unwrap().len(), 48);
+    assert_eq!(machine["nodes"].as_array().unwrap().len(), 4);
+}
+
+#[test]
+fn the_picture_is_xml_with_a_box_for_each_pu() {
+    for (name, pus) in [("256ia64-64n2s2c", 256), ("64intel64-heteromem", 64), ("20em64t-hybrid-1p6c2t+2ca4co1t", 20)] {
+        let output = vicus(&["--from", &fixture(name), "--format", "svg"]);
+        let mut reader = quick_xml::Reader::from_str(stdout(&output));
+        let mut boxes = 0;
+        loop {
+            match reader.read_event().unwrap() {
+                quick_xml::events::Event::Start(tag) => {
+                    boxes += usize::from(
+                        tag.try_get_attribute("class").unwrap().is_some_and(|class| &*class.value == b"pu"),
+                    );
+                }
+                quick_xml::events::Event::Eof => break,
+                _ => {}
+            }
+        }
+        assert_eq!(boxes, pus, "{name}");
+    }
+}
+
+#[test]
+fn mistakes_are_explained() {
+    let folder = std::env::temp_dir().join(format!("vicus-topology-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let broken = folder.join("broken.xml");
+    std::fs::write(&broken, "<topology version=\"2.0\">\n<object type=\"Machine\"\n").unwrap();
+    let cases = [
+        ("/no/such.xml", "vicus: /no/such.xml: can't be read: No such file"),
+        (broken.to_str().unwrap(), "broken.xml: not a machine that hwloc can load: line "),
+        ("node:2 kore:4", "vicus: `node:2 kore:4` is neither an XML file nor a machine in one line: expected `kore:4`"),
+        ("", "neither an XML file nor a machine"),
+    ];
+    for (from, message) in cases {
+        let output = vicus(&["--from", from]);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{from}");
+        assert!(errors.contains(message), "{from}: {errors}");
+        assert_eq!(errors.lines().count(), 1, "one message, and nothing of hwloc: {errors}");
+        assert!(output.stdout.is_empty());
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn a_reader_that_leaves_early_is_no_failure() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_vicus"))
+        .args(["topology", "--format", "json", "--from", &fixture("256ia64-64n2s2c")])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // The output is larger than a pipe holds, so the program is still writing when its reader goes.
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+}

@@ -1,0 +1,463 @@
+//! The shape of a machine, found by hwloc: this one, one captured as XML, or one that only exists as a line of text.
+//!
+//! The only file that names hwloc. What comes out is plain data ([`Topology`]); nothing of hwloc lives on in it.
+
+mod limits;
+
+use hwlocality::object::attributes::ObjectAttributes;
+use hwlocality::object::distance::DistancesKind;
+use hwlocality::object::types::ObjectType;
+use hwlocality::object::{TopologyObject, TopologyObjectID};
+use hwlocality::topology::builder::{BuildFlags, TopologyBuilder};
+use quick_xml::events::Event;
+use std::collections::HashMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use vicus_topology::{Cache, CacheId, Core, CoreId, GroupId, Node, NodeId, Pu, PuId, Topology};
+
+/// This machine, and what could not be found out about it.
+#[derive(Clone, Debug)]
+pub struct Discovered {
+    /// The machine, with the limits of this process.
+    pub topology: Topology,
+    /// What could not be done, one sentence each, for a person to read. Empty when all went well.
+    pub warnings: Vec<String>,
+}
+
+/// Finds the machine that this runs on. PUs outside the calling thread's affinity mask (which the threads it starts
+/// inherit, and which a cpuset narrows) are there but not usable; the CPU quota is the smallest of the process's
+/// cgroups.
+///
+/// Never fails: where hwloc does, the machine is flat (one node, no caches) and a warning says so.
+///
+/// ```
+/// let found = vicus_machine::this_machine();
+/// assert!(found.topology.usable_pus().count() >= 1);
+/// ```
+pub fn this_machine() -> Discovered {
+    let mut warnings = Vec::new();
+    let affinity = limits::affinity().unwrap_or_else(|error| {
+        let count = std::thread::available_parallelism().map_or(1, |count| count.get() as u32);
+        warnings.push(format!(
+            "the affinity mask of this process can't be read ({error}): assuming CPUs 0 to {}",
+            count - 1
+        ));
+        (0..count).collect()
+    });
+    // hwlocality asserts what it believes of hwloc; a machine that surprises it must still run.
+    let found = std::panic::catch_unwind(|| live(&affinity)).unwrap_or_else(|_| Err("hwlocality panicked".to_owned()));
+    let mut topology = found.unwrap_or_else(|reason| {
+        warnings.push(format!(
+            "hwloc could not describe this machine ({reason}): caches and NUMA nodes are unknown, so nothing is \
+             placed by locality; `lstopo` shows what hwloc sees"
+        ));
+        flat(&affinity)
+    });
+    topology.cpu_quota_millis = limits::cpu_quota_millis(Path::new("/"));
+    topology.assert_valid();
+    Discovered { topology, warnings }
+}
+
+/// Reads a machine that hwloc (`lstopo machine.xml`) wrote. PUs outside the allowed set of the process that captured it
+/// are not usable.
+///
+/// # Errors
+/// The file can't be read, or hwloc does not find a machine in it.
+pub fn from_xml(path: impl AsRef<Path>) -> Result<Topology, DiscoverError> {
+    let path = path.as_ref();
+    // Read here, not by hwlocality: it panics on a file that is not there.
+    let xml =
+        std::fs::read_to_string(path).map_err(|source| DiscoverError::Unreadable { path: path.to_owned(), source })?;
+    let name = path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+    well_formed(&xml)
+        .and_then(|()| load_xml(&xml))
+        .and_then(|hwloc| translate(&hwloc, name, |os_index| allowed(&hwloc, os_index)))
+        .map_err(|reason| DiscoverError::NoMachine { path: path.to_owned(), reason })
+}
+
+/// Reads a machine from one line: the notation of [`Topology::parse`], or else hwloc's synthetic descriptions, which
+/// can also give sizes, indexes and attached memory (`node:2(memory=16GB) l3:1(size=8MB) core:4 pu:2`).
+///
+/// # Errors
+/// Neither can read it, or it has more than 65,536 PUs.
+///
+/// ```
+/// let machine = vicus_machine::from_synthetic("node:4 core:6 pu:2").unwrap();
+/// assert_eq!((machine.nodes.len(), machine.pus.len()), (4, 48));
+/// ```
+pub fn from_synthetic(text: &str) -> Result<Topology, DiscoverError> {
+    let error = |expected: String| DiscoverError::NoDescription { text: text.to_owned(), expected };
+    let ours = match Topology::parse(text) {
+        // An empty line is a machine of one PU in our notation; for someone who typed it, it is a mistake.
+        Ok(machine) if !text.trim().is_empty() => return Ok(machine),
+        Ok(_) => return Err(error("words such as node:2 core:4 pu:2".to_owned())),
+        Err(ours) => ours,
+    };
+    // hwloc takes any number and then runs out of memory.
+    if synthetic_pus(text) > 65536 {
+        return Err(error("at most 65536 PUs".to_owned()));
+    }
+    TopologyBuilder::new()
+        .from_synthetic(text)
+        .map_err(|_| ())
+        .and_then(|builder| builder.build().map_err(|_| ()))
+        .map_err(|()| {
+            error(format!("`{}`: {}; hwloc can't read it as a synthetic description", ours.word, ours.expected))
+        })
+        .and_then(|hwloc| translate(&hwloc, text.to_owned(), |_| true).map_err(error))
+}
+
+/// [`from_xml`] for a file that exists or a name that ends in `.xml`, [`from_synthetic`] for all else.
+///
+/// # Errors
+/// Those of the two.
+pub fn describe(text_or_path: &str) -> Result<Topology, DiscoverError> {
+    let path = Path::new(text_or_path);
+    if path.is_file() || path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("xml")) {
+        from_xml(path)
+    } else {
+        from_synthetic(text_or_path)
+    }
+}
+
+/// Why a file or a line is not a machine.
+#[derive(Debug)]
+pub enum DiscoverError {
+    /// The file can't be read.
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What the operating system says.
+        source: std::io::Error,
+    },
+    /// The file can be read, but hwloc finds no machine in it.
+    NoMachine {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The line is not a description of a machine.
+    NoDescription {
+        /// The line.
+        text: String,
+        /// What was expected.
+        expected: String,
+    },
+}
+
+impl fmt::Display for DiscoverError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DiscoverError::Unreadable { path, source } => {
+                write!(f, "{}: can't be read: {source}", path.display())
+            }
+            DiscoverError::NoMachine { path, reason } => write!(
+                f,
+                "{}: not a machine that hwloc can load: {reason}; `lstopo {0}` on the machine itself writes one",
+                path.display()
+            ),
+            DiscoverError::NoDescription { text, expected } => write!(
+                f,
+                "`{text}` is neither an XML file nor a machine in one line: expected {expected}; \
+                 for example `node:2 l3:2 core:4 pu:2`"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for DiscoverError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            DiscoverError::Unreadable { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}
+
+/// Everything that hwloc sees here, what the process may not use included.
+fn live(affinity: &[u32]) -> Result<Topology, String> {
+    let hwloc = TopologyBuilder::new()
+        .with_flags(BuildFlags::INCLUDE_DISALLOWED)
+        .map_err(|error| error.to_string())?
+        .build()
+        .map_err(|error| error.to_string())?;
+    if !hwloc.is_this_system() {
+        return Err("the environment (HWLOC_XMLFILE, HWLOC_SYNTHETIC or HWLOC_FSROOT) makes it describe another \
+                    machine; unset it, or set HWLOC_THISSYSTEM=1 if it is the same"
+            .to_owned());
+    }
+    if let Some(unknown) = affinity.iter().find(|&&cpu| hwloc.pu_with_os_index(cpu as usize).is_none()) {
+        return Err(format!("it does not know CPU {unknown}, on which this process may run"));
+    }
+    let name = hwloc.root_object().info("HostName").map_or("this machine".into(), |name| name.to_string_lossy());
+    let usable = |os_index| affinity.contains(&os_index) && allowed(&hwloc, os_index);
+    translate(&hwloc, name.into_owned(), usable)
+}
+
+/// One node, no caches, a core for each CPU: all that is known without hwloc.
+fn flat(cpus: &[u32]) -> Topology {
+    let ids = || (0..cpus.len()).map(PuId::new);
+    let node = NodeId::new(0);
+    let pu = |(id, &os_index): (PuId, &u32)| {
+        let (core, group) = (CoreId::new(id.index()), GroupId::new(0));
+        Pu { id, os_index, core, group, node, usable: true }
+    };
+    let core = |(id, &os_index): (PuId, &u32)| Core { id: CoreId::new(id.index()), os_index, pus: vec![id], kind: 0 };
+    let mut machine = Topology {
+        name: "this machine, flat".to_owned(),
+        pus: ids().zip(cpus).map(pu).collect(),
+        cores: ids().zip(cpus).map(core).collect(),
+        caches: Vec::new(),
+        core_groups: Vec::new(),
+        nodes: vec![Node { id: node, os_index: 0, bytes: 0, pus: ids().collect() }],
+        distances: vec![vec![NEAR]],
+        cpu_quota_millis: None,
+    };
+    machine.find_core_groups();
+    machine
+}
+
+/// Whether the set that hwloc calls allowed has this CPU.
+fn allowed(hwloc: &hwlocality::Topology, os_index: u32) -> bool {
+    hwloc.allowed_cpuset().is_set(os_index as usize)
+}
+
+/// Refuses what is not XML or not of hwloc, with the line: hwloc's own parser would print to the user's terminal.
+fn well_formed(xml: &str) -> Result<(), String> {
+    let mut reader = quick_xml::Reader::from_str(xml);
+    let (mut depth, mut root_seen) = (0_usize, false);
+    loop {
+        let event = reader.read_event();
+        let line = || 1 + xml.as_bytes()[..reader.buffer_position() as usize].iter().filter(|&&b| b == b'\n').count();
+        let event = event.map_err(|error| format!("line {}: {error}", line()))?;
+        if let Event::Start(tag) | Event::Empty(tag) = &event {
+            if depth == 0 && (root_seen || tag.name().as_ref() != b"topology") {
+                return Err(format!("line {}: expected one element `topology` around all others", line()));
+            }
+            root_seen = true;
+            if let Some(error) = tag.attributes().find_map(Result::err) {
+                return Err(format!("line {}: {error}", line()));
+            }
+        }
+        match event {
+            Event::Start(_) => depth += 1,
+            Event::End(_) => depth -= 1,
+            Event::Eof if depth > 0 => return Err(format!("line {}: the file ends inside of an element", line())),
+            Event::Eof if !root_seen => return Err("it has no element `topology`".to_owned()),
+            Event::Eof => return Ok(()),
+            _ => {}
+        }
+    }
+}
+
+/// A machine from XML of the linked hwloc's format or an older one, and, as far as it goes, from a newer one.
+fn load_xml(xml: &str) -> Result<hwlocality::Topology, String> {
+    let load = |xml: &str| {
+        let builder = TopologyBuilder::new().with_flags(BuildFlags::INCLUDE_DISALLOWED).map_err(|e| e.to_string())?;
+        let builder = builder.from_xml(xml).map_err(|_| "hwloc can't read it".to_owned())?;
+        builder.build().map_err(|_| "hwloc refuses it, because it is damaged or of another format".to_owned())
+    };
+    // hwloc 2 refuses format 3 by its number alone, yet all that we read (objects, sets, distances, kinds of cores) is
+    // written there as in format 2, and what is new is ignored. Without this, no machine captured by hwloc 3 could be
+    // looked at on a system of today.
+    load(xml).or_else(|reason| {
+        let rest = xml.split_once("<topology version=\"3.").ok_or(reason)?;
+        let (_minor, after) = rest.1.split_once('"').ok_or("the version of its format has no end")?;
+        load(&format!("{}<topology version=\"2.0\"{after}", rest.0))
+    })
+}
+
+/// How many PUs a synthetic description asks for: the product of its counts.
+fn synthetic_pus(text: &str) -> usize {
+    let mut depth = 0_usize;
+    // Sizes and indexes stand in parentheses, attached memory in brackets: neither multiplies PUs.
+    let outside: String = text
+        .chars()
+        .filter(|c| {
+            depth = depth + usize::from("([".contains(*c)) - usize::from(depth > 0 && ")]".contains(*c));
+            depth == 0
+        })
+        .collect();
+    let counts = outside.split_whitespace().filter_map(|word| {
+        let count = word.rsplit(':').next().unwrap_or(word).trim_end_matches([')', ']']);
+        count.parse::<usize>().ok()
+    });
+    counts.fold(1, usize::saturating_mul)
+}
+
+/// What an OS matrix says on most machines of a node itself, and what stands in where there is no matrix.
+const NEAR: u32 = 10;
+/// What stands in between two nodes where there is no matrix.
+const FAR: u32 = 20;
+
+/// hwloc's tree as our flat lists, all in hwloc's logical order, so that neighbours in a list are neighbours in silicon.
+fn translate(hwloc: &hwlocality::Topology, name: String, usable: impl Fn(u32) -> bool) -> Result<Topology, String> {
+    let os_index = |object: &TopologyObject| object.os_index().and_then(|index| u32::try_from(index).ok());
+    let pu_objects: Vec<&TopologyObject> = hwloc.objects_with_type(ObjectType::PU).collect();
+    let numa: Vec<&TopologyObject> = hwloc.objects_with_type(ObjectType::NUMANode).collect();
+    if pu_objects.is_empty() || numa.is_empty() {
+        return Err("it has no processing unit or no NUMA node".to_owned());
+    }
+    let os_indices: Vec<u32> =
+        pu_objects.iter().map(|pu| os_index(pu).ok_or("a processing unit has no number")).collect::<Result<_, _>>()?;
+    let pus_of = |object: &TopologyObject| -> Vec<PuId> {
+        let Some(set) = object.cpuset() else { return Vec::new() };
+        let inside = |&i: &usize| set.is_set(os_indices[i] as usize);
+        (0..os_indices.len()).filter(inside).map(PuId::new).collect()
+    };
+
+    let mut cores: Vec<Core> = Vec::new();
+    let mut core_of: HashMap<TopologyObjectID, CoreId> = HashMap::new();
+    let mut pus: Vec<Pu> = Vec::new();
+    for (i, pu) in pu_objects.iter().enumerate() {
+        let id = PuId::new(i);
+        // A machine may not tell its cores (an old kernel, a terse synthetic line): then each PU is one.
+        let core_object = pu.first_ancestor_with_type(ObjectType::Core).unwrap_or(pu);
+        let core = *core_of.entry(core_object.global_persistent_index()).or_insert_with(|| {
+            let core = CoreId::new(cores.len());
+            let os_index = os_index(core_object).unwrap_or(core.index() as u32);
+            cores.push(Core { id: core, os_index, pus: Vec::new(), kind: 0 });
+            core
+        });
+        cores[core.index()].pus.push(id);
+        let (os_index, group, node) = (os_indices[i], GroupId::new(0), NodeId::new(0));
+        pus.push(Pu { id, os_index, core, group, node, usable: usable(os_index) });
+    }
+    if !pus.iter().any(|pu| pu.usable) {
+        return Err("it allows none of its processing units".to_owned());
+    }
+    for kind in hwloc.cpu_kinds().into_iter().flatten() {
+        // Kinds that hwloc can't rank (no efficiency) stay alike: an arbitrary order would be taken for a fact.
+        let Some(efficiency) = kind.efficiency else { continue };
+        for core in &mut cores {
+            if kind.cpuset.is_set(pus[core.pus[0].index()].os_index as usize) {
+                core.kind = efficiency as u32;
+            }
+        }
+    }
+
+    let mut nodes: Vec<Node> = Vec::new();
+    for (i, object) in numa.iter().enumerate() {
+        let bytes = match object.attributes() {
+            Some(ObjectAttributes::NUMANode(attributes)) => attributes.local_memory().map_or(0, |bytes| bytes.get()),
+            _ => 0,
+        };
+        let id = NodeId::new(i);
+        nodes.push(Node { id, os_index: os_index(object).unwrap_or(i as u32), bytes, pus: Vec::new() });
+    }
+    let near: Vec<Vec<PuId>> = numa.iter().map(|object| pus_of(object)).collect();
+    let special: Vec<bool> = numa.iter().map(|object| is_special_memory(object)).collect();
+    for pu in &mut pus {
+        // Fast or large extra memory is reached on purpose, not by default; of what remains, the node with the fewest
+        // PUs is the closest. `min_by_key` keeps the first of equals.
+        let local = (0..nodes.len()).filter(|&node| near[node].contains(&pu.id));
+        let node = local.min_by_key(|&node| (special[node], near[node].len())).unwrap_or(0);
+        pu.node = NodeId::new(node);
+        nodes[node].pus.push(pu.id);
+    }
+
+    let mut caches: Vec<Cache> = Vec::new();
+    let levels =
+        [ObjectType::L1Cache, ObjectType::L2Cache, ObjectType::L3Cache, ObjectType::L4Cache, ObjectType::L5Cache];
+    for (level, kind) in (1..).zip(levels) {
+        for object in hwloc.objects_with_type(kind) {
+            let pus = pus_of(object);
+            if pus.is_empty() || subtype_is(object, &["MemorySideCache"]) {
+                continue;
+            }
+            let bytes = match object.attributes() {
+                Some(ObjectAttributes::Cache(attributes)) => attributes.size().map_or(0, |bytes| bytes.get()),
+                _ => 0,
+            };
+            caches.push(Cache { id: CacheId::new(caches.len()), level, bytes, pus });
+        }
+    }
+
+    let distances = distances(hwloc, &numa);
+    let mut machine =
+        Topology { name, pus, cores, caches, core_groups: Vec::new(), nodes, distances, cpu_quota_millis: None };
+    machine.find_core_groups();
+    machine.assert_valid();
+    Ok(machine)
+}
+
+/// Memory that a program asks for by name: high-bandwidth, persistent, far, or a device's.
+fn is_special_memory(node: &TopologyObject) -> bool {
+    node.subtype().is_some() && !subtype_is(node, &["DRAM"])
+}
+
+fn subtype_is(object: &TopologyObject, names: &[&str]) -> bool {
+    object.subtype().is_some_and(|subtype| names.iter().any(|name| subtype.to_bytes() == name.as_bytes()))
+}
+
+/// The operating system's matrix in the order of our nodes; where it says nothing, [`NEAR`] and [`FAR`].
+fn distances(hwloc: &hwlocality::Topology, numa: &[&TopologyObject]) -> Vec<Vec<u32>> {
+    let count = numa.len();
+    let mut distances: Vec<Vec<u32>> =
+        (0..count).map(|i| (0..count).map(|j| if i == j { NEAR } else { FAR }).collect()).collect();
+    // By name first: memory attributes of the firmware can come as a second latency matrix, in nanoseconds.
+    let named = hwloc.distances_with_name("NUMALatency").unwrap_or_default();
+    let any = || {
+        let latency = Some(DistancesKind::MEANS_LATENCY);
+        hwloc.distances_with_type(latency, ObjectType::NUMANode).unwrap_or_default()
+    };
+    let Some(matrix) = named.into_iter().next().or_else(|| any().into_iter().next()) else { return distances };
+    // By our own index, not by pointer: the matrix keeps its own order, and its objects may be gone (None).
+    let index: HashMap<TopologyObjectID, usize> =
+        numa.iter().enumerate().map(|(i, object)| (object.global_persistent_index(), i)).collect();
+    let ours: Vec<Option<usize>> =
+        matrix.objects().map(|object| index.get(&object?.global_persistent_index()).copied()).collect();
+    for ((from, to), value) in matrix.enumerate_distances() {
+        if let (Some(from), Some(to)) = (ours[from], ours[to]) {
+            distances[from][to] = u32::try_from(value).unwrap_or(u32::MAX);
+        }
+    }
+    distances
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_machine_is_valid_and_has_the_cpus_of_the_affinity_mask() {
+        let found = this_machine();
+        assert_eq!(found.warnings, Vec::<String>::new());
+        let usable: Vec<u32> = found.topology.usable_pus().map(|pu| pu.os_index).collect();
+        let mut sorted = usable.clone();
+        sorted.sort_unstable();
+        assert_eq!(sorted, limits::affinity().unwrap());
+    }
+
+    #[test]
+    fn without_hwloc_the_machine_is_flat() {
+        let machine = flat(&[3, 5]);
+        machine.assert_valid();
+        assert_eq!(machine.core_groups.len(), 2);
+        assert_eq!(machine.pus[1].os_index, 5);
+    }
+
+    #[test]
+    fn hwlocs_own_words_are_read_where_ours_end() {
+        let machine = from_synthetic("Package:2 [NUMANode(memory=1073741824)] L3:1(size=4194304) Core:2 PU:2").unwrap();
+        assert_eq!((machine.nodes.len(), machine.pus.len(), machine.core_groups.len()), (2, 8, 2));
+        assert_eq!(machine.nodes[1].bytes, 1 << 30);
+        assert_eq!(machine.caches[0].bytes, 4 << 20);
+        assert_eq!(machine.distances, [[10, 20], [20, 10]]);
+    }
+
+    #[test]
+    fn errors_say_what_was_expected() {
+        let message = describe("node:2 kore:4").unwrap_err().to_string();
+        assert!(message.contains("`kore:4`: one of node, package"), "{message}");
+        let message = describe("/no/such/machine.xml").unwrap_err().to_string();
+        assert!(message.contains("/no/such/machine.xml: can't be read"), "{message}");
+        for huge in ["node:65536 core:2", "Package:70000", "99999999999999 pu:2"] {
+            let message = from_synthetic(huge).unwrap_err().to_string();
+            assert!(message.contains("at most 65536 PUs") || message.contains("can't read it"), "{message}");
+        }
+        assert!(from_synthetic(" ").is_err());
+        assert!(from_synthetic("node:1\0").is_err());
+    }
+}

@@ -1,0 +1,170 @@
+//! How much of the machine this process may use: its affinity mask and its cgroups' CPU quota.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The CPUs that the calling thread may run on, by the operating system's numbers, in order.
+pub(super) fn affinity() -> io::Result<Vec<u32>> {
+    // The kernel refuses a mask shorter than its own; how long that is, it does not tell.
+    let mut words = vec![0_u64; 16];
+    loop {
+        let bytes = size_of_val(&words[..]);
+        #[expect(unsafe_code, reason = "no safe wrapper takes masks of more than 1024 CPUs")]
+        // SAFETY: the pointer is to `bytes` writable bytes, which the call fills at most; u64 has at least the alignment
+        // of cpu_set_t, an array of words; 0 is the calling thread.
+        let failed = unsafe { libc::sched_getaffinity(0, bytes, words.as_mut_ptr().cast::<libc::cpu_set_t>()) } != 0;
+        if !failed {
+            let is_set = |&cpu: &usize| words[cpu / 64] >> (cpu % 64) & 1 == 1;
+            return Ok((0..words.len() * 64).filter(is_set).map(|cpu| cpu as u32).collect());
+        }
+        let error = io::Error::last_os_error();
+        if error.raw_os_error() != Some(libc::EINVAL) || words.len() > 1 << 16 {
+            return Err(error);
+        }
+        words = vec![0; words.len() * 2];
+    }
+}
+
+/// The smallest CPU quota of this process's cgroups and all above them, in thousandths of a CPU; `None` is no limit.
+/// `root` is where the file system begins, for tests.
+pub(super) fn cpu_quota_millis(root: &Path) -> Option<u32> {
+    let read = |path: PathBuf| std::fs::read_to_string(path).ok();
+    let memberships = read(root.join("proc/self/cgroup"))?;
+    let mounts = read(root.join("proc/self/mountinfo"))?;
+    let mut smallest: Option<u64> = None;
+    for mount in mounts.lines().filter_map(Mount::parse) {
+        // A line of /proc/self/cgroup is id:controllers:path; version 2 is `0::path`.
+        let path = memberships.lines().find_map(|line| {
+            let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
+            let ours = if mount.unified {
+                controllers.is_empty()
+            } else {
+                controllers.split(',').any(|controller| controller == "cpu")
+            };
+            ours.then_some(path)
+        });
+        let Some(path) = path else { continue };
+        // In a container the mount shows a part of the hierarchy, and the path may be told from outside of it.
+        let inside = Path::new(path).strip_prefix(mount.shows).unwrap_or(Path::new(""));
+        for group in inside.ancestors() {
+            let folder = root.join(mount.at.trim_start_matches('/')).join(group);
+            let quota = if mount.unified {
+                read(folder.join("cpu.max")).as_deref().and_then(version_2)
+            } else {
+                let number = |file| read(folder.join(file))?.trim().parse::<u64>().ok();
+                // Without a limit the quota is -1, which is no u64.
+                number("cpu.cfs_quota_us").zip(number("cpu.cfs_period_us"))
+            };
+            if let Some((quota, period)) = quota.filter(|&(_, period)| period > 0) {
+                let millis = (quota.saturating_mul(1000) / period).max(1);
+                smallest = Some(smallest.map_or(millis, |other| other.min(millis)));
+            }
+        }
+    }
+    smallest.map(|millis| u32::try_from(millis).unwrap_or(u32::MAX))
+}
+
+/// `max 100000` or `250000 100000`: quota and period in microseconds.
+fn version_2(text: &str) -> Option<(u64, u64)> {
+    let (quota, period) = text.trim().split_once(' ')?;
+    Some((quota.parse().ok()?, period.parse().ok()?))
+}
+
+/// A place where a cgroup hierarchy with CPU limits is mounted.
+struct Mount<'a> {
+    /// Version 2.
+    unified: bool,
+    /// Which part of the hierarchy it shows.
+    shows: &'a str,
+    /// Where.
+    at: &'a str,
+}
+
+impl Mount<'_> {
+    /// A line of /proc/self/mountinfo: `id parent device root mountpoint options [tags] - type source options`.
+    fn parse(line: &str) -> Option<Mount<'_>> {
+        let (left, right) = line.split_once(" - ")?;
+        let mut left = left.split(' ').skip(3);
+        let (shows, at) = (left.next()?, left.next()?);
+        let mut right = right.split(' ');
+        let (kind, options) = (right.next()?, right.nth(1)?);
+        let unified = kind == "cgroup2";
+        let version_1 = kind == "cgroup" && options.split(',').any(|option| option == "cpu");
+        (unified || version_1).then_some(Mount { unified, shows, at })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A file system with these files, removed when dropped.
+    struct Root(PathBuf);
+
+    impl Root {
+        fn new(name: &str, files: &[(&str, &str)]) -> Root {
+            let root = std::env::temp_dir().join(format!("vicus-limits-{}-{name}", std::process::id()));
+            for (path, text) in files {
+                let path = root.join(path);
+                std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+                std::fs::write(path, text).unwrap();
+            }
+            Root(root)
+        }
+    }
+
+    impl Drop for Root {
+        fn drop(&mut self) {
+            // A leftover in the temporary folder harms nobody.
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    const UNIFIED: &str = "30 23 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n";
+
+    #[test]
+    fn the_smallest_quota_on_the_way_to_the_root_counts() {
+        let root = Root::new(
+            "v2",
+            &[
+                ("proc/self/cgroup", "0::/user.slice/app.scope\n"),
+                ("proc/self/mountinfo", UNIFIED),
+                ("sys/fs/cgroup/user.slice/cpu.max", "150000 100000\n"),
+                ("sys/fs/cgroup/user.slice/app.scope/cpu.max", "400000 100000\n"),
+            ],
+        );
+        assert_eq!(cpu_quota_millis(&root.0), Some(1500));
+    }
+
+    #[test]
+    fn max_is_no_limit() {
+        let root = Root::new(
+            "max",
+            &[
+                ("proc/self/cgroup", "0::/\n"),
+                ("proc/self/mountinfo", UNIFIED),
+                ("sys/fs/cgroup/cpu.max", "max 100000\n"),
+            ],
+        );
+        assert_eq!(cpu_quota_millis(&root.0), None);
+        assert_eq!(cpu_quota_millis(Path::new("/no/such/root")), None);
+    }
+
+    #[test]
+    fn version_1_in_a_container_reads_the_part_that_is_mounted() {
+        let root = Root::new(
+            "v1",
+            &[
+                ("proc/self/cgroup", "4:memory:/docker/ab\n3:cpuset:/docker/ab\n2:cpu,cpuacct:/docker/ab\n0::/\n"),
+                (
+                    "proc/self/mountinfo",
+                    "31 22 0:27 /docker/ab /sys/fs/cgroup/cpu,cpuacct ro - cgroup cgroup rw,cpu,cpuacct\n\
+                     32 22 0:28 /docker/ab /sys/fs/cgroup/cpuset ro - cgroup cgroup rw,cpuset\n",
+                ),
+                ("sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us", "50000\n"),
+                ("sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us", "100000\n"),
+            ],
+        );
+        assert_eq!(cpu_quota_millis(&root.0), Some(500));
+    }
+}
