@@ -1,0 +1,364 @@
+//! A trace as a witness: what the box protocol forbids must not be seen to happen.
+
+use crate::{BoxId, Event, Trace, What};
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::fmt;
+
+/// Something impossible, and where it was seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// The seat that recorded the event.
+    pub seat: usize,
+    /// The event's place in the seat's log.
+    pub index: usize,
+    /// The event.
+    pub event: Event,
+    /// The rule that it breaks.
+    pub rule: Rule,
+}
+
+/// What always holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// A seat's logical clock rises from event to event.
+    OrderRises,
+    /// A seat's time never goes back.
+    TimeRises,
+    /// What ends is what began last on the seat.
+    EndsMatchBeginnings,
+    /// User code runs inside an invocation of its box.
+    UserCodeInsideInvocation,
+    /// A sleeping seat does nothing.
+    NothingWhileAsleep,
+    /// A box runs on one seat at a time.
+    RunsOnce {
+        /// The seat that it runs on already.
+        already_on: usize,
+    },
+    /// A box waits in at most one queue.
+    QueuedOnce,
+    /// What is taken was queued before, and not taken since.
+    TakenAfterQueued,
+    /// The user code of a box with a refused envelope isn't run.
+    BlockedDoesNotRun,
+    /// What resumes was refused, and what is refused wasn't blocked already.
+    RefusedThenResumed,
+    /// A request is submitted once, then ends once.
+    RequestOnce,
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Rule::OrderRises => f.write_str("the seat's logical clock didn't rise"),
+            Rule::TimeRises => f.write_str("the seat's time went back"),
+            Rule::EndsMatchBeginnings => f.write_str("what ends is not what began last on this seat"),
+            Rule::UserCodeInsideInvocation => f.write_str("user code outside an invocation of its box"),
+            Rule::NothingWhileAsleep => f.write_str("the seat sleeps"),
+            Rule::RunsOnce { already_on } => write!(f, "the box runs on seat {already_on} already"),
+            Rule::QueuedOnce => f.write_str("the box waits in a queue already"),
+            Rule::TakenAfterQueued => f.write_str("the box waits in no queue"),
+            Rule::BlockedDoesNotRun => f.write_str("the box is blocked on a full via"),
+            Rule::RefusedThenResumed => f.write_str("refused twice, or resumed without having been refused"),
+            Rule::RequestOnce => f.write_str("the request was submitted already, or ends without running"),
+        }
+    }
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Violation { seat, index, event, rule } = self;
+        write!(f, "seat {seat}, event {index}, order {}: {}", event.order, event.what.kind())?;
+        if let Some(who) = event.what.who() {
+            write!(f, " of {who}")?;
+        }
+        write!(f, ": {rule}")
+    }
+}
+
+/// What a seat is in the middle of, the innermost last.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Frame {
+    Invocation(BoxId),
+    UserCode(BoxId),
+    Sleep,
+    Lent,
+}
+
+#[derive(Default)]
+struct BoxState {
+    queued: bool,
+    runs_on: Option<usize>,
+    /// The outputs that are blocked: a handful at most.
+    refused: Vec<u16>,
+}
+
+#[derive(Default)]
+struct Checker {
+    /// For each seat: what it is in the middle of.
+    frames: Vec<Vec<Frame>>,
+    boxes: FxHashMap<BoxId, BoxState>,
+    running: FxHashSet<u32>,
+    submitted: FxHashSet<u32>,
+}
+
+impl Trace {
+    /// Everything in the trace that can't have happened, in merged order; empty for a trace of a sound runtime whose
+    /// clocks travelled as the crate's documentation says.
+    ///
+    /// Where a log was full, what comes after [`Trace::complete_until`] is not looked at. Tasks that are no boxes are
+    /// only held to begin and end in order, because their ids don't tell them apart.
+    ///
+    /// ```
+    /// use vicus_trace::{BoxId, Header, Log, Rule, Trace, What};
+    ///
+    /// let mut log = Log::new(10);
+    /// log.record(5, What::Taken { who: BoxId { request: 1, index: 0 }, rule: 1, far: false });
+    /// let violations = Trace::new(Header::for_seats(1), vec![log.finish()]).check();
+    /// assert_eq!(violations[0].rule, Rule::TakenAfterQueued);
+    /// ```
+    pub fn check(&self) -> Vec<Violation> {
+        let mut checker = Checker { frames: vec![Vec::new(); self.logs.len()], ..Checker::default() };
+        let mut violations = Vec::new();
+        let end = self.complete_until().unwrap_or(u64::MAX);
+        for entry in self.merged().take_while(|entry| entry.event.order <= end) {
+            let (seat, index, event) = (entry.seat, entry.index, *entry.event);
+            let mut breaks = |rule| violations.push(Violation { seat, index, event, rule });
+            if let Some(before) = index.checked_sub(1).map(|before| &self.logs[seat].events[before]) {
+                if event.order <= before.order {
+                    breaks(Rule::OrderRises);
+                }
+                if event.time_ns < before.time_ns {
+                    breaks(Rule::TimeRises);
+                }
+            }
+            checker.step(seat, event.what, &mut breaks);
+        }
+        violations
+    }
+}
+
+impl Checker {
+    fn step(&mut self, seat: usize, what: What, breaks: &mut impl FnMut(Rule)) {
+        let frames = &mut self.frames[seat];
+        if frames.last() == Some(&Frame::Sleep) && what != What::SleepEnds {
+            breaks(Rule::NothingWhileAsleep);
+        }
+        let mut ends = |frame: Frame| match frames.iter().rposition(|&open| open == frame) {
+            Some(at) => {
+                if at + 1 != frames.len() {
+                    breaks(Rule::EndsMatchBeginnings);
+                }
+                // Whatever was left open inside is closed with it, so that one mistake is told once.
+                frames.truncate(at);
+            }
+            None => breaks(Rule::EndsMatchBeginnings),
+        };
+        match what {
+            What::InvocationEnds { who } => ends(Frame::Invocation(who)),
+            What::UserCodeEnds { who } => ends(Frame::UserCode(who)),
+            What::SleepEnds => ends(Frame::Sleep),
+            What::LentEnds => ends(Frame::Lent),
+            What::InvocationBegins { who } => frames.push(Frame::Invocation(who)),
+            What::UserCodeBegins { who } => {
+                if frames.last() != Some(&Frame::Invocation(who)) {
+                    breaks(Rule::UserCodeInsideInvocation);
+                }
+                frames.push(Frame::UserCode(who));
+            }
+            What::SleepBegins => frames.push(Frame::Sleep),
+            What::LentBegins { .. } => frames.push(Frame::Lent),
+            What::RequestSubmitted { request } => {
+                let first = self.submitted.insert(request);
+                if !(first && self.running.insert(request)) {
+                    breaks(Rule::RequestOnce);
+                }
+            }
+            What::RequestEnded { request, .. } if !self.running.remove(&request) => breaks(Rule::RequestOnce),
+            _ => {}
+        }
+        if let Some(who) = what.who().filter(|who| who.is_box()) {
+            self.boxes.entry(who).or_default().step(seat, what, breaks);
+        }
+    }
+}
+
+impl BoxState {
+    fn step(&mut self, seat: usize, what: What, breaks: &mut impl FnMut(Rule)) {
+        match what {
+            What::Enqueued { .. } => {
+                if self.queued {
+                    breaks(Rule::QueuedOnce);
+                }
+                self.queued = true;
+            }
+            What::Taken { .. } => {
+                if !self.queued {
+                    breaks(Rule::TakenAfterQueued);
+                }
+                self.queued = false;
+            }
+            What::InvocationBegins { .. } => {
+                if let Some(already_on) = self.runs_on {
+                    breaks(Rule::RunsOnce { already_on });
+                }
+                self.runs_on = Some(seat);
+            }
+            What::InvocationEnds { .. } if self.runs_on == Some(seat) => self.runs_on = None,
+            What::UserCodeBegins { .. } if !self.refused.is_empty() => breaks(Rule::BlockedDoesNotRun),
+            What::Refused { output, .. } => {
+                if self.refused.contains(&output) {
+                    breaks(Rule::RefusedThenResumed);
+                } else {
+                    self.refused.push(output);
+                }
+            }
+            What::Resumed { output, .. } => match self.refused.iter().position(|&refused| refused == output) {
+                Some(at) => {
+                    self.refused.swap_remove(at);
+                }
+                None => breaks(Rule::RefusedThenResumed),
+            },
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Header, Log, Outcome, TaskKind};
+
+    const A: BoxId = BoxId { request: 1, index: 0 };
+    const B: BoxId = BoxId { request: 1, index: 1 };
+
+    fn queued(who: BoxId) -> What {
+        What::Enqueued { who, kind: TaskKind::Immediate, by: BoxId::NOBODY }
+    }
+
+    fn taken(who: BoxId) -> What {
+        What::Taken { who, rule: 1, far: false }
+    }
+
+    /// The rules broken by events that happen one after the other, each on its seat.
+    fn broken(events: &[(usize, What)]) -> Vec<Rule> {
+        let mut logs = [Log::new(100), Log::new(100)];
+        let mut clock = 0;
+        for (time_ns, &(seat, what)) in events.iter().enumerate() {
+            logs[seat].observe(clock);
+            clock = logs[seat].record(time_ns as u64, what);
+        }
+        let trace = Trace::new(Header::for_seats(2), logs.map(Log::finish).into());
+        trace.check().iter().map(|violation| violation.rule).collect()
+    }
+
+    fn run(who: BoxId) -> [What; 4] {
+        [
+            What::InvocationBegins { who },
+            What::UserCodeBegins { who },
+            What::UserCodeEnds { who },
+            What::InvocationEnds { who },
+        ]
+    }
+
+    #[test]
+    fn a_sound_run_breaks_nothing() {
+        let [begins, user_begins, user_ends, ends] = run(A);
+        let events = [
+            (0, What::RequestSubmitted { request: 1 }),
+            (0, queued(A)),
+            (1, taken(A)),
+            (1, begins),
+            (1, user_begins),
+            (1, user_ends),
+            (1, What::Refused { who: A, output: 0 }),
+            (1, ends),
+            (0, What::Resumed { who: A, output: 0 }),
+            (0, queued(A)),
+            (0, taken(A)),
+            (0, begins),
+            (0, user_begins),
+            // `join` inside the user code runs another task meanwhile.
+            (0, What::InvocationBegins { who: BoxId::task_of(1) }),
+            (0, What::InvocationEnds { who: BoxId::task_of(1) }),
+            (0, user_ends),
+            (0, ends),
+            (0, What::RequestEnded { request: 1, outcome: Outcome::Done }),
+            (1, What::SleepBegins),
+            (1, What::SleepEnds),
+        ];
+        assert_eq!(broken(&events), []);
+    }
+
+    #[test]
+    fn a_box_waits_once_and_is_taken_once() {
+        assert_eq!(broken(&[(0, queued(A)), (1, queued(A))]), [Rule::QueuedOnce]);
+        assert_eq!(broken(&[(0, queued(A)), (1, taken(A)), (0, taken(A))]), [Rule::TakenAfterQueued]);
+        assert_eq!(broken(&[(0, queued(A)), (0, taken(B))]), [Rule::TakenAfterQueued]);
+    }
+
+    #[test]
+    fn a_box_runs_once_at_a_time() {
+        let [begins, .., ends] = run(A);
+        assert_eq!(broken(&[(0, begins), (1, begins)]), [Rule::RunsOnce { already_on: 0 }]);
+        assert_eq!(broken(&[(0, begins), (0, ends), (1, begins), (1, ends)]), []);
+    }
+
+    #[test]
+    fn ends_match_beginnings_on_their_seat() {
+        let [begins, user_begins, user_ends, ends] = run(A);
+        assert_eq!(broken(&[(0, begins), (1, ends)]), [Rule::EndsMatchBeginnings]);
+        assert_eq!(broken(&[(0, begins), (0, user_begins), (0, ends)]), [Rule::EndsMatchBeginnings]);
+        assert_eq!(broken(&[(0, user_ends)]), [Rule::EndsMatchBeginnings]);
+        assert_eq!(broken(&[(0, user_begins)]), [Rule::UserCodeInsideInvocation]);
+        assert_eq!(broken(&[(0, What::LentEnds)]), [Rule::EndsMatchBeginnings]);
+        assert_eq!(broken(&[(0, What::LentBegins { seat: 1 }), (0, What::LentEnds)]), []);
+    }
+
+    #[test]
+    fn a_blocked_box_does_not_enter_user_code() {
+        let [begins, user_begins, user_ends, ends] = run(A);
+        let refused = What::Refused { who: A, output: 3 };
+        let events = [(0, refused), (0, begins), (0, user_begins), (0, user_ends), (0, ends)];
+        assert_eq!(broken(&events), [Rule::BlockedDoesNotRun]);
+        assert_eq!(broken(&[(0, What::Resumed { who: A, output: 3 })]), [Rule::RefusedThenResumed]);
+        assert_eq!(broken(&[(0, refused), (1, refused)]), [Rule::RefusedThenResumed]);
+    }
+
+    #[test]
+    fn a_sleeper_does_nothing() {
+        assert_eq!(broken(&[(0, What::SleepBegins), (1, queued(A)), (0, taken(A))]), [Rule::NothingWhileAsleep]);
+    }
+
+    #[test]
+    fn a_request_is_submitted_and_ends_once() {
+        let submitted = What::RequestSubmitted { request: 1 };
+        let ended = What::RequestEnded { request: 1, outcome: Outcome::Failed };
+        assert_eq!(broken(&[(0, submitted), (1, submitted)]), [Rule::RequestOnce]);
+        assert_eq!(broken(&[(0, submitted), (1, ended), (0, ended)]), [Rule::RequestOnce]);
+        assert_eq!(broken(&[(0, submitted), (1, ended), (0, submitted)]), [Rule::RequestOnce]);
+    }
+
+    #[test]
+    fn clocks_never_go_back() {
+        let event = |time_ns, order| Event { time_ns, order, what: What::Woke { seat: 0 } };
+        let log = crate::SeatLog { events: vec![event(5, 2), event(4, 2)], lost: 0 };
+        let violations = Trace::new(Header::for_seats(1), vec![log]).check();
+        assert_eq!(violations.iter().map(|found| found.rule).collect::<Vec<_>>(), [Rule::OrderRises, Rule::TimeRises]);
+        assert_eq!(violations[0].to_string(), "seat 0, event 1, order 2: woke: the seat's logical clock didn't rise");
+    }
+
+    #[test]
+    fn what_follows_a_loss_is_not_judged() {
+        // The second seat had no room to write down that it queued the box.
+        let (mut first, mut second) = (Log::new(100), Log::new(1));
+        second.record(0, What::SleepBegins);
+        second.record(1, What::SleepEnds);
+        let cause = second.record(2, queued(A));
+        first.observe(cause);
+        first.record(3, taken(A));
+        let trace = Trace::new(Header::for_seats(2), vec![first.finish(), second.finish()]);
+        assert_eq!(trace.complete_until(), Some(1));
+        assert_eq!(trace.check(), []);
+    }
+}

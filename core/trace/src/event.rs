@@ -1,0 +1,577 @@
+//! One thing that happened: when, in which order, and what.
+//!
+//! After Bednárek, Dokulil and Yaghob, "The Bobox Project", Technical Report 2011/1, Charles University Prague, §5.6:
+//! a box was queued, its invocation began, its user code began, it received an envelope, it made one. We differ: each
+//! beginning has its end, so that durations need no interpolation; an event has both a time stamp and a logical clock,
+//! and the clock is the seat's own, not one that all threads increment; and a poisoned pill says so itself, where
+//! their viewer has to look for the event that made it.
+
+use serde::Serialize;
+use std::fmt;
+use std::str::FromStr;
+
+/// One thing that happened on one seat; which seat, the log says. 32 bytes in memory and in a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Event {
+    /// When, by the world's clock.
+    pub time_ns: u64,
+    /// The seat's Lamport clock. Invariant: rises along each log; an effect's is greater than its cause's.
+    pub order: u64,
+    /// What.
+    pub what: What,
+}
+
+const _: () = assert!(size_of::<Event>() == Event::BYTES);
+
+/// A box of a request, or a task that is no box.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub struct BoxId {
+    /// The request: the low 32 bits of the runtime's id.
+    pub request: u32,
+    /// The box's place in its model; [`BoxId::NOBODY`] for a task that is no box.
+    #[serde(rename = "box")]
+    pub index: u32,
+}
+
+impl BoxId {
+    /// The index that stands for no box.
+    pub const NOBODY: u32 = u32::MAX;
+
+    /// A task of this request that is no box: a closure of `join`, a loop's chunk.
+    pub const fn task_of(request: u32) -> BoxId {
+        BoxId { request, index: BoxId::NOBODY }
+    }
+
+    /// Whether this is a box, and so follows the box protocol, or any other task.
+    pub const fn is_box(self) -> bool {
+        self.index != BoxId::NOBODY
+    }
+}
+
+impl fmt::Display for BoxId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.is_box() {
+            true => write!(f, "request {} box {}", self.request, self.index),
+            false => write!(f, "request {} task", self.request),
+        }
+    }
+}
+
+/// In which of the two ways a task was queued (Falt et al., §4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[repr(u8)]
+pub enum TaskKind {
+    /// It shares data with whoever queued it, which is still in the caches.
+    Immediate,
+    /// It begins something new.
+    Deferred,
+}
+
+/// How a request ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[repr(u8)]
+pub enum Outcome {
+    /// All its boxes finished.
+    Done,
+    /// A box failed.
+    Failed,
+    /// Somebody called it off.
+    Cancelled,
+}
+
+/// What happened.
+///
+/// `who` is the box (or other task) that it happened to. Where an event says that something begins, the same seat
+/// records that it ends; the one exception is [`What::Refused`], whose end may come to light on any seat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum What {
+    /// A task was put in a queue.
+    Enqueued {
+        /// The task.
+        who: BoxId,
+        /// How it was queued.
+        #[serde(rename = "task_kind")]
+        kind: TaskKind,
+        /// The index of the box of the same request that queued it, or [`BoxId::NOBODY`].
+        by: u32,
+    },
+    /// A task was taken out of a queue.
+    Taken {
+        /// The task.
+        who: BoxId,
+        /// By which rule of the strategy's plan; for `las` the levels 1 to 5 of Falt et al., §4.
+        rule: u8,
+        /// Whether the queue's home is another node than the seat's.
+        far: bool,
+    },
+    /// A box's invocation begins: the prologue.
+    InvocationBegins {
+        /// The box.
+        who: BoxId,
+    },
+    /// A box's invocation ends: after the epilogue.
+    InvocationEnds {
+        /// The box.
+        who: BoxId,
+    },
+    /// The user's code begins, inside an invocation.
+    UserCodeBegins {
+        /// The box.
+        who: BoxId,
+    },
+    /// The user's code ends.
+    UserCodeEnds {
+        /// The box.
+        who: BoxId,
+    },
+    /// A box took an envelope from an input.
+    EnvelopeReceived {
+        /// The box.
+        who: BoxId,
+        /// Which input.
+        input: u16,
+        /// How many rows the envelope has.
+        rows: u32,
+        /// Whether it ends the stream.
+        pill: bool,
+    },
+    /// A box made an envelope: memory was taken for it.
+    EnvelopeCreated {
+        /// The box.
+        who: BoxId,
+        /// For which output.
+        output: u16,
+        /// How large its columns are; four billion stands for any more.
+        bytes: u32,
+    },
+    /// A via took an envelope from an output.
+    EnvelopeSent {
+        /// The box.
+        who: BoxId,
+        /// Which output.
+        output: u16,
+        /// How many rows the envelope has.
+        rows: u32,
+        /// Whether it ends the stream.
+        pill: bool,
+    },
+    /// A via was full: from here on the box is blocked.
+    Refused {
+        /// The box.
+        who: BoxId,
+        /// Which output.
+        output: u16,
+    },
+    /// The via has room again: the box is no longer blocked on this output.
+    Resumed {
+        /// The box.
+        who: BoxId,
+        /// Which output.
+        output: u16,
+    },
+    /// The seat found nothing to do and goes to sleep.
+    SleepBegins,
+    /// The seat is awake again.
+    SleepEnds,
+    /// The seat woke another.
+    Woke {
+        /// The other.
+        seat: u32,
+    },
+    /// A request came in.
+    RequestSubmitted {
+        /// The request.
+        request: u32,
+    },
+    /// A request is over.
+    RequestEnded {
+        /// The request.
+        request: u32,
+        /// How.
+        outcome: Outcome,
+    },
+    /// A thread was lent to this seat because another's is blocked.
+    LentBegins {
+        /// The seat whose thread is blocked.
+        seat: u32,
+    },
+    /// The lent thread leaves.
+    LentEnds,
+}
+
+/// [`What`] without its particulars: what an event list is filtered by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+#[expect(missing_docs, reason = "each is documented at its namesake in `What`")]
+pub enum Kind {
+    Enqueued,
+    Taken,
+    InvocationBegins,
+    InvocationEnds,
+    UserCodeBegins,
+    UserCodeEnds,
+    EnvelopeReceived,
+    EnvelopeCreated,
+    EnvelopeSent,
+    Refused,
+    Resumed,
+    SleepBegins,
+    SleepEnds,
+    Woke,
+    RequestSubmitted,
+    RequestEnded,
+    LentBegins,
+    LentEnds,
+}
+
+impl Kind {
+    /// Every kind; the place in this list is the number in a file.
+    pub const ALL: [Kind; 18] = [
+        Kind::Enqueued,
+        Kind::Taken,
+        Kind::InvocationBegins,
+        Kind::InvocationEnds,
+        Kind::UserCodeBegins,
+        Kind::UserCodeEnds,
+        Kind::EnvelopeReceived,
+        Kind::EnvelopeCreated,
+        Kind::EnvelopeSent,
+        Kind::Refused,
+        Kind::Resumed,
+        Kind::SleepBegins,
+        Kind::SleepEnds,
+        Kind::Woke,
+        Kind::RequestSubmitted,
+        Kind::RequestEnded,
+        Kind::LentBegins,
+        Kind::LentEnds,
+    ];
+
+    /// The name that people type: `user-code-begins`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Kind::Enqueued => "enqueued",
+            Kind::Taken => "taken",
+            Kind::InvocationBegins => "invocation-begins",
+            Kind::InvocationEnds => "invocation-ends",
+            Kind::UserCodeBegins => "user-code-begins",
+            Kind::UserCodeEnds => "user-code-ends",
+            Kind::EnvelopeReceived => "envelope-received",
+            Kind::EnvelopeCreated => "envelope-created",
+            Kind::EnvelopeSent => "envelope-sent",
+            Kind::Refused => "refused",
+            Kind::Resumed => "resumed",
+            Kind::SleepBegins => "sleep-begins",
+            Kind::SleepEnds => "sleep-ends",
+            Kind::Woke => "woke",
+            Kind::RequestSubmitted => "request-submitted",
+            Kind::RequestEnded => "request-ended",
+            Kind::LentBegins => "lent-begins",
+            Kind::LentEnds => "lent-ends",
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// A word that names no [`Kind`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownKind(
+    /// The word.
+    pub String,
+);
+
+impl fmt::Display for UnknownKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&str> = Kind::ALL.iter().map(|kind| kind.name()).collect();
+        write!(f, "no kind of event is called `{}`; there are {}", self.0, names.join(", "))
+    }
+}
+
+impl std::error::Error for UnknownKind {}
+
+impl FromStr for Kind {
+    type Err = UnknownKind;
+
+    fn from_str(name: &str) -> Result<Kind, UnknownKind> {
+        let found = Kind::ALL.into_iter().find(|kind| kind.name() == name);
+        found.ok_or_else(|| UnknownKind(name.to_owned()))
+    }
+}
+
+impl What {
+    /// Which kind of event this is.
+    pub const fn kind(self) -> Kind {
+        match self {
+            What::Enqueued { .. } => Kind::Enqueued,
+            What::Taken { .. } => Kind::Taken,
+            What::InvocationBegins { .. } => Kind::InvocationBegins,
+            What::InvocationEnds { .. } => Kind::InvocationEnds,
+            What::UserCodeBegins { .. } => Kind::UserCodeBegins,
+            What::UserCodeEnds { .. } => Kind::UserCodeEnds,
+            What::EnvelopeReceived { .. } => Kind::EnvelopeReceived,
+            What::EnvelopeCreated { .. } => Kind::EnvelopeCreated,
+            What::EnvelopeSent { .. } => Kind::EnvelopeSent,
+            What::Refused { .. } => Kind::Refused,
+            What::Resumed { .. } => Kind::Resumed,
+            What::SleepBegins => Kind::SleepBegins,
+            What::SleepEnds => Kind::SleepEnds,
+            What::Woke { .. } => Kind::Woke,
+            What::RequestSubmitted { .. } => Kind::RequestSubmitted,
+            What::RequestEnded { .. } => Kind::RequestEnded,
+            What::LentBegins { .. } => Kind::LentBegins,
+            What::LentEnds => Kind::LentEnds,
+        }
+    }
+
+    /// The box or other task that it happened to, for the kinds that have one.
+    pub const fn who(self) -> Option<BoxId> {
+        match self {
+            What::Enqueued { who, .. }
+            | What::Taken { who, .. }
+            | What::InvocationBegins { who }
+            | What::InvocationEnds { who }
+            | What::UserCodeBegins { who }
+            | What::UserCodeEnds { who }
+            | What::EnvelopeReceived { who, .. }
+            | What::EnvelopeCreated { who, .. }
+            | What::EnvelopeSent { who, .. }
+            | What::Refused { who, .. }
+            | What::Resumed { who, .. } => Some(who),
+            What::SleepBegins
+            | What::SleepEnds
+            | What::Woke { .. }
+            | What::RequestSubmitted { .. }
+            | What::RequestEnded { .. }
+            | What::LentBegins { .. }
+            | What::LentEnds => None,
+        }
+    }
+}
+
+/// The particulars alone, as people read them beside the kind and the box: `input 0, 512 rows`.
+impl fmt::Display for What {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ends_stream = |pill: bool| if pill { ", end of stream" } else { "" };
+        match *self {
+            What::Enqueued { kind, by, .. } => {
+                f.write_str(match kind {
+                    TaskKind::Immediate => "immediate",
+                    TaskKind::Deferred => "deferred",
+                })?;
+                match by {
+                    BoxId::NOBODY => Ok(()),
+                    by => write!(f, ", by box {by}"),
+                }
+            }
+            What::Taken { rule, far, .. } => write!(f, "rule {rule}, {}", if far { "far" } else { "near" }),
+            What::EnvelopeReceived { input, rows, pill, .. } => {
+                write!(f, "input {input}, {rows} rows{}", ends_stream(pill))
+            }
+            What::EnvelopeCreated { output, bytes, .. } => write!(f, "output {output}, {bytes} bytes"),
+            What::EnvelopeSent { output, rows, pill, .. } => {
+                write!(f, "output {output}, {rows} rows{}", ends_stream(pill))
+            }
+            What::Refused { output, .. } | What::Resumed { output, .. } => write!(f, "output {output}"),
+            What::Woke { seat } => write!(f, "seat {seat}"),
+            What::LentBegins { seat } => write!(f, "for seat {seat}"),
+            What::RequestSubmitted { request } => write!(f, "request {request}"),
+            What::RequestEnded { request, outcome } => {
+                let outcome = match outcome {
+                    Outcome::Done => "done",
+                    Outcome::Failed => "failed",
+                    Outcome::Cancelled => "cancelled",
+                };
+                write!(f, "request {request}, {outcome}")
+            }
+            What::InvocationBegins { .. }
+            | What::InvocationEnds { .. }
+            | What::UserCodeBegins { .. }
+            | What::UserCodeEnds { .. }
+            | What::SleepBegins
+            | What::SleepEnds
+            | What::LentEnds => Ok(()),
+        }
+    }
+}
+
+/// The columns that every kind's particulars share in a file; what a kind doesn't use is 0.
+#[derive(Default)]
+struct Columns {
+    /// A task kind, rule, outcome or flag.
+    detail: u8,
+    /// An input, an output, or a second flag.
+    port: u16,
+    request: u32,
+    index: u32,
+    /// Rows, bytes, a seat or another box.
+    value: u32,
+}
+
+impl Event {
+    /// How long an event is in a file.
+    pub const BYTES: usize = 32;
+
+    /// The event as it stands in a file: time, order, kind, detail, port, request, box, value, all little-endian.
+    pub fn to_bytes(&self) -> [u8; Event::BYTES] {
+        let columns = self.what.columns();
+        let mut bytes = [0; Event::BYTES];
+        bytes[..8].copy_from_slice(&self.time_ns.to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.order.to_le_bytes());
+        bytes[16] = self.what.kind() as u8;
+        bytes[17] = columns.detail;
+        bytes[18..20].copy_from_slice(&columns.port.to_le_bytes());
+        bytes[20..24].copy_from_slice(&columns.request.to_le_bytes());
+        bytes[24..28].copy_from_slice(&columns.index.to_le_bytes());
+        bytes[28..].copy_from_slice(&columns.value.to_le_bytes());
+        bytes
+    }
+
+    /// Reads what [`Event::to_bytes`] wrote, and nothing else: `None` for bytes that no event is written as.
+    pub fn from_bytes(bytes: &[u8; Event::BYTES]) -> Option<Event> {
+        let u32_at = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+        let u64_at = |at: usize| u64::from(u32_at(at)) | u64::from(u32_at(at + 4)) << 32;
+        let kind = *Kind::ALL.get(usize::from(bytes[16]))?;
+        let columns = Columns {
+            detail: bytes[17],
+            port: u16::from_le_bytes([bytes[18], bytes[19]]),
+            request: u32_at(20),
+            index: u32_at(24),
+            value: u32_at(28),
+        };
+        let event = Event { time_ns: u64_at(0), order: u64_at(8), what: What::from_columns(kind, &columns)? };
+        // Columns that the kind doesn't use must be 0, so that later versions can give them a meaning.
+        (event.to_bytes() == *bytes).then_some(event)
+    }
+}
+
+impl What {
+    fn columns(self) -> Columns {
+        let own = match self {
+            What::Enqueued { kind, by, .. } => Columns { detail: kind as u8, value: by, ..Columns::default() },
+            What::Taken { rule, far, .. } => Columns { detail: rule, port: far.into(), ..Columns::default() },
+            What::EnvelopeReceived { input: port, rows: value, pill, .. }
+            | What::EnvelopeSent { output: port, rows: value, pill, .. } => {
+                Columns { detail: pill.into(), port, value, ..Columns::default() }
+            }
+            What::EnvelopeCreated { output: port, bytes: value, .. } => Columns { port, value, ..Columns::default() },
+            What::Refused { output: port, .. } | What::Resumed { output: port, .. } => {
+                Columns { port, ..Columns::default() }
+            }
+            What::Woke { seat: value } | What::LentBegins { seat: value } => Columns { value, ..Columns::default() },
+            What::RequestSubmitted { request } => Columns { request, ..Columns::default() },
+            What::RequestEnded { request, outcome } => Columns { detail: outcome as u8, request, ..Columns::default() },
+            What::InvocationBegins { .. }
+            | What::InvocationEnds { .. }
+            | What::UserCodeBegins { .. }
+            | What::UserCodeEnds { .. }
+            | What::SleepBegins
+            | What::SleepEnds
+            | What::LentEnds => Columns::default(),
+        };
+        match self.who() {
+            Some(BoxId { request, index }) => Columns { request, index, ..own },
+            None => own,
+        }
+    }
+
+    fn from_columns(kind: Kind, columns: &Columns) -> Option<What> {
+        let &Columns { detail, port, request, index, value } = columns;
+        let who = BoxId { request, index };
+        let flag = |number: u16| match number {
+            0 => Some(false),
+            1 => Some(true),
+            _ => None,
+        };
+        Some(match kind {
+            Kind::Enqueued => {
+                let kind = *[TaskKind::Immediate, TaskKind::Deferred].get(usize::from(detail))?;
+                What::Enqueued { who, kind, by: value }
+            }
+            Kind::Taken => What::Taken { who, rule: detail, far: flag(port)? },
+            Kind::InvocationBegins => What::InvocationBegins { who },
+            Kind::InvocationEnds => What::InvocationEnds { who },
+            Kind::UserCodeBegins => What::UserCodeBegins { who },
+            Kind::UserCodeEnds => What::UserCodeEnds { who },
+            Kind::EnvelopeReceived => {
+                What::EnvelopeReceived { who, input: port, rows: value, pill: flag(detail.into())? }
+            }
+            Kind::EnvelopeCreated => What::EnvelopeCreated { who, output: port, bytes: value },
+            Kind::EnvelopeSent => What::EnvelopeSent { who, output: port, rows: value, pill: flag(detail.into())? },
+            Kind::Refused => What::Refused { who, output: port },
+            Kind::Resumed => What::Resumed { who, output: port },
+            Kind::SleepBegins => What::SleepBegins,
+            Kind::SleepEnds => What::SleepEnds,
+            Kind::Woke => What::Woke { seat: value },
+            Kind::RequestSubmitted => What::RequestSubmitted { request },
+            Kind::RequestEnded => {
+                let outcome = *[Outcome::Done, Outcome::Failed, Outcome::Cancelled].get(usize::from(detail))?;
+                What::RequestEnded { request, outcome }
+            }
+            Kind::LentBegins => What::LentBegins { seat: value },
+            Kind::LentEnds => What::LentEnds,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_has_its_number_and_its_name() {
+        for (number, kind) in Kind::ALL.into_iter().enumerate() {
+            assert_eq!(kind as usize, number);
+            assert_eq!(kind.name().parse(), Ok(kind));
+        }
+        let error = "sleeps".parse::<Kind>().unwrap_err().to_string();
+        assert!(error.contains("`sleeps`") && error.contains("sleep-begins"), "{error}");
+    }
+
+    #[test]
+    fn an_event_in_a_file_has_known_bytes() {
+        let who = BoxId { request: 0x01020304, index: 5 };
+        let what = What::EnvelopeSent { who, output: 2, rows: 0x0600, pill: true };
+        let event = Event { time_ns: 0x11, order: 0x2200, what };
+        let mut expected = [0; 32];
+        (expected[0], expected[9], expected[16], expected[17], expected[18]) = (0x11, 0x22, 8, 1, 2);
+        expected[20..24].copy_from_slice(&[4, 3, 2, 1]);
+        (expected[24], expected[29]) = (5, 6);
+        assert_eq!(event.to_bytes(), expected);
+        assert_eq!(Event::from_bytes(&expected), Some(event));
+    }
+
+    #[test]
+    fn bytes_that_no_event_is_written_as_are_refused() {
+        let good = Event { time_ns: 1, order: 1, what: What::SleepBegins }.to_bytes();
+        let with = |at: usize, byte: u8| {
+            let mut bytes = good;
+            bytes[at] = byte;
+            Event::from_bytes(&bytes)
+        };
+        assert!(with(16, Kind::SleepEnds as u8).is_some());
+        assert_eq!(with(16, Kind::ALL.len() as u8), None, "an unknown kind");
+        assert_eq!(with(28, 1), None, "a column that the kind doesn't use");
+    }
+
+    #[test]
+    fn particulars_read_well() {
+        let who = BoxId { request: 1, index: 2 };
+        let text = |what: What| what.to_string();
+        assert_eq!(text(What::Enqueued { who, kind: TaskKind::Immediate, by: 1 }), "immediate, by box 1");
+        assert_eq!(text(What::Taken { who, rule: 4, far: true }), "rule 4, far");
+        assert_eq!(
+            text(What::EnvelopeReceived { who, input: 0, rows: 9, pill: true }),
+            "input 0, 9 rows, end of stream"
+        );
+        assert_eq!(text(What::InvocationEnds { who }), "");
+    }
+}

@@ -1,0 +1,468 @@
+//! What a trace adds up to: where the time went, for each type of box and for each seat.
+
+use crate::{BoxId, Names, Trace, What};
+use rustc_hash::{FxHashMap, FxHashSet};
+use serde::Serialize;
+use std::fmt;
+
+/// What a trace adds up to; printed, it is two tables.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Summary {
+    /// From the first event of any seat to the last of any.
+    pub span_ns: u64,
+    /// How many events there are.
+    pub events: u64,
+    /// How many events are missing because a log was full; if any, every figure here is too low.
+    pub lost: u64,
+    /// How many requests were submitted.
+    pub requests: u64,
+    /// The types of boxes, the busiest first.
+    pub boxes: Vec<BoxSummary>,
+    /// The seats, in order.
+    pub seats: Vec<SeatSummary>,
+}
+
+/// What the boxes of one type did.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct BoxSummary {
+    /// The type; `(task)` for tasks that are no boxes, `(unknown)` for boxes that the header doesn't name.
+    pub type_name: String,
+    /// How many boxes of this type had an event.
+    pub boxes: u64,
+    /// How often one of them was invoked.
+    pub invocations: u64,
+    /// Time in user code, without tasks that ran meanwhile inside it.
+    pub busy_ns: u64,
+    /// Time during which a box had a refused output, added up over the boxes.
+    pub blocked_ns: u64,
+    /// Envelopes taken from inputs. A pill without rows is none.
+    pub envelopes_in: u64,
+    /// Rows in them.
+    pub rows_in: u64,
+    /// Envelopes taken by vias. A pill without rows is none.
+    pub envelopes_out: u64,
+    /// Rows in them.
+    pub rows_out: u64,
+    /// Bytes of the envelopes that were made.
+    pub bytes_created: u64,
+}
+
+/// What one seat did: `busy_ns + overhead_ns + idle_ns` is the time from its first event to its last, or to the
+/// trace's last if it ends asleep.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct SeatSummary {
+    /// The seat.
+    pub seat: usize,
+    /// How many events it recorded.
+    pub events: u64,
+    /// How many it couldn't record.
+    pub lost: u64,
+    /// How many invocations began on it.
+    pub invocations: u64,
+    /// Time in user code.
+    pub busy_ns: u64,
+    /// Time neither in user code nor asleep: prologues, epilogues, looking for tasks and taking them.
+    pub overhead_ns: u64,
+    /// Time asleep.
+    pub idle_ns: u64,
+    /// How many tasks it took, by rule, in the order of rules; rules that were never used are left out.
+    pub takes: Vec<Takes>,
+}
+
+/// How many tasks were taken by one rule of a plan.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Takes {
+    /// The rule; for `las` the level.
+    pub rule: u8,
+    /// From a queue on the seat's node.
+    pub near: u64,
+    /// From a queue on another.
+    pub far: u64,
+}
+
+/// What a seat is in the middle of.
+#[derive(Default)]
+struct Seat {
+    /// The time of its last event.
+    then_ns: u64,
+    asleep: bool,
+    /// The invocations that are open, the innermost last, and whether each is in user code.
+    open: Vec<(BoxId, bool)>,
+}
+
+/// When a box became blocked, and on how many outputs it is.
+#[derive(Default)]
+struct Blocked {
+    since_ns: u64,
+    outputs: u32,
+}
+
+/// The table of box types, grown as boxes appear.
+struct Types<'a> {
+    names: Names<'a>,
+    places: FxHashMap<&'a str, usize>,
+    seen: FxHashSet<BoxId>,
+    rows: Vec<BoxSummary>,
+}
+
+impl Types<'_> {
+    fn of(&mut self, who: BoxId) -> &mut BoxSummary {
+        let type_name = self.names.type_name(who);
+        let place = *self.places.entry(type_name).or_insert_with(|| {
+            self.rows.push(BoxSummary { type_name: type_name.to_owned(), ..BoxSummary::default() });
+            self.rows.len() - 1
+        });
+        let row = &mut self.rows[place];
+        if who.is_box() && self.seen.insert(who) {
+            row.boxes += 1;
+        }
+        row
+    }
+}
+
+/// Sums of a damaged trace may be nonsense, but never a panic.
+fn add(sum: &mut u64, more: u64) {
+    *sum = sum.saturating_add(more);
+}
+
+impl Trace {
+    /// Adds the trace up, in one pass over the merged events.
+    ///
+    /// ```
+    /// use vicus_trace::{Header, Log, Trace, What};
+    ///
+    /// let mut log = Log::new(10);
+    /// log.record(100, What::SleepBegins);
+    /// log.record(350, What::SleepEnds);
+    /// let summary = Trace::new(Header::for_seats(1), vec![log.finish()]).summary();
+    /// assert_eq!(summary.seats[0].idle_ns, 250);
+    /// println!("{summary}");
+    /// ```
+    pub fn summary(&self) -> Summary {
+        let all = || self.logs.iter().flat_map(|log| &log.events);
+        let first_ns = all().map(|event| event.time_ns).min().unwrap_or(0);
+        let last_ns = all().map(|event| event.time_ns).max().unwrap_or(0);
+        let mut summary = Summary { span_ns: last_ns - first_ns, lost: self.lost(), ..Summary::default() };
+        summary.seats = (self.logs.iter().enumerate())
+            .map(|(seat, log)| SeatSummary {
+                seat,
+                events: log.events.len() as u64,
+                lost: log.lost,
+                ..SeatSummary::default()
+            })
+            .collect();
+        summary.events = summary.seats.iter().map(|seat| seat.events).sum();
+        let mut seats: Vec<Seat> = (0..self.logs.len()).map(|_| Seat::default()).collect();
+        let mut blocked: FxHashMap<BoxId, Blocked> = FxHashMap::default();
+        let mut types =
+            Types { names: self.names(), places: FxHashMap::default(), seen: FxHashSet::default(), rows: Vec::new() };
+
+        for entry in self.merged() {
+            let (now_ns, what) = (entry.event.time_ns, entry.event.what);
+            let (seat, total) = (&mut seats[entry.seat], &mut summary.seats[entry.seat]);
+            if entry.index > 0 {
+                seat.spend(now_ns, total, &mut types);
+            }
+            seat.then_ns = now_ns;
+            seat.step(what);
+            match what {
+                What::InvocationBegins { who } => {
+                    total.invocations += 1;
+                    types.of(who).invocations += 1;
+                }
+                What::Taken { rule, far, .. } => total.take(rule, far),
+                What::EnvelopeReceived { who, rows, pill, .. } => {
+                    let row = types.of(who);
+                    row.envelopes_in += u64::from(!pill || rows > 0);
+                    row.rows_in += u64::from(rows);
+                }
+                What::EnvelopeSent { who, rows, pill, .. } => {
+                    let row = types.of(who);
+                    row.envelopes_out += u64::from(!pill || rows > 0);
+                    row.rows_out += u64::from(rows);
+                }
+                What::EnvelopeCreated { who, bytes, .. } => types.of(who).bytes_created += u64::from(bytes),
+                What::Refused { who, .. } => {
+                    let blocked = blocked.entry(who).or_default();
+                    if blocked.outputs == 0 {
+                        blocked.since_ns = now_ns;
+                    }
+                    blocked.outputs = blocked.outputs.saturating_add(1);
+                }
+                What::Resumed { who, .. } => {
+                    if let Some(state) = blocked.get_mut(&who) {
+                        state.outputs -= 1;
+                        if state.outputs == 0 {
+                            add(&mut types.of(who).blocked_ns, now_ns.saturating_sub(state.since_ns));
+                            blocked.remove(&who);
+                        }
+                    }
+                }
+                What::RequestSubmitted { .. } => summary.requests += 1,
+                _ => {}
+            }
+        }
+        // What is still asleep or blocked at the end was so until the end.
+        for (seat, total) in seats.iter().zip(&mut summary.seats).filter(|(seat, _)| seat.asleep) {
+            add(&mut total.idle_ns, last_ns.saturating_sub(seat.then_ns));
+        }
+        for (who, state) in blocked {
+            add(&mut types.of(who).blocked_ns, last_ns.saturating_sub(state.since_ns));
+        }
+        summary.boxes = types.rows;
+        summary.boxes.sort_by(|a, b| b.busy_ns.cmp(&a.busy_ns).then_with(|| a.type_name.cmp(&b.type_name)));
+        summary
+    }
+}
+
+impl Seat {
+    /// Books the time since the last event to what the seat has been doing.
+    fn spend(&self, now_ns: u64, total: &mut SeatSummary, types: &mut Types<'_>) {
+        let spent_ns = now_ns.saturating_sub(self.then_ns);
+        match self.open.last() {
+            _ if self.asleep => add(&mut total.idle_ns, spent_ns),
+            Some(&(who, true)) => {
+                add(&mut total.busy_ns, spent_ns);
+                add(&mut types.of(who).busy_ns, spent_ns);
+            }
+            _ => add(&mut total.overhead_ns, spent_ns),
+        }
+    }
+
+    fn step(&mut self, what: What) {
+        match what {
+            What::InvocationBegins { who } => self.open.push((who, false)),
+            What::InvocationEnds { .. } => {
+                self.open.pop();
+            }
+            What::UserCodeBegins { .. } | What::UserCodeEnds { .. } => {
+                if let Some((_, in_user_code)) = self.open.last_mut() {
+                    *in_user_code = matches!(what, What::UserCodeBegins { .. });
+                }
+            }
+            What::SleepBegins => self.asleep = true,
+            What::SleepEnds => self.asleep = false,
+            _ => {}
+        }
+    }
+}
+
+impl SeatSummary {
+    fn take(&mut self, rule: u8, far: bool) {
+        let place = self.takes.binary_search_by_key(&rule, |takes| takes.rule).unwrap_or_else(|place| {
+            self.takes.insert(place, Takes { rule, ..Takes::default() });
+            place
+        });
+        let count = if far { &mut self.takes[place].far } else { &mut self.takes[place].near };
+        *count += 1;
+    }
+}
+
+impl Summary {
+    /// How many tasks all seats took, near and far.
+    pub fn taken(&self) -> (u64, u64) {
+        let takes = || self.seats.iter().flat_map(|seat| &seat.takes);
+        (takes().map(|takes| takes.near).sum(), takes().map(|takes| takes.far).sum())
+    }
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let of = |count: u64, word: &str| format!("{count} {word}{}", if count == 1 { "" } else { "s" });
+        let (requests, seats) = (of(self.requests, "request"), of(self.seats.len() as u64, "seat"));
+        writeln!(f, "{} ms, {requests}, {seats}, {}", Ms(self.span_ns), of(self.events, "event"))?;
+        if self.lost > 0 {
+            writeln!(f, "{} events were lost because a log was full: every figure below is too low", self.lost)?;
+        }
+        let mut table = Table::new(&[
+            "box type",
+            "boxes",
+            "invocations",
+            "busy ms",
+            "blocked ms",
+            "envelopes in",
+            "rows in",
+            "envelopes out",
+            "rows out",
+            "bytes made",
+        ]);
+        for row in &self.boxes {
+            table.row([
+                row.type_name.clone(),
+                row.boxes.to_string(),
+                row.invocations.to_string(),
+                Ms(row.busy_ns).to_string(),
+                Ms(row.blocked_ns).to_string(),
+                row.envelopes_in.to_string(),
+                row.rows_in.to_string(),
+                row.envelopes_out.to_string(),
+                row.rows_out.to_string(),
+                row.bytes_created.to_string(),
+            ]);
+        }
+        write!(f, "\n{table}")?;
+        let mut rules: Vec<u8> = self.seats.iter().flat_map(|seat| &seat.takes).map(|takes| takes.rule).collect();
+        rules.sort_unstable();
+        rules.dedup();
+        let mut titles: Vec<String> =
+            ["seat", "invocations", "busy ms", "overhead ms", "idle ms"].map(String::from).into();
+        titles.extend(rules.iter().map(|rule| format!("rule {rule} near+far")));
+        let mut table = Table::new(&titles);
+        for seat in &self.seats {
+            let mut cells = vec![seat.seat.to_string(), seat.invocations.to_string()];
+            cells.extend([seat.busy_ns, seat.overhead_ns, seat.idle_ns].map(|ns| Ms(ns).to_string()));
+            cells.extend(rules.iter().map(|&rule| {
+                let takes = seat.takes.iter().find(|takes| takes.rule == rule).copied().unwrap_or_default();
+                format!("{}+{}", takes.near, takes.far)
+            }));
+            table.row(cells);
+        }
+        write!(f, "\n{table}")
+    }
+}
+
+/// Nanoseconds, shown as milliseconds to the microsecond.
+struct Ms(u64);
+
+impl fmt::Display for Ms {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{:03}", self.0 / 1_000_000, self.0 / 1000 % 1000)
+    }
+}
+
+/// Aligned columns: the first to the left, numbers to the right.
+struct Table(Vec<Vec<String>>);
+
+impl Table {
+    fn new<S: ToString>(titles: &[S]) -> Table {
+        Table(vec![titles.iter().map(S::to_string).collect()])
+    }
+
+    fn row(&mut self, cells: impl Into<Vec<String>>) {
+        self.0.push(cells.into());
+    }
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let width = |column: usize| self.0.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+        let widths: Vec<usize> = (0..self.0[0].len()).map(width).collect();
+        for row in &self.0 {
+            write!(f, "{:<1$}", row[0], widths[0])?;
+            for (cell, width) in row.iter().zip(&widths).skip(1) {
+                write!(f, "  {cell:>width$}")?;
+            }
+            writeln!(f)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{BoxInfo, Header, Log, ModelInfo};
+
+    const WHO: BoxId = BoxId { request: 1, index: 0 };
+
+    fn scan() -> Header {
+        let boxes = vec![BoxInfo { name: "scan".into(), type_name: "Scan".into() }];
+        let models = vec![ModelInfo { name: "q".into(), requests: vec![1], boxes }];
+        Header { models, ..Header::for_seats(1) }
+    }
+
+    fn summary(events: &[(u64, What)]) -> Summary {
+        let mut log = Log::new(100);
+        events.iter().for_each(|&(time_ns, what)| {
+            log.record(time_ns, what);
+        });
+        Trace::new(scan(), vec![log.finish()]).summary()
+    }
+
+    #[test]
+    fn a_seat_is_busy_overhead_or_idle() {
+        let summary = summary(&[
+            (1000, What::SleepBegins),
+            (1500, What::SleepEnds),
+            (1510, What::Taken { who: WHO, rule: 4, far: true }),
+            (1530, What::InvocationBegins { who: WHO }),
+            (1540, What::UserCodeBegins { who: WHO }),
+            (1640, What::UserCodeEnds { who: WHO }),
+            (1645, What::InvocationEnds { who: WHO }),
+            (1650, What::SleepBegins),
+        ]);
+        let seat = &summary.seats[0];
+        assert_eq!((seat.idle_ns, seat.busy_ns, seat.overhead_ns), (500, 100, 50));
+        assert_eq!(seat.takes, [Takes { rule: 4, near: 0, far: 1 }]);
+        assert_eq!((summary.span_ns, summary.taken()), (650, (0, 1)));
+        assert_eq!((summary.boxes[0].invocations, summary.boxes[0].busy_ns), (1, 100));
+    }
+
+    #[test]
+    fn a_task_that_runs_inside_user_code_is_not_counted_twice() {
+        let task = BoxId::task_of(1);
+        let summary = summary(&[
+            (0, What::InvocationBegins { who: WHO }),
+            (0, What::UserCodeBegins { who: WHO }),
+            (10, What::InvocationBegins { who: task }),
+            (11, What::UserCodeBegins { who: task }),
+            (17, What::UserCodeEnds { who: task }),
+            (20, What::InvocationEnds { who: task }),
+            (100, What::UserCodeEnds { who: WHO }),
+            (100, What::InvocationEnds { who: WHO }),
+        ]);
+        let rows: Vec<(&str, u64)> = summary.boxes.iter().map(|row| (&row.type_name[..], row.busy_ns)).collect();
+        assert_eq!(rows, [("Scan", 90), ("(task)", 6)]);
+        assert_eq!((summary.seats[0].busy_ns, summary.seats[0].overhead_ns), (96, 4));
+    }
+
+    #[test]
+    fn a_box_is_blocked_while_any_output_is() {
+        let refused = |output| What::Refused { who: WHO, output };
+        let resumed = |output| What::Resumed { who: WHO, output };
+        let events = [
+            (10, refused(0)),
+            (20, refused(1)),
+            (30, resumed(0)),
+            (50, resumed(1)),
+            (60, refused(0)),
+            (61, What::LentEnds),
+        ];
+        assert_eq!(summary(&events).boxes[0].blocked_ns, 41);
+    }
+
+    #[test]
+    fn a_pill_is_no_envelope_unless_it_has_rows() {
+        let summary = summary(&[
+            (1, What::EnvelopeReceived { who: WHO, input: 0, rows: 7, pill: false }),
+            (2, What::EnvelopeReceived { who: WHO, input: 0, rows: 3, pill: true }),
+            (3, What::EnvelopeCreated { who: WHO, output: 0, bytes: 80 }),
+            (4, What::EnvelopeSent { who: WHO, output: 0, rows: 10, pill: false }),
+            (5, What::EnvelopeSent { who: WHO, output: 0, rows: 0, pill: true }),
+        ]);
+        let row = &summary.boxes[0];
+        assert_eq!((row.envelopes_in, row.rows_in, row.envelopes_out, row.rows_out), (2, 10, 1, 10));
+        assert_eq!(row.bytes_created, 80);
+    }
+
+    #[test]
+    fn printed_it_is_two_aligned_tables() {
+        let summary = summary(&[
+            (0, What::Taken { who: WHO, rule: 1, far: false }),
+            (0, What::InvocationBegins { who: WHO }),
+            (0, What::UserCodeBegins { who: WHO }),
+            (2_500_000, What::UserCodeEnds { who: WHO }),
+            (2_500_000, What::InvocationEnds { who: WHO }),
+        ]);
+        let expected = "\
+2.500 ms, 0 requests, 1 seat, 5 events
+
+box type  boxes  invocations  busy ms  blocked ms  envelopes in  rows in  envelopes out  rows out  bytes made
+Scan          1            1    2.500       0.000             0        0              0         0           0
+
+seat  invocations  busy ms  overhead ms  idle ms  rule 1 near+far
+0               1    2.500        0.000    0.000              1+0
+";
+        assert_eq!(summary.to_string(), expected);
+    }
+}

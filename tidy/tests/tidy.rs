@@ -1,0 +1,410 @@
+//! The rules of the house that no compiler knows, as ordinary tests.
+//!
+//! Each rule is a function from text to the places that break it, so that it can be shown to fail on a bad sample; one
+//! test each holds it against every file of ours.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A file has at most this many lines: longer ones have two readers.
+const MAX_LINES: usize = 1100;
+
+/// A file of ours: its path from the root, with `/`, and its text.
+struct Source {
+    path: String,
+    text: String,
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("this crate lies in the workspace's root")
+}
+
+/// The text files of ours: what git tracks or would track; outside a clone, what lies there.
+fn sources() -> Vec<Source> {
+    let mut paths = tracked().unwrap_or_else(|| walk(root()));
+    paths.retain(|path| is_text(path));
+    paths.sort();
+    assert!(paths.iter().any(|path| path == "Cargo.toml"), "the root holds the workspace's manifest: {paths:?}");
+    let read = |path: String| {
+        // Git also lists what was deleted but is not committed yet.
+        let text = std::fs::read_to_string(root().join(&path)).ok()?;
+        Some(Source { path, text })
+    };
+    paths.into_iter().filter_map(read).collect()
+}
+
+fn tracked() -> Option<Vec<String>> {
+    // A build may run as another user than the one who cloned.
+    let arguments = ["-c", "safe.directory=*", "ls-files", "-z", "--cached", "--others", "--exclude-standard"];
+    let listed = Command::new("git").args(arguments).current_dir(root()).output().ok()?;
+    let names = String::from_utf8(listed.stdout).ok().filter(|_| listed.status.success())?;
+    let names: Vec<String> = names.split_terminator('\0').map(str::to_owned).collect();
+    // A copy of the tree inside some other repository has no tracked files.
+    (!names.is_empty()).then_some(names)
+}
+
+fn walk(folder: &Path) -> Vec<String> {
+    let mut paths = Vec::new();
+    for entry in std::fs::read_dir(folder).expect("a folder of the tree can be listed") {
+        let path = entry.expect("an entry of the tree can be read").path();
+        let name = path.file_name().expect("an entry has a name").to_string_lossy().into_owned();
+        let is_ours = name != "target" && (!name.starts_with('.') || name == ".ci");
+        if is_ours && path.is_dir() {
+            paths.extend(walk(&path));
+        } else if is_ours {
+            let from_root = path.strip_prefix(root()).expect("found below the root");
+            paths.push(from_root.to_string_lossy().replace('\\', "/"));
+        }
+    }
+    paths
+}
+
+fn is_text(path: &str) -> bool {
+    let extensions = ["rs", "md", "toml", "sparql", "sh", "py", "c", "h", "cpp", "html", "css", "js", "yml"];
+    let extension = Path::new(path).extension().and_then(|extension| extension.to_str());
+    extension.is_some_and(|extension| extensions.contains(&extension)) || ["dev", ".ci/run"].contains(&path)
+}
+
+/// Fails with every place that breaks a rule.
+fn assert_none(rule: &str, broken: impl IntoIterator<Item = String>) {
+    let broken: Vec<String> = broken.into_iter().collect();
+    assert!(broken.is_empty(), "{rule}:\n  {}", broken.join("\n  "));
+}
+
+/// The places of all files with this ending that break a rule.
+fn in_files(ending: &str, rule: impl Fn(&Source) -> Vec<String>) -> Vec<String> {
+    sources().iter().filter(|source| source.path.ends_with(ending)).flat_map(rule).collect()
+}
+
+fn sample(path: &str, text: &str) -> Source {
+    Source { path: path.to_owned(), text: text.to_owned() }
+}
+
+fn at(source: &Source, line: usize) -> String {
+    format!("{}:{}", source.path, line + 1)
+}
+
+/// The lines that contain any of these words.
+fn lines_with(source: &Source, words: &[&str]) -> Vec<String> {
+    let lines = source.text.lines().enumerate();
+    let found = lines.filter(|(_, line)| words.iter().any(|word| line.contains(word)));
+    found.map(|(number, line)| format!("{}: {}", at(source, number), line.trim())).collect()
+}
+
+// ---- the import table ----
+
+/// What the table in ARCHITECTURE.md allows: the crate's folder, and the last part of the folders that it may import.
+fn import_table(markdown: &str) -> BTreeMap<String, Vec<String>> {
+    let rows =
+        markdown.lines().skip_while(|line| !(line.starts_with("| crate |") && line.contains("may import (ours)")));
+    let rows = rows.skip(2).take_while(|line| line.starts_with('|'));
+    let row = |line: &str| {
+        let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
+        let names = cells.last()?.split(',').map(|name| name.trim().to_owned());
+        Some((cells.first()?.to_string(), names.filter(|name| name != "–" && !name.is_empty()).collect()))
+    };
+    rows.filter_map(row).collect()
+}
+
+/// What the manifests say, in the table's words.
+fn imports(metadata: &serde_json::Value, root: &Path) -> BTreeMap<String, Vec<String>> {
+    let folder = |manifest_or_folder: &str| {
+        let path = PathBuf::from(manifest_or_folder.trim_end_matches("Cargo.toml"));
+        path.strip_prefix(root).ok().map(|path| path.to_string_lossy().trim_end_matches('/').replace('\\', "/"))
+    };
+    let packages = metadata["packages"].as_array().expect("cargo lists packages");
+    let of_package = |package: &serde_json::Value| {
+        let name = folder(package["manifest_path"].as_str()?)?;
+        let dependencies = package["dependencies"].as_array()?.iter();
+        // Ours are those with a path; their place in the house is the last part of it.
+        let ours = dependencies.filter_map(|dependency| folder(dependency["path"].as_str()?));
+        Some((name, ours.map(|path| path.rsplit('/').next().unwrap_or_default().to_owned()).collect()))
+    };
+    packages.iter().filter_map(of_package).collect()
+}
+
+fn broken_imports(table: &BTreeMap<String, Vec<String>>, found: &BTreeMap<String, Vec<String>>) -> Vec<String> {
+    let mut broken = Vec::new();
+    for (name, imports) in found {
+        match table.get(name) {
+            None => broken.push(format!("{name} stands in no row of the table")),
+            Some(allowed) => {
+                let more = imports.iter().filter(|import| !allowed.contains(import));
+                broken.extend(more.map(|import| format!("{name} imports {import}")));
+            }
+        }
+    }
+    broken.extend(table.keys().filter(|name| !found.contains_key(*name)).map(|name| format!("{name} is no crate")));
+    broken
+}
+
+#[test]
+fn crates_import_what_the_table_allows() {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--no-deps", "--format-version", "1", "--offline"])
+        .current_dir(root())
+        .output()
+        .expect("cargo runs");
+    assert!(output.status.success(), "cargo metadata: {}", String::from_utf8_lossy(&output.stderr));
+    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).expect("cargo writes JSON");
+    let found = imports(&metadata, Path::new(metadata["workspace_root"].as_str().expect("cargo knows the root")));
+    assert!(found["core/trace"].contains(&"topology".to_owned()), "the manifests are understood: {found:?}");
+    let text = std::fs::read_to_string(root().join("ARCHITECTURE.md")).expect("ARCHITECTURE.md stands in the root");
+    assert_none("the table in ARCHITECTURE.md", broken_imports(&import_table(&text), &found));
+}
+
+#[test]
+fn a_forbidden_import_is_found() {
+    let table = import_table(
+        "text\n| crate | its one sentence | may import (ours) |\n|---|---|---|\n\
+         | core/a | First. | – |\n| core/b | Second. | a, c |\n| core/gone | Third. | a |\n\nmore | text |\n",
+    );
+    assert_eq!(table["core/b"], ["a", "c"]);
+    assert!(table["core/a"].is_empty());
+    let metadata = serde_json::json!({ "packages": [
+        { "manifest_path": "/r/core/a/Cargo.toml", "dependencies": [
+            { "name": "serde", "kind": null }, { "name": "vicus-b", "kind": "dev", "path": "/r/core/b" },
+        ] },
+        { "manifest_path": "/r/core/b/Cargo.toml", "dependencies": [{ "name": "vicus-a", "path": "/r/core/a" }] },
+        { "manifest_path": "/r/new/Cargo.toml", "dependencies": [] },
+    ] });
+    let broken = broken_imports(&table, &imports(&metadata, Path::new("/r")));
+    assert_eq!(broken, ["core/a imports b", "new stands in no row of the table", "core/gone is no crate"]);
+}
+
+// ---- foreign borders ----
+
+/// Arrow's crates, named outside core/flow and the doors.
+fn arrow_outside_flow(source: &Source) -> Vec<String> {
+    let may = ["core/flow/", "doors/", "tidy/", "fuzz/"].iter().any(|folder| source.path.starts_with(folder));
+    let manifest_of_a_crate = source.path.ends_with("/Cargo.toml");
+    match source.path.ends_with(".rs") || manifest_of_a_crate {
+        true if !may => lines_with(source, &["arrow_", "arrow-"]),
+        _ => Vec::new(),
+    }
+}
+
+#[test]
+fn only_flow_and_the_doors_name_arrow() {
+    assert_none("Arrow is core/flow's and the doors' business", in_files("", arrow_outside_flow));
+}
+
+#[test]
+fn arrow_elsewhere_is_found() {
+    let text = "//! A store.\nuse arrow_array::Array;\n";
+    assert_eq!(
+        arrow_outside_flow(&sample("core/rdf/src/lib.rs", text)),
+        ["core/rdf/src/lib.rs:2: use arrow_array::Array;"]
+    );
+    assert_eq!(arrow_outside_flow(&sample("core/rdf/Cargo.toml", "arrow-array.workspace = true\n")).len(), 1);
+    assert!(arrow_outside_flow(&sample("core/flow/src/lib.rs", text)).is_empty());
+    assert!(arrow_outside_flow(&sample("Cargo.toml", "arrow-array = \"1\"\n")).is_empty());
+}
+
+/// hwloc's binding, named outside the one file that knows it.
+fn hwloc_outside_discover(source: &Source) -> Vec<String> {
+    let may = source.path == "worlds/machine/src/discover.rs" || source.path.starts_with("tidy/");
+    if may { Vec::new() } else { lines_with(source, &["hwlocality"]) }
+}
+
+#[test]
+fn only_discovery_names_hwloc() {
+    assert_none("hwloc is discover.rs's business", in_files(".rs", hwloc_outside_discover));
+}
+
+#[test]
+fn hwloc_elsewhere_is_found() {
+    let text = "//! A pin.\nuse hwlocality::Topology;\n";
+    assert_eq!(hwloc_outside_discover(&sample("worlds/machine/src/pin.rs", text)).len(), 1);
+    assert!(hwloc_outside_discover(&sample("worlds/machine/src/discover.rs", text)).is_empty());
+}
+
+// ---- files ----
+
+fn no_first_words(source: &Source) -> Vec<String> {
+    let says = source.text.lines().next().is_some_and(|line| line.starts_with("//! ") && line.len() > 4);
+    if says { Vec::new() } else { vec![source.path.clone()] }
+}
+
+#[test]
+fn a_file_begins_by_saying_what_it_is() {
+    assert_none("the first line of a file begins with `//! `", in_files(".rs", no_first_words));
+}
+
+#[test]
+fn a_silent_file_is_found() {
+    assert!(no_first_words(&sample("a.rs", "//! Says it.\n")).is_empty());
+    for text in ["", "//!\n", "use std::fmt;\n//! Too late.\n"] {
+        assert_eq!(no_first_words(&sample("a.rs", text)), ["a.rs"]);
+    }
+}
+
+fn too_long(source: &Source) -> Vec<String> {
+    let lines = source.text.lines().count();
+    if lines > MAX_LINES { vec![format!("{}: {lines} lines", source.path)] } else { Vec::new() }
+}
+
+#[test]
+fn no_file_has_two_readers() {
+    assert_none("a file has at most 1100 lines", in_files("", too_long));
+}
+
+#[test]
+fn a_long_file_is_found() {
+    assert!(too_long(&sample("a.rs", &"\n".repeat(MAX_LINES))).is_empty());
+    assert_eq!(too_long(&sample("a.rs", &"\n".repeat(MAX_LINES + 1))), ["a.rs: 1101 lines"]);
+}
+
+fn untidy(source: &Source) -> Vec<String> {
+    // In two parts, so that this file passes.
+    let mut broken = lines_with(source, &[concat!("TO", "DO"), concat!("FIX", "ME")]);
+    let lines = source.text.lines().enumerate();
+    let trailing = lines.filter(|(_, line)| line.ends_with([' ', '\t', '\r']));
+    broken.extend(trailing.map(|(number, _)| format!("{}: ends in white space", at(source, number))));
+    if !source.text.is_empty() && !source.text.ends_with('\n') {
+        broken.push(format!("{}: doesn't end with a newline", source.path));
+    }
+    broken
+}
+
+#[test]
+fn nothing_is_left_lying_around() {
+    assert_none("no note to do it later, no trailing white space, a newline at the end", in_files("", untidy));
+}
+
+#[test]
+fn what_is_left_lying_around_is_found() {
+    assert!(untidy(&sample("a.md", "Done.\n")).is_empty());
+    assert_eq!(untidy(&sample("a.md", &format!("{}: later\n", concat!("TO", "DO")))).len(), 1);
+    assert_eq!(
+        untidy(&sample("a.md", "one \ntwo\t\nthree\n")),
+        ["a.md:1: ends in white space", "a.md:2: ends in white space"]
+    );
+    assert_eq!(untidy(&sample("a.md", "no end")), ["a.md: doesn't end with a newline"]);
+}
+
+// ---- lints ----
+
+/// A line without its comment and without what stands in its quotes.
+fn code(line: &str) -> String {
+    let mut kept = String::new();
+    let mut quoted = false;
+    let mut chars = line.chars().peekable();
+    while let Some(char) = chars.next() {
+        match char {
+            '\\' if quoted => {
+                chars.next();
+            }
+            '"' => quoted = !quoted,
+            '/' if !quoted && chars.peek() == Some(&'/') => break,
+            _ if !quoted => kept.push(char),
+            _ => {}
+        }
+    }
+    kept
+}
+
+/// Lints that are waved through instead of answered.
+fn waved_through(source: &Source) -> Vec<String> {
+    let allows = |line: &str, lint: &str| {
+        let code = code(line);
+        let lists = code.split("allow(").skip(1).map(|rest| rest.split(')').next().unwrap_or(rest));
+        lists.flat_map(|list| list.split(',')).any(|allowed| allowed.trim() == lint)
+    };
+    let mut broken = Vec::new();
+    let mut has_keyword = None;
+    for (number, line) in source.text.lines().enumerate() {
+        for lint in ["dead_code", "unused", "unsafe_code"] {
+            if allows(line, lint) {
+                broken.push(format!("{}: allows {lint}", at(source, number)));
+            }
+        }
+        if line.trim_start().starts_with("#![expect(unsafe_code") {
+            broken.push(format!("{}: unsafe code is argued for at its site, not for a whole file", at(source, number)));
+        }
+        let is_part_of_word = |char: char| char.is_alphanumeric() || char == '_';
+        if code(line).split(|char| !is_part_of_word(char)).any(|word| word == "unsafe") {
+            has_keyword.get_or_insert(number);
+        }
+    }
+    // The compiler's `unsafe_code` lint holds each site to its `expect`; here only that nobody turned it off.
+    if let Some(number) = has_keyword.filter(|_| !source.text.contains("expect(unsafe_code")) {
+        broken.push(format!("{}: unsafe code without `#[expect(unsafe_code, reason = ...)]`", at(source, number)));
+    }
+    broken
+}
+
+#[test]
+fn no_lint_is_waved_through() {
+    assert_none("dead code goes, unsafe code is argued for", in_files(".rs", waved_through));
+}
+
+#[test]
+fn waved_through_lints_are_found() {
+    let broken = |text: &str| waved_through(&sample("a.rs", text)).len();
+    assert_eq!(broken("#[allow(dead_code)]\nfn f() {}\n"), 1);
+    assert_eq!(broken("#![allow(clippy::all, unused)]\n"), 1);
+    assert_eq!(broken("fn f() { unsafe { g() } }\n"), 1);
+    assert_eq!(broken("#[allow(unsafe_code)]\nunsafe impl Send for A {}\n"), 2);
+    assert_eq!(broken("#![expect(unsafe_code, reason = \"all of it\")]\n"), 1);
+    assert_eq!(broken("#[expect(unsafe_code, reason = \"so\")]\n// SAFETY: so.\nunsafe impl Send for A {}\n"), 0);
+    assert_eq!(broken("// It would be unsafe to allow(dead_code).\nlet a = \"unsafe\"; let unsafe_code = 1;\n"), 0);
+}
+
+// ---- links ----
+
+/// The targets of a markdown text's links, `[text](target)` and `[name]: target`, outside of code; with line numbers.
+fn links(markdown: &str) -> Vec<(usize, String)> {
+    let mut found = Vec::new();
+    let mut fenced = false;
+    for (number, line) in markdown.lines().enumerate() {
+        if line.trim_start().starts_with("```") {
+            fenced = !fenced;
+            continue;
+        }
+        if fenced {
+            continue;
+        }
+        // Every second piece stands between back quotes.
+        let prose: String = line.split('`').step_by(2).collect::<Vec<&str>>().join("`");
+        for rest in prose.split("](").skip(1) {
+            let target = rest.split([')', ' ']).next().unwrap_or_default();
+            found.push((number, target.trim_matches(['<', '>']).to_owned()));
+        }
+        if let Some((_, target)) = prose.split_once("]: ").filter(|(name, _)| name.starts_with('[')) {
+            found.push((number, target.split(' ').next().unwrap_or_default().to_owned()));
+        }
+    }
+    found
+}
+
+fn dead_links(source: &Source, exists: impl Fn(&Path) -> bool) -> Vec<String> {
+    let folder = Path::new(&source.path).parent().unwrap_or(Path::new(""));
+    let dead = |(number, link): (usize, String)| {
+        let path = link.split('#').next().unwrap_or_default();
+        let elsewhere = link.contains("://") || link.starts_with("mailto:") || path.is_empty();
+        (!elsewhere && !exists(&folder.join(path))).then(|| format!("{}: {link}", at(source, number)))
+    };
+    links(&source.text).into_iter().filter_map(dead).collect()
+}
+
+#[test]
+fn links_lead_somewhere() {
+    assert_none(
+        "relative links of markdown files",
+        in_files(".md", |source| dead_links(source, |path| root().join(path).exists())),
+    );
+}
+
+#[test]
+fn a_dead_link_is_found() {
+    let text = "See [one](two.md), [web](https://example.org/x), [here](#part) and `[not](code.md)`.\n\
+                ```\n[not](fenced.md)\n```\n[three]: ../four.md#part\n[five](<six.md>)\n";
+    let source = sample("docs/a.md", text);
+    assert_eq!(
+        dead_links(&source, |_| false),
+        ["docs/a.md:1: two.md", "docs/a.md:5: ../four.md#part", "docs/a.md:6: six.md"]
+    );
+    assert!(dead_links(&source, |path| path.starts_with("docs")).is_empty());
+}
