@@ -1,8 +1,8 @@
 //! The live copy of a model: its boxes are the tasks.
 //!
-//! Flow owns the whole protocol of a box; a world owns when and where. Three calls, so that a simulator can put virtual
-//! time between them: [`begin`] takes the snapshot, [`Running::act`] runs the user's code, [`Running::finish`] sends
-//! what it made and says which boxes have to be queued now.
+//! Flow owns the whole protocol of a box; a world owns when and where. Four calls, so that a simulator can put virtual
+//! time between them and a recorder its events: [`begin`] takes the snapshot, [`Running::act`] runs the user's code,
+//! [`Running::send`] sends what it made, [`Running::finish`] lets the box go; `desk` then has what is to be queued.
 //!
 //! When is a request over? Each seat counts the tasks of the request that it queued and those that it finished, in
 //! counters of its own. A task is counted as queued before it can be taken, and as finished only after all that it
@@ -74,6 +74,8 @@ pub(crate) struct BoxCell {
     index: usize,
     instance: *const Instance,
     pub(crate) state: StateWord,
+    /// The logical time of the last thing that happened to it; kept up to date only where the run is recorded.
+    clock: AtomicU64,
     pub(crate) inputs: std::boxed::Box<[Input]>,
     /// Touched only between begin and finish, and at the very end by whoever settles the request.
     pub(crate) body: UnsafeCell<Body>,
@@ -119,6 +121,10 @@ pub(crate) struct Receiver {
 }
 
 impl Output {
+    fn is_refused(&self) -> bool {
+        self.receivers.iter().any(|receiver| !receiver.pending.is_empty())
+    }
+
     pub(crate) fn is_closed(&self) -> bool {
         self.receivers.iter().all(|receiver| receiver.closed)
     }
@@ -145,6 +151,8 @@ pub enum Fact {
         input: usize,
         /// Rows; 0 for a pill.
         rows: usize,
+        /// Whether it is the pill.
+        pill: bool,
         /// The sender's logical time.
         stamp: u64,
     },
@@ -154,6 +162,8 @@ pub enum Fact {
         output: usize,
         /// Rows; 0 for a pill.
         rows: usize,
+        /// Whether it is the pill.
+        pill: bool,
         /// Bytes of its columns.
         bytes: u64,
     },
@@ -162,14 +172,17 @@ pub enum Fact {
         /// The box's output.
         output: usize,
     },
-    /// All receivers took what they had refused: the box is blocked no more.
-    Resumed,
+    /// All receivers of an output took what they had refused.
+    Resumed {
+        /// The box's output.
+        output: usize,
+    },
 }
 
 /// A seat's buffers, used again for each invocation.
 #[derive(Debug, Default)]
 pub struct Desk {
-    /// Boxes to be queued, the one to be run last first.
+    /// Boxes to be queued, the one to be run first last. The world empties it after each invocation.
     pub activations: Vec<Activation>,
     /// What happened, if it is recorded.
     pub facts: Vec<Fact>,
@@ -228,6 +241,7 @@ impl Instance {
                     index,
                     instance: weak.as_ptr(),
                     state: StateWord::new(),
+                    clock: AtomicU64::new(0),
                     inputs: model.inputs.iter().map(input).collect(),
                     body: UnsafeCell::new(body),
                 }
@@ -247,6 +261,12 @@ impl Instance {
     /// The request's id.
     pub fn id(&self) -> RequestId {
         self.id
+    }
+
+    /// One of its boxes, by its place in the model. Panics if there are not so many.
+    pub fn box_id(&self, index: usize) -> BoxId {
+        assert!(index < self.cells.len(), "the model has {} boxes", self.cells.len());
+        BoxId(index)
     }
 
     /// The model that it is a copy of.
@@ -304,6 +324,16 @@ impl Instance {
         if far {
             self.add(Some(seat), |counts| &counts.far, 1);
         }
+    }
+
+    /// Raises a box's logical clock: what is queued with it happened later. For recorded runs.
+    pub fn raise_clock(&self, index: BoxId, clock: u64) {
+        self.cells[index.index()].clock.fetch_max(clock, Ordering::AcqRel);
+    }
+
+    /// A box's logical clock. For recorded runs.
+    pub fn clock(&self, index: BoxId) -> u64 {
+        self.cells[index.index()].clock.load(Ordering::Acquire)
     }
 
     /// Counts an invocation of user code.
@@ -414,13 +444,12 @@ pub unsafe fn begin<'a>(task: TaskRef, desk: &mut Desk) -> Running<'a> {
     // SAFETY: the instance owns the cell.
     let instance: &'a Instance = unsafe { &*cell.instance };
     let due = cell.state.begin();
+    if desk.recording {
+        desk.clock = desk.clock.max(cell.clock.load(Ordering::Acquire));
+    }
     let mut running = Running { cell, instance, due, blocked: false };
     running.with_body(|body, _| {
-        let was_blocked = body.outputs.iter().flat_map(|output| &output.receivers).any(|r| !r.pending.is_empty());
-        let blocked = was_blocked && !instance.flush(body, desk);
-        if was_blocked && !blocked && desk.recording {
-            desk.facts.push(Fact::Resumed);
-        }
+        let blocked = body.outputs.iter().any(Output::is_refused) && !instance.flush(body, desk);
         for (had, input) in body.snapshot.iter_mut().zip(&cell.inputs) {
             *had = !input.ring.is_empty();
         }
@@ -462,7 +491,12 @@ impl Running<'_> {
             if desk.recording {
                 for (input, _) in body.snapshot.iter().enumerate().filter(|(_, had)| **had) {
                     if let Some(head) = cell.inputs[input].ring.head() {
-                        desk.facts.push(Fact::Received { input, rows: head.rows(), stamp: head.stamp });
+                        desk.facts.push(Fact::Received {
+                            input,
+                            rows: head.rows(),
+                            pill: head.is_pill(),
+                            stamp: head.stamp,
+                        });
                     }
                 }
             }
@@ -487,17 +521,14 @@ impl Running<'_> {
         });
     }
 
-    /// Ends the invocation: sends what the action made, resumes senders that it made room for, and leaves in
-    /// `desk.activations` the boxes that have to be queued.
-    pub fn finish(mut self, desk: &mut Desk) {
+    /// Sends what the action made, and resumes senders that it made room for. Receivers that have to be queued are left
+    /// in `desk.activations`.
+    pub fn send(&mut self, desk: &mut Desk) {
         let (cell, instance) = (self.cell, self.instance);
         if instance.is_stopped() {
             // Nothing of it will be run any more; what it holds is dropped with the instance.
             return;
         }
-        let first = desk.activations.len();
-        let mut due_again = self.due && self.blocked;
-        let mut run_again = false;
         self.with_body(|body, mut blocked| {
             if !body.outbox.is_empty() {
                 blocked |= !instance.deliver(cell.index, body, desk);
@@ -511,24 +542,41 @@ impl Running<'_> {
                 }
             }
             for sender in body.resumed.drain(..) {
+                if desk.recording {
+                    instance.cells[sender].clock.fetch_max(desk.clock, Ordering::AcqRel);
+                }
                 if instance.cells[sender].state.resume().0 {
                     desk.activations.push(instance.activation(sender, Kind::Deferred));
                 }
-            }
-            if !body.retired {
-                run_again = body.run_again;
-                due_again |= run_again;
-                due_again |= body.consumed && cell.inputs.iter().any(|input| !input.ring.is_empty());
             }
             if body.ended {
                 let _ = instance.stop.compare_exchange(GOES_ON, ENDED, Ordering::AcqRel, Ordering::Acquire);
             }
             blocked
         });
-        if cell.state.finish(self.blocked, due_again).0 {
+    }
+
+    /// Ends the invocation: from here on another seat may run the box. If it has to be queued again, it is put into
+    /// `desk.activations` before all others: the youngest task is run next, and that is to be a receiver of its rows.
+    pub fn finish(mut self, desk: &mut Desk) {
+        let (cell, instance) = (self.cell, self.instance);
+        let mut due_again = self.due && self.blocked;
+        let mut run_again = false;
+        self.with_body(|body, blocked| {
+            if !body.retired {
+                run_again = body.run_again;
+                due_again |= run_again;
+                due_again |= body.consumed && cell.inputs.iter().any(|input| !input.ring.is_empty());
+            }
+            blocked
+        });
+        if desk.recording {
+            cell.clock.fetch_max(desk.clock, Ordering::AcqRel);
+        }
+        let enqueue = cell.state.finish(self.blocked, due_again).0;
+        if enqueue && !instance.is_stopped() {
             let kind = if run_again { Kind::Deferred } else { Kind::Immediate };
-            // Below its receivers: the youngest task is run next, and that is to be one that has this box's rows.
-            desk.activations.insert(first, instance.activation(cell.index, kind));
+            desk.activations.insert(0, instance.activation(cell.index, kind));
         }
     }
 }
@@ -537,13 +585,18 @@ impl Instance {
     /// Sends what was refused. Says whether all of it went.
     fn flush(&self, body: &mut Body, desk: &mut Desk) -> bool {
         let mut all = true;
-        for receiver in body.outputs.iter_mut().flat_map(|output| &mut output.receivers) {
-            while let Some(envelope) = receiver.pending.pop_front() {
-                if let Some(back) = self.put(receiver, envelope, Kind::Immediate, desk) {
-                    receiver.pending.push_front(back);
-                    all = false;
-                    break;
+        for (index, output) in body.outputs.iter_mut().enumerate().filter(|(_, output)| output.is_refused()) {
+            for receiver in &mut output.receivers {
+                while let Some(envelope) = receiver.pending.pop_front() {
+                    if let Some(back) = self.put(receiver, envelope, Kind::Immediate, desk) {
+                        receiver.pending.push_front(back);
+                        break;
+                    }
                 }
+            }
+            all &= !output.is_refused();
+            if desk.recording && !output.is_refused() {
+                desk.facts.push(Fact::Resumed { output: index });
             }
         }
         all
@@ -557,8 +610,14 @@ impl Instance {
         for (output, mut envelope) in body.outbox.drain(..) {
             envelope.stamp = desk.clock;
             if desk.recording {
-                desk.facts.push(Fact::Sent { output, rows: envelope.rows(), bytes: envelope.bytes() });
+                desk.facts.push(Fact::Sent {
+                    output,
+                    rows: envelope.rows(),
+                    pill: envelope.is_pill(),
+                    bytes: envelope.bytes(),
+                });
             }
+            let was_refused = body.outputs[output].is_refused();
             let receivers = &mut body.outputs[output].receivers;
             let last = receivers.len() - 1;
             let mut rest = Some(envelope);
@@ -572,12 +631,12 @@ impl Instance {
                 let refused =
                     if receiver.pending.is_empty() { self.put(receiver, copy, kind, desk) } else { Some(copy) };
                 if let Some(envelope) = refused {
-                    if desk.recording && receiver.pending.is_empty() {
-                        desk.facts.push(Fact::Refused { output });
-                    }
                     receiver.pending.push_back(envelope);
                     all = false;
                 }
+            }
+            if desk.recording && !was_refused && body.outputs[output].is_refused() {
+                desk.facts.push(Fact::Refused { output });
             }
         }
         all
@@ -589,6 +648,9 @@ impl Instance {
             return None;
         }
         let cell = &self.cells[receiver.cell];
+        if desk.recording {
+            cell.clock.fetch_max(desk.clock, Ordering::AcqRel);
+        }
         match cell.inputs[receiver.input].ring.put(envelope) {
             Put::Taken => {
                 if cell.state.arrive().0 {

@@ -6,7 +6,7 @@
 //! [`Envelope`]s.
 //!
 //! This crate has no threads: a world takes [`Activation`]s, decides when and where, and calls [`begin`],
-//! [`Running::act`] and [`Running::finish`].
+//! [`Running::act`], [`Running::send`] and [`Running::finish`].
 
 mod envelope;
 mod error;

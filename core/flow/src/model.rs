@@ -369,10 +369,11 @@ impl ModelBuilder {
                 return Err(ModelError::InputTaken { input });
             }
             if let Some(wanted) = &self.boxes[link.receiver.0].1.inputs[link.input]
-                && !schema.fits(wanted) {
-                    let (from, to) = (format!("{output} {schema}"), format!("{input} {wanted}"));
-                    return Err(ModelError::Schema { from, to });
-                }
+                && !schema.fits(wanted)
+            {
+                let (from, to) = (format!("{output} {schema}"), format!("{input} {wanted}"));
+                return Err(ModelError::Schema { from, to });
+            }
             if let Some(column) = link.private.iter().find(|&&column| column >= schema.columns().len()) {
                 return Err(ModelError::NoSuchPort { port: format!("column {column} of {output} {schema}") });
             }

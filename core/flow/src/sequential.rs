@@ -69,6 +69,7 @@ pub fn run(
                 instance.count_act(0);
                 running.act(&Alone, &mut desk);
             }
+            running.send(&mut desk);
             running.finish(&mut desk);
             instance.count_queued(Some(0), desk.activations.len() as u64);
             for activation in desk.activations.drain(..) {

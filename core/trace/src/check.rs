@@ -341,7 +341,7 @@ mod tests {
 
     #[test]
     fn clocks_never_go_back() {
-        let event = |time_ns, order| Event { time_ns, order, what: What::Woke { seat: 0 } };
+        let event = |time_ns, order| Event { time_ns, order, what: What::Woke { pool: 0 } };
         let log = crate::SeatLog { events: vec![event(5, 2), event(4, 2)], lost: 0 };
         let violations = Trace::new(Header::for_seats(1), vec![log]).check();
         assert_eq!(violations.iter().map(|found| found.rule).collect::<Vec<_>>(), [Rule::OrderRises, Rule::TimeRises]);

@@ -177,10 +177,10 @@ pub enum What {
     SleepBegins,
     /// The seat is awake again.
     SleepEnds,
-    /// The seat woke another.
+    /// The seat woke a thread of a pool: whichever of its sleepers is quickest.
     Woke {
-        /// The other.
-        seat: u32,
+        /// The pool.
+        pool: u32,
     },
     /// A request came in.
     RequestSubmitted {
@@ -381,7 +381,7 @@ impl fmt::Display for What {
                 write!(f, "output {output}, {rows} rows{}", ends_stream(pill))
             }
             What::Refused { output, .. } | What::Resumed { output, .. } => write!(f, "output {output}"),
-            What::Woke { seat } => write!(f, "seat {seat}"),
+            What::Woke { pool } => write!(f, "pool {pool}"),
             What::LentBegins { seat } => write!(f, "for seat {seat}"),
             What::RequestSubmitted { request } => write!(f, "request {request}"),
             What::RequestEnded { request, outcome } => {
@@ -466,7 +466,7 @@ impl What {
             What::Refused { output: port, .. } | What::Resumed { output: port, .. } => {
                 Columns { port, ..Columns::default() }
             }
-            What::Woke { seat: value } | What::LentBegins { seat: value } => Columns { value, ..Columns::default() },
+            What::Woke { pool: value } | What::LentBegins { seat: value } => Columns { value, ..Columns::default() },
             What::RequestSubmitted { request } => Columns { request, ..Columns::default() },
             What::RequestEnded { request, outcome } => Columns { detail: outcome as u8, request, ..Columns::default() },
             What::InvocationBegins { .. }
@@ -510,7 +510,7 @@ impl What {
             Kind::Resumed => What::Resumed { who, output: port },
             Kind::SleepBegins => What::SleepBegins,
             Kind::SleepEnds => What::SleepEnds,
-            Kind::Woke => What::Woke { seat: value },
+            Kind::Woke => What::Woke { pool: value },
             Kind::RequestSubmitted => What::RequestSubmitted { request },
             Kind::RequestEnded => {
                 let outcome = *[Outcome::Done, Outcome::Failed, Outcome::Cancelled].get(usize::from(detail))?;

@@ -13,7 +13,7 @@ use crate::event::{Event, What};
 ///
 /// let (mut waker, mut sleeper) = (Log::new(100), Log::new(100));
 /// sleeper.record(0, What::SleepBegins);
-/// let cause = waker.record(7, What::Woke { seat: 1 });
+/// let cause = waker.record(7, What::Woke { pool: 1 });
 /// sleeper.observe(cause);
 /// assert!(sleeper.record(8, What::SleepEnds) > cause);
 /// ```
@@ -116,7 +116,7 @@ mod tests {
     #[test]
     fn an_effect_is_ordered_after_its_cause() {
         let (mut fast, mut slow) = (Log::new(100), Log::new(100));
-        let cause = (0..50).map(|time_ns| fast.record(time_ns, What::Woke { seat: 1 })).last().unwrap();
+        let cause = (0..50).map(|time_ns| fast.record(time_ns, What::Woke { pool: 1 })).last().unwrap();
         slow.observe(cause);
         assert_eq!(slow.record(1, What::SleepEnds), cause + 1);
         slow.observe(3);

@@ -164,7 +164,7 @@ impl Player {
                 if matches!(self.doing[waker], Doing::Sleeping) {
                     self.record(seat, What::SleepEnds, None);
                 } else {
-                    let clock = self.record(waker, What::Woke { seat: seat as u32 }, None);
+                    let clock = self.record(waker, What::Woke { pool: seat as u32 }, None);
                     let cause = (waker, self.logs[waker].events().len() - 1);
                     self.record(seat, What::SleepEnds, Some((clock, cause)));
                 }

@@ -1,0 +1,262 @@
+//! Writes down what happens on a seat, if the runtime was asked to; otherwise each call is one test of a flag.
+//!
+//! No lock and no allocation on the way. The Lamport clock travels with the box (a word in its cell), with the envelope,
+//! and with the wake (a word for each pool).
+
+use crate::runtime::Shared;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use vicus_flow::{BoxId, Desk, Fact, Instance, Model};
+use vicus_schedule::{Kind, Plan, PoolId, SeatId};
+use vicus_topology::Topology;
+use vicus_trace::{BoxInfo, Header, Log, ModelInfo, Outcome, SeatInfo, SeatLog, TaskKind, Trace, What};
+
+/// What a recorded run keeps beside its seats' logs.
+pub(crate) struct Recording {
+    began: Instant,
+    started: String,
+    events_per_seat: usize,
+    /// The clock of the last wake, by pool.
+    wakes: Vec<AtomicU64>,
+    /// What callers without a seat do.
+    outside: Mutex<Log>,
+    /// By the model's address, which stays as long as this keeps the model.
+    models: Mutex<BTreeMap<usize, Instances>>,
+    /// By seat, when its thread has left.
+    logs: Mutex<Vec<SeatLog>>,
+}
+
+/// A model and the requests that ran it.
+type Instances = (Arc<Model>, Vec<u32>);
+
+impl Recording {
+    pub(crate) fn new(events_per_seat: usize, plan: &Plan) -> Recording {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Recording {
+            began: Instant::now(),
+            started: format!("{}.{:03} s after 1970-01-01 UTC", since.as_secs(), since.subsec_millis()),
+            events_per_seat,
+            wakes: plan.pools.iter().map(|_| AtomicU64::new(0)).collect(),
+            outside: Mutex::new(Log::new(events_per_seat.min(1 << 16))),
+            models: Mutex::new(BTreeMap::new()),
+            logs: Mutex::new(vec![SeatLog::default(); plan.seats.len()]),
+        }
+    }
+
+    /// A caller without a seat submits a request.
+    pub(crate) fn submitted(&self, instance: &Instance, first: BoxId) {
+        let request = instance.id().0 as u32;
+        let model = instance.model();
+        self.models
+            .lock()
+            .expect("nothing panics under this lock")
+            .entry(Arc::as_ptr(model) as usize)
+            .or_insert_with(|| (Arc::clone(model), Vec::new()))
+            .1
+            .push(request);
+        let mut outside = self.outside.lock().expect("nothing panics under this lock");
+        let now = self.now();
+        outside.record(now, What::RequestSubmitted { request });
+        let kind = TaskKind::Deferred;
+        let clock =
+            outside.record(now, What::Enqueued { who: who(instance, first), kind, by: vicus_trace::BoxId::NOBODY });
+        instance.raise_clock(first, clock);
+    }
+
+    /// A caller without a seat settled a request.
+    pub(crate) fn ended(&self, instance: &Instance, outcome: Outcome) {
+        let mut outside = self.outside.lock().expect("nothing panics under this lock");
+        for index in 0..instance.model().boxes().len() {
+            outside.observe(instance.clock(instance.box_id(index)));
+        }
+        outside.record(self.now(), What::RequestEnded { request: instance.id().0 as u32, outcome });
+    }
+
+    /// Everything that was recorded. To be called when the threads have left.
+    pub(crate) fn collect(&self, plan: &Plan, machine: &Topology) -> Trace {
+        let info = |pu: vicus_topology::PuId| {
+            let pu = &machine.pus[pu.index()];
+            SeatInfo { pu: pu.id, group: pu.group, node: pu.node }
+        };
+        // Callers without a seat come last, as if on the first seat's PU.
+        let seats = plan.seats.iter().map(|seat| info(seat.pu)).chain([info(plan.seats[0].pu)]).collect();
+        let models = self.models.lock().expect("nothing panics under this lock");
+        let model = |(model, requests): &Instances| ModelInfo {
+            name: model.name().to_owned(),
+            requests: requests.clone(),
+            boxes: model
+                .boxes()
+                .iter()
+                .map(|b| BoxInfo { name: b.name().to_owned(), type_name: b.type_name().to_owned() })
+                .collect(),
+        };
+        let header = Header {
+            strategy: plan.strategy.clone(),
+            plan: plan.to_string(),
+            machine: machine.name.clone(),
+            clock: "ns since the runtime's start, monotonic".to_owned(),
+            started: self.started.clone(),
+            seats,
+            models: models.values().map(model).collect(),
+        };
+        let mut logs = std::mem::take(&mut *self.logs.lock().expect("nothing panics under this lock"));
+        let outside = std::mem::take(&mut *self.outside.lock().expect("nothing panics under this lock"));
+        logs.push(outside.finish());
+        Trace::new(header, logs)
+    }
+
+    fn now(&self) -> u64 {
+        self.began.elapsed().as_nanos() as u64
+    }
+}
+
+fn who(instance: &Instance, index: BoxId) -> vicus_trace::BoxId {
+    vicus_trace::BoxId { request: instance.id().0 as u32, index: index.index() as u32 }
+}
+
+/// One seat's recorder.
+pub(crate) struct Recorder(Option<On>);
+
+struct On {
+    log: Log,
+    began: Instant,
+}
+
+impl On {
+    fn record(&mut self, what: What) -> u64 {
+        self.log.record(self.began.elapsed().as_nanos() as u64, what)
+    }
+
+    /// What flow says that happened to envelopes.
+    fn facts(&mut self, who: vicus_trace::BoxId, desk: &mut Desk) {
+        for fact in desk.facts.drain(..) {
+            match fact {
+                Fact::Received { input, rows, pill, stamp } => {
+                    self.log.observe(stamp);
+                    self.record(What::EnvelopeReceived { who, input: input as u16, rows: rows as u32, pill });
+                }
+                Fact::Sent { output, rows, pill, bytes } => {
+                    let (output, bytes) = (output as u16, u32::try_from(bytes).unwrap_or(u32::MAX));
+                    self.record(What::EnvelopeCreated { who, output, bytes });
+                    self.record(What::EnvelopeSent { who, output, rows: rows as u32, pill });
+                }
+                Fact::Refused { output } => {
+                    self.record(What::Refused { who, output: output as u16 });
+                }
+                Fact::Resumed { output } => {
+                    self.record(What::Resumed { who, output: output as u16 });
+                }
+            }
+        }
+        desk.clock = self.log.clock();
+    }
+}
+
+impl Recorder {
+    pub(crate) fn new(shared: &Shared) -> Recorder {
+        let on = |recording: &Recording| On { log: Log::new(recording.events_per_seat), began: recording.began };
+        Recorder(shared.recording.as_ref().map(on))
+    }
+
+    pub(crate) fn is_on(&self) -> bool {
+        self.0.is_some()
+    }
+
+    pub(crate) fn clock(&self) -> u64 {
+        self.0.as_ref().map_or(0, |on| on.log.clock())
+    }
+
+    /// A box is about to be put into a queue.
+    #[inline]
+    pub(crate) fn enqueued(&mut self, instance: &Instance, index: BoxId, kind: Kind, by: BoxId) {
+        if let Some(on) = &mut self.0 {
+            let kind = match kind {
+                Kind::Immediate => TaskKind::Immediate,
+                Kind::Deferred => TaskKind::Deferred,
+            };
+            on.log.observe(instance.clock(index));
+            let clock = on.record(What::Enqueued { who: who(instance, index), kind, by: by.index() as u32 });
+            instance.raise_clock(index, clock);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn taken(&mut self, instance: &Instance, index: BoxId, rule: u8, far: bool) {
+        if let Some(on) = &mut self.0 {
+            on.log.observe(instance.clock(index));
+            on.record(What::Taken { who: who(instance, index), rule, far });
+        }
+    }
+
+    #[inline]
+    pub(crate) fn invocation_begins(&mut self, instance: &Instance, index: BoxId, desk: &mut Desk) {
+        if let Some(on) = &mut self.0 {
+            on.log.observe(desk.clock);
+            on.record(What::InvocationBegins { who: who(instance, index) });
+            on.facts(who(instance, index), desk);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn act_begins(&mut self, instance: &Instance, index: BoxId) {
+        if let Some(on) = &mut self.0 {
+            on.record(What::UserCodeBegins { who: who(instance, index) });
+        }
+    }
+
+    #[inline]
+    pub(crate) fn act_ends(&mut self, instance: &Instance, index: BoxId, desk: &mut Desk) {
+        if let Some(on) = &mut self.0 {
+            on.facts(who(instance, index), desk);
+            on.record(What::UserCodeEnds { who: who(instance, index) });
+            desk.clock = on.log.clock();
+        }
+    }
+
+    #[inline]
+    pub(crate) fn invocation_ends(&mut self, instance: &Instance, index: BoxId, desk: &mut Desk) {
+        if let Some(on) = &mut self.0 {
+            on.facts(who(instance, index), desk);
+            on.record(What::InvocationEnds { who: who(instance, index) });
+            desk.clock = on.log.clock();
+        }
+    }
+
+    pub(crate) fn request_ended(&mut self, instance: &Instance, outcome: Outcome) {
+        if let Some(on) = &mut self.0 {
+            for index in 0..instance.model().boxes().len() {
+                on.log.observe(instance.clock(instance.box_id(index)));
+            }
+            on.record(What::RequestEnded { request: instance.id().0 as u32, outcome });
+        }
+    }
+
+    pub(crate) fn sleep_begins(&mut self) {
+        if let Some(on) = &mut self.0 {
+            on.record(What::SleepBegins);
+        }
+    }
+
+    pub(crate) fn sleep_ends(&mut self, shared: &Shared, pool: PoolId) {
+        if let (Some(on), Some(recording)) = (&mut self.0, &shared.recording) {
+            on.log.observe(recording.wakes[pool.index()].load(Ordering::Acquire));
+            on.record(What::SleepEnds);
+        }
+    }
+
+    pub(crate) fn woke(&mut self, shared: &Shared, pool: PoolId) {
+        if let (Some(on), Some(recording)) = (&mut self.0, &shared.recording) {
+            let clock = on.record(What::Woke { pool: pool.index() as u32 });
+            recording.wakes[pool.index()].fetch_max(clock, Ordering::AcqRel);
+        }
+    }
+
+    pub(crate) fn hand_in(self, shared: &Shared, seat: SeatId) {
+        if let (Some(on), Some(recording)) = (self.0, &shared.recording) {
+            let mut logs = recording.logs.lock().expect("nothing panics under this lock");
+            logs[seat.index()] = on.log.finish();
+        }
+    }
+}

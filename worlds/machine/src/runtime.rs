@@ -1,0 +1,416 @@
+//! The runtime: threads on seats, and requests that users submit to them.
+
+use crate::pin;
+use crate::queues::SharedQueues;
+use crate::recorder::Recording;
+use crate::sleep::{Barrier, SleepPool};
+use crate::worker::Worker;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread::JoinHandle;
+use vicus_flow::{BoxId, FlowError, Instance, Model, Operator, Totals};
+use vicus_schedule::{Plan, PoolId, QueueId, RequestId, SeatId, Setting, TaskRef};
+use vicus_topology::Topology;
+
+/// What to start a [`Runtime`] with.
+#[derive(Clone, Debug)]
+pub struct RuntimeBuilder {
+    topology: Option<Topology>,
+    threads: Option<usize>,
+    strategy: Setting,
+    events: Option<usize>,
+    quiet: bool,
+}
+
+impl Default for RuntimeBuilder {
+    fn default() -> Self {
+        let strategy = "las".parse().expect("the default strategy exists");
+        RuntimeBuilder { topology: None, threads: None, strategy, events: None, quiet: false }
+    }
+}
+
+impl RuntimeBuilder {
+    /// The machine to run on; by default the one that this process may use.
+    pub fn topology(mut self, topology: Topology) -> Self {
+        self.topology = Some(topology);
+        self
+    }
+
+    /// How many threads; by default one for each PU that the process may use, fewer under a CPU quota.
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.threads = Some(threads);
+        self
+    }
+
+    /// The strategy; by default `las`.
+    pub fn strategy(mut self, strategy: Setting) -> Self {
+        self.strategy = strategy;
+        self
+    }
+
+    /// Records a trace of at most so many events for each seat; see [`Runtime::trace`].
+    pub fn record(mut self, events_per_seat: usize) -> Self {
+        self.events = Some(events_per_seat);
+        self
+    }
+
+    /// Does not print on standard error what could not be done, such as pinning a thread; [`Runtime::warnings`] has it.
+    pub fn quiet(mut self) -> Self {
+        self.quiet = true;
+        self
+    }
+
+    /// Starts the threads. What the machine does not allow is left out, and said once on standard error.
+    pub fn start(self) -> Runtime {
+        let mut warnings = Vec::new();
+        let topology = self.topology.unwrap_or_else(|| {
+            let found = crate::this_machine();
+            warnings.extend(found.warnings);
+            found.topology
+        });
+        let threads = self.threads.unwrap_or_else(|| topology.default_threads()).max(1);
+        let plan = self.strategy.plan(&topology, threads);
+        let barrier = Barrier::new();
+        if !barrier.is_expedited() {
+            warnings.push("the kernel refuses membarrier: a spawn may wake a sleeper late".to_owned());
+        }
+        let spares = plan.pools.iter().map(|pool| {
+            let spare = |seat: &&SeatId| plan.seats[seat.index()].spare;
+            Mutex::new(pool.seats.iter().filter(spare).copied().collect())
+        });
+        let shared = Arc::new(Shared {
+            queues: SharedQueues::new(&plan),
+            pools: plan.pools.iter().map(|_| SleepPool::new()).collect(),
+            spares: spares.collect(),
+            lent: plan.seats.iter().map(|_| Lent::default()).collect(),
+            recording: self.events.map(|events| Recording::new(events, &plan)),
+            topology,
+            plan,
+            barrier,
+            closing: AtomicBool::new(false),
+            sweeps: AtomicU64::new(0),
+            next_request: AtomicU64::new(1),
+            next_entry: AtomicUsize::new(0),
+            requests: Mutex::new(BTreeMap::new()),
+            threads: Mutex::new(Vec::new()),
+            warnings: Mutex::new(warnings),
+        });
+        let started = Arc::new(std::sync::Barrier::new(threads + 1));
+        for seat in (0..shared.plan.seats.len()).map(SeatId::new) {
+            if !shared.plan.seats[seat.index()].spare {
+                let started = Arc::clone(&started);
+                shared.thread(seat, move |shared| {
+                    let mut worker = Worker::new(Arc::clone(&shared), seat);
+                    started.wait();
+                    worker.work(|| !shared.closing.load(Ordering::Acquire));
+                    worker.hand_in();
+                });
+            }
+        }
+        started.wait();
+        let runtime = Runtime { shared };
+        if !self.quiet {
+            runtime.warnings().iter().for_each(|warning| eprintln!("vicus: warning: {warning}"));
+        }
+        runtime
+    }
+}
+
+/// What all threads of a runtime share.
+pub(crate) struct Shared {
+    pub(crate) plan: Plan,
+    pub(crate) queues: SharedQueues,
+    pub(crate) pools: Vec<SleepPool>,
+    pub(crate) barrier: Barrier,
+    pub(crate) recording: Option<Recording>,
+    /// Grows when a request was stopped: each seat then looks through its own queue.
+    pub(crate) sweeps: AtomicU64,
+    topology: Topology,
+    /// Spare seats that nobody sits on, by pool.
+    spares: Vec<Mutex<Vec<SeatId>>>,
+    /// By seat; used for spare ones.
+    lent: Vec<Lent>,
+    closing: AtomicBool,
+    next_request: AtomicU64,
+    next_entry: AtomicUsize,
+    requests: Mutex<BTreeMap<RequestId, Arc<RequestState>>>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    warnings: Mutex<Vec<String>>,
+}
+
+/// Whether a spare seat's thread is to work.
+#[derive(Default)]
+struct Lent {
+    wanted: AtomicBool,
+    has_thread: AtomicBool,
+    lock: Mutex<()>,
+    changed: Condvar,
+}
+
+struct RequestState {
+    instance: Arc<Instance>,
+    result: Mutex<Option<Result<Totals, FlowError>>>,
+    done: Condvar,
+}
+
+impl Shared {
+    fn thread(self: &Arc<Self>, seat: SeatId, body: impl FnOnce(Arc<Shared>) + Send + 'static) {
+        let shared = Arc::clone(self);
+        let name = format!("vicus {}", seat.index());
+        let spawned = std::thread::Builder::new().name(name).spawn(move || {
+            let affinity = &shared.plan.seats[seat.index()].affinity;
+            if !affinity.is_empty()
+                && let Err(error) = pin::pin(affinity.iter().map(|pu| shared.topology.pus[pu.index()].os_index))
+            {
+                let text = format!("threads are not pinned ({error}): tasks may run far from their data");
+                let mut warnings = shared.warnings.lock().expect("nothing panics under this lock");
+                if !warnings.contains(&text) {
+                    warnings.push(text);
+                }
+            }
+            body(shared);
+        });
+        let handle = spawned.unwrap_or_else(|error| panic!("no thread could be started: {error}"));
+        self.threads.lock().expect("nothing panics under this lock").push(handle);
+    }
+
+    /// Wakes one thread for a push, near pools first. `fenced`: the push went through a lock, and needs the fence that
+    /// makes it visible before the look for sleepers; a push to the seat's own queue does without (see `sleep`).
+    #[inline]
+    pub(crate) fn wake_for(&self, queue: QueueId, fenced: bool) -> Option<PoolId> {
+        if fenced {
+            fence(Ordering::SeqCst);
+        }
+        let wake = &self.plan.queues[queue.index()].wake;
+        wake.iter().copied().find(|pool| self.pools[pool.index()].wake_one())
+    }
+
+    /// Takes the tasks of a stopped request out of all queues: at once out of the locked ones, soon out of the seats'.
+    pub(crate) fn sweep(&self, instance: &Instance, seat: Option<usize>) {
+        let mut dropped = 0;
+        self.queues.sweep_locked(instance.id(), |_| dropped += 1);
+        self.sweeps.fetch_add(1, Ordering::Relaxed);
+        instance.count_finished(seat, dropped);
+    }
+
+    /// A request has its result.
+    pub(crate) fn done(&self, id: RequestId, result: Result<Totals, FlowError>) {
+        let state = self.requests.lock().expect("nothing panics under this lock").remove(&id);
+        if let Some(state) = state {
+            *state.result.lock().expect("nothing panics under this lock") = Some(result);
+            state.done.notify_all();
+        }
+    }
+
+    /// Puts a thread on a spare seat of a pool until the returned value is dropped. `None` in the value if there is no
+    /// spare seat left.
+    pub(crate) fn lend(self: &Arc<Self>, pool: PoolId) -> LentThread {
+        let seat = self.spares[pool.index()].lock().expect("nothing panics under this lock").pop();
+        let Some(seat) = seat else { return LentThread(None) };
+        let lent = &self.lent[seat.index()];
+        {
+            let _lock = lent.lock.lock().expect("nothing panics under this lock");
+            lent.wanted.store(true, Ordering::Release);
+            lent.changed.notify_one();
+        }
+        if !lent.has_thread.swap(true, Ordering::AcqRel) {
+            self.thread(seat, move |shared| shared.sit_on_spare(seat, pool));
+        }
+        LentThread(Some((Arc::clone(self), seat)))
+    }
+
+    fn sit_on_spare(self: &Arc<Self>, seat: SeatId, pool: PoolId) {
+        let mut worker = Worker::new(Arc::clone(self), seat);
+        let lent = &self.lent[seat.index()];
+        let closing = || self.closing.load(Ordering::Acquire);
+        while !closing() {
+            {
+                let mut lock = lent.lock.lock().expect("nothing panics under this lock");
+                while !lent.wanted.load(Ordering::Acquire) && !closing() {
+                    lock = lent.changed.wait(lock).expect("nothing panics under this lock");
+                }
+            }
+            worker.work(|| lent.wanted.load(Ordering::Acquire) && !closing());
+            // What is left in its own queue is for others to take.
+            if self.queues.own(seat).is_some_and(|deque| !deque.is_empty()) {
+                self.pools[pool.index()].wake_one();
+            }
+            if !closing() {
+                self.spares[pool.index()].lock().expect("nothing panics under this lock").push(seat);
+            }
+        }
+        worker.hand_in();
+    }
+}
+
+/// A thread that works on a spare seat as long as this lives.
+pub(crate) struct LentThread(Option<(Arc<Shared>, SeatId)>);
+
+impl Drop for LentThread {
+    fn drop(&mut self) {
+        if let Some((shared, seat)) = &self.0 {
+            shared.lent[seat.index()].wanted.store(false, Ordering::Release);
+        }
+    }
+}
+
+#[expect(unsafe_code, reason = "the header asks for a function that tasks are run with; workers call begin themselves")]
+// SAFETY of callers: none has to be kept; it only panics.
+unsafe fn workers_run_boxes_themselves(_: TaskRef, _: *mut ()) {
+    unreachable!("a worker runs a box through begin, act and finish");
+}
+
+/// Threads that work as a strategy says. Dropping it cancels what still runs and waits for its threads.
+///
+/// ```
+/// use vicus_flow::{BoxModel, Envelope, ModelBuilder, Schema, Turn, Type};
+/// use vicus_machine::Runtime;
+///
+/// let schema = Schema::new([("n", Type::U64)]);
+/// let mut net = ModelBuilder::new("one envelope");
+/// let source = net.source(BoxModel::new("source", || |turn: &mut Turn<'_>| {
+///     turn.take(0);
+///     turn.send(0, Envelope::new([vec![1u64].into()]));
+///     turn.send_pill(0);
+///     Ok(())
+/// }).output(&schema));
+/// net.end(source.output(0));
+///
+/// let runtime = Runtime::builder().threads(2).start();
+/// let totals = runtime.submit(&net.build().unwrap()).wait().unwrap();
+/// assert!(totals.tasks >= 3); // initialization, source, termination
+/// ```
+pub struct Runtime {
+    pub(crate) shared: Arc<Shared>,
+}
+
+impl Runtime {
+    /// What to start it with.
+    pub fn builder() -> RuntimeBuilder {
+        RuntimeBuilder::default()
+    }
+
+    /// Submits an instance of a model as a request. Requests are numbered as they come; older ones go first.
+    pub fn submit(&self, model: &Arc<Model>) -> Request {
+        self.submit_with(model, Vec::new())
+    }
+
+    /// Submits an instance of a model, some of whose boxes get operators of this request's own.
+    pub fn submit_with(&self, model: &Arc<Model>, operators: Vec<(BoxId, Box<dyn Operator>)>) -> Request {
+        let shared = &self.shared;
+        let id = RequestId(shared.next_request.fetch_add(1, Ordering::Relaxed));
+        let instance = Instance::new(model, id, shared.plan.seats.len(), workers_run_boxes_themselves, operators);
+        let state =
+            Arc::new(RequestState { instance: Arc::clone(&instance), result: Mutex::new(None), done: Condvar::new() });
+        shared.requests.lock().expect("nothing panics under this lock").insert(id, Arc::clone(&state));
+        let first = instance.start();
+        if let Some(recording) = &shared.recording {
+            recording.submitted(&instance, first.index);
+        }
+        instance.count_queued(None, 1);
+        // One entry after the other, so that independent requests start in different neighbourhoods.
+        let entry = shared.next_entry.fetch_add(1, Ordering::Relaxed) % shared.plan.entry.len();
+        let queue = shared.plan.entry[entry];
+        shared.queues.push(queue, first.task).unwrap_or_else(|_| panic!("an entry queue has no capacity"));
+        shared.wake_for(queue, true);
+        Request { shared: Arc::clone(shared), state }
+    }
+
+    /// The plan that its threads follow.
+    pub fn plan(&self) -> &Plan {
+        &self.shared.plan
+    }
+
+    /// The machine that it runs on.
+    pub fn topology(&self) -> &Topology {
+        &self.shared.topology
+    }
+
+    /// What could not be done on this machine.
+    pub fn warnings(&self) -> Vec<String> {
+        self.shared.warnings.lock().expect("nothing panics under this lock").clone()
+    }
+
+    /// Ends the runtime and hands out what it recorded; `None` if it was not asked to record.
+    pub fn trace(self) -> Option<vicus_trace::Trace> {
+        let shared = Arc::clone(&self.shared);
+        drop(self);
+        shared.recording.as_ref().map(|recording| recording.collect(&shared.plan, &shared.topology))
+    }
+}
+
+impl Drop for Runtime {
+    fn drop(&mut self) {
+        let open: Vec<Arc<RequestState>> =
+            self.shared.requests.lock().expect("nothing panics under this lock").values().cloned().collect();
+        for state in open {
+            let request = Request { shared: Arc::clone(&self.shared), state };
+            request.cancel();
+            let _ = request.wait();
+        }
+        self.shared.closing.store(true, Ordering::Release);
+        fence(Ordering::SeqCst);
+        for lent in &self.shared.lent {
+            let _lock = lent.lock.lock().expect("nothing panics under this lock");
+            lent.changed.notify_all();
+        }
+        loop {
+            let thread = self.shared.threads.lock().expect("nothing panics under this lock").pop();
+            let Some(thread) = thread else { break };
+            while !thread.is_finished() {
+                self.shared.pools.iter().for_each(|pool| while pool.wake_one() {});
+                std::thread::yield_now();
+            }
+            if let Err(panic) = thread.join() {
+                // A worker's panic is a mistake of ours; a user's box can't cause it.
+                if !std::thread::panicking() {
+                    std::panic::resume_unwind(panic);
+                }
+            }
+        }
+    }
+}
+
+/// A submitted instance. Dropping the handle lets it run on by itself.
+pub struct Request {
+    shared: Arc<Shared>,
+    state: Arc<RequestState>,
+}
+
+impl Request {
+    /// Its number; a smaller one is older and goes first.
+    pub fn id(&self) -> u64 {
+        self.state.instance.id().0
+    }
+
+    /// Blocks the calling thread until the request is over. Not to be called from a box.
+    ///
+    /// # Errors
+    /// Why it has no result; see [`FlowError`].
+    pub fn wait(self) -> Result<Totals, FlowError> {
+        let mut result = self.state.result.lock().expect("nothing panics under this lock");
+        loop {
+            match &*result {
+                Some(result) => return result.clone(),
+                None => result = self.state.done.wait(result).expect("nothing panics under this lock"),
+            }
+        }
+    }
+
+    /// Whether it is over.
+    pub fn is_done(&self) -> bool {
+        self.state.result.lock().expect("nothing panics under this lock").is_some()
+    }
+
+    /// Cancels it: no box of it is invoked any more. It is over when the invocations that run now have returned.
+    pub fn cancel(&self) {
+        let instance = &self.state.instance;
+        instance.fail(FlowError::Cancelled);
+        self.shared.sweep(instance, None);
+        let outcome = self.shared.settle_if_quiescent(instance);
+        if let (Some(outcome), Some(recording)) = (outcome, &self.shared.recording) {
+            recording.ended(instance, outcome);
+        }
+    }
+}

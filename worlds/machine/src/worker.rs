@@ -1,0 +1,267 @@
+//! A thread on a seat: it takes tasks as the plan says, runs them, and sleeps when there are none.
+
+use crate::queues::Reach;
+use crate::recorder::Recorder;
+use crate::runtime::Shared;
+use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
+use std::time::{Duration, Instant};
+use vicus_flow::{Activation, BoxId, Desk, FlowError, Instance, World, begin, instance_of, share_instance};
+use vicus_schedule::{Found, Idle, Kind, PoolId, SeatId, SeatPlan, TaskRef, look};
+use vicus_trace::Outcome;
+
+/// What a thread needs to work on a seat.
+pub(crate) struct Worker {
+    shared: Arc<Shared>,
+    seat: SeatId,
+    cursors: Vec<usize>,
+    desk: Desk,
+    /// The request whose task was run last. The worker's own reference: it looks at the instance after its last task.
+    current: Option<Arc<Instance>>,
+    /// Tasks that a full queue refused: this seat runs them itself, the youngest first.
+    refused: Vec<TaskRef>,
+    /// The sweep that this seat has done.
+    swept: u64,
+    recorder: Recorder,
+}
+
+impl Worker {
+    pub(crate) fn new(shared: Arc<Shared>, seat: SeatId) -> Worker {
+        let recorder = Recorder::new(&shared);
+        let desk = Desk { recording: recorder.is_on(), ..Desk::default() };
+        let cursors = vec![0; shared.plan.cursors(seat)];
+        Worker { shared, seat, cursors, desk, current: None, refused: Vec::new(), swept: 0, recorder }
+    }
+
+    /// Works until `goes_on` says no. It is asked between two tasks and around sleep.
+    pub(crate) fn work(&mut self, goes_on: impl Fn() -> bool) {
+        let shared = Arc::clone(&self.shared);
+        let (plan, pool) = (&shared.plan.seats[self.seat.index()], self.pool());
+        while goes_on() {
+            self.sweep();
+            let found = self.find(plan).or_else(|| self.look_around(plan));
+            if let Some((task, found)) = found {
+                self.run(task, found);
+                continue;
+            }
+            self.leave();
+            if let Idle::BackOff { .. } = plan.idle {
+                // `look_around` has paused already.
+                continue;
+            }
+            self.recorder.sleep_begins();
+            shared.pools[pool.index()].announce(&shared.barrier);
+            match self.find(plan) {
+                _ if !goes_on() => {
+                    if shared.pools[pool.index()].stay() {
+                        // That wake was meant for someone who works here.
+                        shared.pools[pool.index()].wake_one();
+                    }
+                }
+                Some((task, found)) => {
+                    let woken = shared.pools[pool.index()].stay();
+                    self.recorder.sleep_ends(&shared, pool);
+                    if woken {
+                        // The spawn that woke it was for another task than the one it found by itself.
+                        shared.pools[pool.index()].wake_one();
+                    }
+                    self.run(task, found);
+                }
+                None => {
+                    shared.pools[pool.index()].sleep();
+                    self.recorder.sleep_ends(&shared, pool);
+                    if !goes_on() {
+                        shared.pools[pool.index()].wake_one();
+                    }
+                }
+            }
+        }
+        self.leave();
+    }
+
+    /// Leaves the seat for good: what it recorded goes into the runtime's trace.
+    pub(crate) fn hand_in(self) {
+        self.recorder.hand_in(&self.shared, self.seat);
+    }
+
+    fn pool(&self) -> PoolId {
+        self.shared.plan.seats[self.seat.index()].pool
+    }
+
+    fn find(&mut self, plan: &SeatPlan) -> Option<(TaskRef, Option<Found<TaskRef>>)> {
+        if let Some(task) = self.refused.pop() {
+            return Some((task, None));
+        }
+        let mut reach = Reach { queues: &self.shared.queues, seat: self.seat };
+        look(&plan.look, &mut self.cursors, &mut reach).map(|found| (found.task, Some(found)))
+    }
+
+    /// What the plan says a seat does before it sleeps.
+    fn look_around(&mut self, plan: &SeatPlan) -> Option<(TaskRef, Option<Found<TaskRef>>)> {
+        let began = Instant::now();
+        match plan.idle {
+            Idle::Sleep { spin_ns } => {
+                while began.elapsed().as_nanos() < u128::from(spin_ns) {
+                    std::hint::spin_loop();
+                    if let Some(found) = self.find(plan) {
+                        return Some(found);
+                    }
+                }
+            }
+            Idle::BackOff { first_ns, factor, max_ns } => {
+                let mut pause = u64::from(first_ns);
+                loop {
+                    std::thread::sleep(Duration::from_nanos(pause));
+                    if let Some(found) = self.find(plan) {
+                        return Some(found);
+                    }
+                    if pause >= u64::from(max_ns) {
+                        return None;
+                    }
+                    pause = (pause * u64::from(factor)).min(u64::from(max_ns));
+                }
+            }
+        }
+        None
+    }
+
+    fn run(&mut self, task: TaskRef, found: Option<Found<TaskRef>>) {
+        self.enter(task);
+        let seat = self.seat.index();
+        #[expect(unsafe_code, reason = "a task pointer becomes an instance")]
+        // SAFETY: the task was queued and is not counted as finished before the end of this function; `enter` holds a
+        // reference beyond that.
+        let (instance, index) = unsafe { instance_of(task) };
+        let (rule, queue) = found.map_or((0, None), |found| (found.rule, Some(found.queue)));
+        let home = queue.map(|queue| self.shared.plan.queues[queue.index()].home);
+        let far = home.is_some_and(|home| home != self.shared.plan.seats[seat].node);
+        instance.count_taken(seat, rule, far);
+        self.recorder.taken(instance, index, rule, far);
+        if !instance.is_stopped() {
+            self.desk.clock = self.recorder.clock();
+            #[expect(unsafe_code, reason = "runs a task")]
+            // SAFETY: the task came out of a queue, where its activation put it once.
+            let mut running = unsafe { begin(task, &mut self.desk) };
+            self.recorder.invocation_begins(instance, index, &mut self.desk);
+            if running.is_due() {
+                instance.count_act(seat);
+                self.recorder.act_begins(instance, index);
+                let world = Neighbourhood { shared: &self.shared, pool: self.pool() };
+                running.act(&world, &mut self.desk);
+                self.recorder.act_ends(instance, index, &mut self.desk);
+            }
+            running.send(&mut self.desk);
+            self.recorder.invocation_ends(instance, index, &mut self.desk);
+            running.finish(&mut self.desk);
+            instance.count_queued(Some(seat), self.desk.activations.len() as u64);
+            self.spawn_all(instance, index);
+            if instance.is_stopped() {
+                self.shared.sweep(instance, Some(seat));
+            }
+        }
+        instance.count_finished(Some(seat), 1);
+    }
+
+    /// Queues what the last invocation activated, and wakes one sleeper for each but the last immediate one: that one
+    /// is this seat's own next task (rule 1), and a thread woken for it could only take it away from its rows.
+    fn spawn_all(&mut self, instance: &Instance, by: BoxId) {
+        let mut activations = std::mem::take(&mut self.desk.activations);
+        let last = activations.len().wrapping_sub(1);
+        for (number, activation) in activations.drain(..).enumerate() {
+            let Activation { task, kind, index } = activation;
+            let queue = self.shared.plan.seats[self.seat.index()].place[kind as usize];
+            self.recorder.enqueued(instance, index, kind, by);
+            match self.shared.queues.push(queue, task) {
+                Ok(()) if number == last && kind == Kind::Immediate => {}
+                Ok(()) => {
+                    if let Some(pool) = self.shared.wake_for(queue, kind == Kind::Deferred) {
+                        self.recorder.woke(&self.shared, pool);
+                    }
+                }
+                Err(task) => self.refused.push(task),
+            }
+        }
+        self.desk.activations = activations;
+    }
+
+    /// Makes the task's request the current one.
+    fn enter(&mut self, task: TaskRef) {
+        let request = task.header().request;
+        if self.current.as_ref().is_none_or(|current| current.id() != request) {
+            self.leave();
+            #[expect(unsafe_code, reason = "keeps the instance beyond its task")]
+            // SAFETY: the task was queued and is not counted as finished yet.
+            let instance = unsafe { share_instance(task) };
+            self.current = Some(instance);
+        }
+    }
+
+    /// Turns away from the current request. If this seat ran its last task, the request is over.
+    fn leave(&mut self) {
+        if let Some(instance) = self.current.take()
+            && let Some(outcome) = self.shared.settle_if_quiescent(&instance)
+        {
+            self.recorder.request_ended(&instance, outcome);
+        }
+    }
+
+    /// Drops the tasks of stopped requests from this seat's own queue, after someone asked for it.
+    fn sweep(&mut self) {
+        let wanted = self.shared.sweeps.load(Ordering::Relaxed);
+        if wanted == self.swept {
+            return;
+        }
+        self.swept = wanted;
+        let shared = Arc::clone(&self.shared);
+        let Some(deque) = shared.queues.own(self.seat) else { return };
+        let mut kept = Vec::new();
+        while let Some(task) = deque.pop() {
+            #[expect(unsafe_code, reason = "a task pointer becomes an instance")]
+            // SAFETY: the task was queued and is not finished.
+            let (instance, _) = unsafe { instance_of(task) };
+            if instance.is_stopped() {
+                self.enter(task);
+                instance.count_finished(Some(self.seat.index()), 1);
+            } else {
+                kept.push(task);
+            }
+        }
+        for task in kept.into_iter().rev() {
+            if let Err(task) = deque.push(task) {
+                self.refused.push(task);
+            }
+        }
+    }
+}
+
+/// What a box sees of the world: its seat's pool.
+struct Neighbourhood<'a> {
+    shared: &'a Arc<Shared>,
+    pool: PoolId,
+}
+
+impl World for Neighbourhood<'_> {
+    fn blocking(&self, section: &mut dyn FnMut()) {
+        let _lent = self.shared.lend(self.pool);
+        section();
+    }
+}
+
+impl Shared {
+    /// Settles a request if no task of it is left, and tells those who wait for it.
+    pub(crate) fn settle_if_quiescent(&self, instance: &Instance) -> Option<Outcome> {
+        // Two seats that finish the last two tasks at once: at least one sees the other's count.
+        fence(Ordering::SeqCst);
+        if !instance.is_quiescent() {
+            return None;
+        }
+        let result = instance.settle()?;
+        let outcome = match result {
+            Ok(_) => Outcome::Done,
+            Err(FlowError::Cancelled) => Outcome::Cancelled,
+            Err(_) => Outcome::Failed,
+        };
+        self.done(instance.id(), result);
+        Some(outcome)
+    }
+}
