@@ -484,6 +484,7 @@ impl Running<'_> {
     /// Runs the user's code. An error or a panic fails the request.
     pub fn act(&mut self, world: &dyn World, desk: &mut Desk) {
         let (cell, instance) = (self.cell, self.instance);
+        self.due = false;
         self.with_body(|body, blocked| {
             if body.retired {
                 return blocked;
@@ -560,7 +561,8 @@ impl Running<'_> {
     /// `desk.activations` before all others: the youngest task is run next, and that is to be a receiver of its rows.
     pub fn finish(mut self, desk: &mut Desk) {
         let (cell, instance) = (self.cell, self.instance);
-        let mut due_again = self.due && self.blocked;
+        // User code that was due and not run, because what it had sent still waits, stays due.
+        let mut due_again = self.due;
         let mut run_again = false;
         self.with_body(|body, blocked| {
             if !body.retired {

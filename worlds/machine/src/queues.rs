@@ -70,7 +70,7 @@ impl SharedQueues {
     /// A seat's own lock-free queue, if the strategy gives it one.
     pub(crate) fn own(&self, seat: SeatId) -> Option<&Deque> {
         self.0.iter().find_map(|queue| match queue {
-            SharedQueue::Own { owner, deque } if *owner == seat => Some(deque),
+            SharedQueue::Own { owner, deque } if *owner == seat => Some(&**deque),
             _ => None,
         })
     }

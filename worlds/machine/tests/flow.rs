@@ -1,0 +1,361 @@
+//! Networks on real threads, under each strategy that a user can choose, held against the trace checker.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use vicus_flow::{Bound, BoxModel, Column, Envelope, FlowError, Model, ModelBuilder, Schema, Turn, Type, library};
+use vicus_machine::Runtime;
+use vicus_topology::Topology;
+
+fn runtime(strategy: &str, threads: usize) -> Runtime {
+    Runtime::builder().strategy(strategy.parse().unwrap()).threads(threads).quiet().record(1 << 18).start()
+}
+
+fn numbers() -> Schema {
+    Schema::new([("n", Type::U64)])
+}
+
+/// Sends `envelopes` envelopes of 10 rows, one for each invocation.
+fn source(envelopes: u64) -> BoxModel {
+    let factory = move || {
+        let mut next = 0;
+        move |turn: &mut Turn<'_>| {
+            turn.take(0);
+            if next < envelopes {
+                let rows: Vec<u64> = (next * 10..next * 10 + 10).collect();
+                turn.send(0, Envelope::new([Column::from(rows)]));
+                next += 1;
+                turn.run_again();
+            } else {
+                turn.send_pill(0);
+            }
+            Ok(())
+        }
+    };
+    BoxModel::new("source", factory).output(&numbers())
+}
+
+/// Adds up everything that comes.
+fn sum_into(total: &Arc<Mutex<u64>>) -> BoxModel {
+    let total = Arc::clone(total);
+    library::sink("sum", &numbers(), move |envelope| {
+        *total.lock().unwrap() += envelope.column(0).u64s().iter().sum::<u64>();
+        Ok(())
+    })
+}
+
+/// A source, a fan-out to three branches of two boxes, a sum at each end.
+fn fan(total: &Arc<Mutex<u64>>, envelopes: u64) -> Arc<Model> {
+    let mut net = ModelBuilder::new("fan");
+    let from = net.source(source(envelopes));
+    for _ in 0..3 {
+        let schema = numbers();
+        let pass = net.add(library::map("pass", &schema, &schema, Some));
+        let double = net.add(library::map("double", &schema, &schema, |envelope| {
+            let doubled: Vec<u64> = envelope.column(0).u64s().iter().map(|n| n * 2).collect();
+            Some(Envelope::new([Column::from(doubled)]))
+        }));
+        let end = net.add(sum_into(total));
+        net.connect(from.output(0), pass.input(0)).bound(Bound { envelopes: 2, bytes: 1 << 20 });
+        net.connect(pass.output(0), double.input(0));
+        net.connect(double.output(0), end.input(0));
+        net.end(end.output(0));
+    }
+    net.build().unwrap()
+}
+
+#[test]
+fn every_envelope_arrives_once_under_every_strategy_and_the_trace_is_possible() {
+    for strategy in
+        ["las", "las:pin=pu", "nls", "steal", "bobox", "shepherd", "central", "locality-queues", "footprint"]
+    {
+        for threads in [1, 2, 8] {
+            let runtime = runtime(strategy, threads);
+            let total = Arc::new(Mutex::new(0));
+            let model = fan(&total, 50);
+            let requests: Vec<_> = (0..4).map(|_| runtime.submit(&model)).collect();
+            for request in requests {
+                request.wait().unwrap();
+            }
+            assert_eq!(*total.lock().unwrap(), 4 * 3 * 2 * (0..500u64).sum::<u64>(), "{strategy}, {threads} threads");
+            let trace = runtime.trace().unwrap();
+            assert_eq!(trace.lost(), 0);
+            let violations = trace.check();
+            assert!(
+                violations.is_empty(),
+                "{strategy}, {threads} threads: {:?}",
+                &violations[..violations.len().min(5)]
+            );
+        }
+    }
+}
+
+#[test]
+fn a_failing_box_fails_its_request_alone_and_is_named() {
+    let runtime = runtime("las", 2);
+    let bad = |how: fn() -> Result<Option<Envelope>, String>| {
+        let mut net = ModelBuilder::new("bad");
+        let from = net.source(source(100));
+        let end = net.add(library::sink("faulty", &numbers(), move |_| {
+            how()?;
+            Ok(())
+        }));
+        net.connect(from.output(0), end.input(0));
+        net.end(end.output(0));
+        net.build().unwrap()
+    };
+    let total = Arc::new(Mutex::new(0));
+    let good = runtime.submit(&fan(&total, 200));
+    let failed = runtime.submit(&bad(|| Err("no more paper".to_owned()))).wait().unwrap_err();
+    assert_eq!(failed.to_string(), "box faulty failed: no more paper");
+    let quiet = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|_| {}));
+    let panicked = runtime.submit(&bad(|| panic!("out of range"))).wait().unwrap_err();
+    std::panic::set_hook(quiet);
+    assert_eq!(panicked.to_string(), "box faulty panicked: out of range");
+    good.wait().unwrap();
+    assert_eq!(*total.lock().unwrap(), 3 * 2 * (0..2000u64).sum::<u64>());
+}
+
+#[test]
+fn a_cancelled_request_ends_soon_even_behind_others() {
+    for strategy in ["las", "nls"] {
+        let runtime = runtime(strategy, 2);
+        // A source that would never end.
+        let mut net = ModelBuilder::new("endless");
+        let from = net.source(source(u64::MAX));
+        let end = net.add(library::sink("drop", &numbers(), |_| Ok(())));
+        net.connect(from.output(0), end.input(0));
+        net.end(end.output(0));
+        let model = net.build().unwrap();
+        let requests: Vec<_> = (0..4).map(|_| runtime.submit(&model)).collect();
+        std::thread::sleep(Duration::from_millis(20));
+        for request in requests.into_iter().rev() {
+            assert!(!request.is_done());
+            request.cancel();
+            assert!(matches!(request.wait(), Err(FlowError::Cancelled)));
+        }
+        assert!(runtime.trace().unwrap().check().is_empty());
+    }
+}
+
+#[test]
+fn a_long_action_can_poll_for_its_cancellation() {
+    let runtime = runtime("las", 1);
+    let began = Arc::new(AtomicUsize::new(0));
+    let seen = Arc::clone(&began);
+    let mut net = ModelBuilder::new("long");
+    let from = net.source(
+        BoxModel::new("long", move || {
+            let began = Arc::clone(&began);
+            move |turn: &mut Turn<'_>| {
+                began.store(1, Ordering::Release);
+                while !turn.is_stopped() {
+                    std::hint::spin_loop();
+                }
+                Ok(())
+            }
+        })
+        .output(&numbers()),
+    );
+    net.end(from.output(0));
+    let request = runtime.submit(&net.build().unwrap());
+    while seen.load(Ordering::Acquire) == 0 {
+        std::thread::yield_now();
+    }
+    request.cancel();
+    assert!(matches!(request.wait(), Err(FlowError::Cancelled)));
+}
+
+/// Bobox report, Fig. 4: one branch passes the stream through, the other needs all of it first.
+fn average_network(cure: bool) -> Arc<Model> {
+    let schema = numbers();
+    let mut net = ModelBuilder::new("above average");
+    net.default_bound(Bound { envelopes: 4, bytes: 1 << 20 });
+    let from = net.source(source(100));
+    let average = net.add(
+        BoxModel::new("average", || {
+            let (mut sum, mut count) = (0, 0);
+            move |turn: &mut Turn<'_>| {
+                match turn.take(0) {
+                    Some(pill) if pill.is_pill() => {
+                        turn.send(0, Envelope::new([Column::from(vec![sum / count])]));
+                        turn.send_pill(0);
+                    }
+                    Some(envelope) => {
+                        sum += envelope.column(0).u64s().iter().sum::<u64>();
+                        count += envelope.rows() as u64;
+                    }
+                    None => {}
+                }
+                Ok(())
+            }
+        })
+        .input(&schema)
+        .output(&schema),
+    );
+    let filter = net.add(
+        BoxModel::new("above", || {
+            let mut average = None;
+            move |turn: &mut Turn<'_>| {
+                if average.is_none() {
+                    average = turn.take(1).map(|envelope| envelope.column(0).u64s()[0]);
+                }
+                if let Some(average) = average {
+                    turn.take(1);
+                    match turn.take(0) {
+                        Some(pill) if pill.is_pill() => turn.send_pill(0),
+                        Some(envelope) => {
+                            let above = |n: &&u64| **n > average;
+                            let rows: Vec<u64> = envelope.column(0).u64s().iter().filter(above).copied().collect();
+                            turn.send(0, Envelope::new([Column::from(rows)]));
+                        }
+                        None => {}
+                    }
+                }
+                Ok(())
+            }
+        })
+        .input(&schema)
+        .input(&schema)
+        .output(&schema),
+    );
+    net.connect(from.output(0), average.input(0));
+    if cure {
+        let hold = net.add(library::hold(&schema));
+        net.connect(from.output(0), hold.input(0));
+        net.connect(hold.output(0), filter.input(0));
+    } else {
+        let pass = net.add(library::map("pass-through", &schema, &schema, Some));
+        net.connect(from.output(0), pass.input(0));
+        net.connect(pass.output(0), filter.input(0));
+    }
+    net.connect(average.output(0), filter.input(1));
+    let end = net.add(library::sink("print", &schema, |_| Ok(())));
+    net.connect(filter.output(0), end.input(0));
+    net.end(end.output(0));
+    net.build().unwrap()
+}
+
+#[test]
+fn a_pass_through_branch_that_deadlocks_names_its_cycle_and_holding_it_is_the_cure() {
+    for strategy in ["las", "nls"] {
+        for threads in [1, 2, 8] {
+            let runtime = runtime(strategy, threads);
+            let began = Instant::now();
+            let error = runtime.submit(&average_network(false)).wait().unwrap_err();
+            let FlowError::Stalled { cycle } = &error else { panic!("expected a stall, got {error}") };
+            let text = cycle.join("; ");
+            for name in [
+                "source waits for room",
+                "pass-through waits for room at input 0 of above",
+                "above waits for input 1 from average",
+                "average waits for input 0 from source",
+            ] {
+                assert!(text.contains(name), "`{name}` is part of: {text}");
+            }
+            assert!(began.elapsed() < Duration::from_secs(5), "it is found at once, not by a time-out");
+            runtime.submit(&average_network(true)).wait().unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_reader_that_has_enough_stops_its_source() {
+    for strategy in ["las", "nls"] {
+        let runtime = runtime(strategy, 2);
+        let schema = numbers();
+        let mut net = ModelBuilder::new("limit");
+        let from = net.source(source(u64::MAX));
+        let pass = net.add(library::map("pass", &schema, &schema, Some));
+        let limit = net.add(
+            BoxModel::new("limit", || {
+                let mut left = 5;
+                move |turn: &mut Turn<'_>| {
+                    if let Some(envelope) = turn.take(0) {
+                        left -= 1;
+                        turn.send(0, envelope);
+                        if left == 0 {
+                            turn.send_pill(0);
+                            turn.close(0);
+                        }
+                    }
+                    Ok(())
+                }
+            })
+            .input(&schema)
+            .output(&schema),
+        );
+        net.connect(from.output(0), pass.input(0));
+        net.connect(pass.output(0), limit.input(0));
+        net.end(limit.output(0));
+        runtime.submit(&net.build().unwrap()).wait().unwrap();
+    }
+}
+
+#[test]
+fn a_blocked_box_lends_its_thread() {
+    // One thread. The first box blocks until the second has run: without a lent thread they would wait for ever.
+    let runtime = runtime("las", 1);
+    let ran = Arc::new(AtomicUsize::new(0));
+    let (blocker, other) = (Arc::clone(&ran), Arc::clone(&ran));
+    let mut net = ModelBuilder::new("blocking");
+    let first = net.source(
+        BoxModel::new("blocks", move || {
+            let ran = Arc::clone(&blocker);
+            move |turn: &mut Turn<'_>| {
+                turn.take(0);
+                turn.blocking(|| {
+                    while ran.load(Ordering::Acquire) == 0 {
+                        std::thread::sleep(Duration::from_millis(1));
+                    }
+                });
+                turn.send_pill(0);
+                Ok(())
+            }
+        })
+        .output(&numbers()),
+    );
+    let second = net.source(
+        BoxModel::new("runs", move || {
+            let ran = Arc::clone(&other);
+            move |turn: &mut Turn<'_>| {
+                turn.take(0);
+                // The blocking box may come first or second; it must not run alone.
+                ran.store(1, Ordering::Release);
+                turn.send_pill(0);
+                Ok(())
+            }
+        })
+        .output(&numbers()),
+    );
+    net.end(first.output(0));
+    net.end(second.output(0));
+    let model = net.build().unwrap();
+    for _ in 0..20 {
+        ran.store(0, Ordering::Release);
+        runtime.submit(&model).wait().unwrap();
+    }
+}
+
+#[test]
+fn a_machine_of_many_groups_runs_on_any_host() {
+    // Seats on PUs that this host may not have: pinning fails, loudly, and everything still runs.
+    let machine = Topology::parse("node:4 l3:2 core:2").unwrap();
+    for strategy in ["las", "nls"] {
+        let runtime = Runtime::builder()
+            .topology(machine.clone())
+            .threads(16)
+            .strategy(strategy.parse().unwrap())
+            .quiet()
+            .record(1 << 16)
+            .start();
+        let total = Arc::new(Mutex::new(0));
+        let model = fan(&total, 20);
+        let requests: Vec<_> = (0..16).map(|_| runtime.submit(&model)).collect();
+        requests.into_iter().for_each(|request| assert!(request.wait().is_ok()));
+        assert_eq!(*total.lock().unwrap(), 16 * 3 * 2 * (0..200u64).sum::<u64>());
+        let trace = runtime.trace().unwrap();
+        assert!(trace.check().is_empty(), "{:?}", trace.check().first());
+    }
+}
