@@ -19,21 +19,23 @@ impl Topology {
         self.distances[from.index()][to.index()]
     }
 
-    /// The rank of a distance among the distinct values of the matrix: 0 on the node itself, 1 for the nearest
-    /// neighbours, and so on (the hops of Falt et al. §4.2). Two nodes that the matrix calls as near as one is to
-    /// itself have rank 1: another node is never at distance 0.
+    /// The rank of each distance among the distinct values of the matrix, from row to column: 0 on the node itself, 1
+    /// for the nearest neighbours, and so on (the hops of Falt et al. §4.2). Two nodes that the matrix calls as near as
+    /// one is to itself have rank 1: another node is never at distance 0.
+    pub fn numa_ranks(&self) -> Vec<Vec<u32>> {
+        let count = self.nodes.len();
+        let foreign = |i: usize, row: &[u32]| -> Vec<u32> { [&row[..i], &row[i + 1..]].concat() };
+        let mut values: Vec<u32> = (0..count).flat_map(|i| foreign(i, &self.distances[i])).collect();
+        values.sort_unstable();
+        values.dedup();
+        let rank = |value: u32| 1 + values.partition_point(|&other| other < value) as u32;
+        let row = |i: usize| (0..count).map(|j| if i == j { 0 } else { rank(self.distances[i][j]) }).collect();
+        (0..count).map(row).collect()
+    }
+
+    /// The rank of one distance; for many, [`Topology::numa_ranks`] sorts the matrix once.
     pub fn numa_rank(&self, from: NodeId, to: NodeId) -> u32 {
-        if from == to {
-            return 0;
-        }
-        let mut foreign: Vec<u32> = (0..self.nodes.len())
-            .flat_map(|i| (0..self.nodes.len()).filter(move |&j| i != j).map(move |j| (i, j)))
-            .map(|(i, j)| self.distances[i][j])
-            .collect();
-        foreign.sort_unstable();
-        foreign.dedup();
-        let value = self.numa_value(from, to);
-        1 + foreign.partition_point(|&other| other < value) as u32
+        self.numa_ranks()[from.index()][to.index()]
     }
 
     /// All nodes by increasing distance from one, which comes first; equal distances by id.

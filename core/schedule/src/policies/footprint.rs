@@ -40,7 +40,7 @@ impl Strategy for Footprint {
             let victims: Vec<PoolId> = draft.pools_by_rank(pool)[1..].to_vec();
             let limit = |victim: &PoolId| {
                 let (near, far) = (draft.pool_node(pool), draft.pool_node(*victim));
-                machine.numa_rank(near, far) * machine.nodes[far.index()].pus.len() as u32
+                draft.rank(near, far) * machine.nodes[far.index()].pus.len() as u32
             };
             let limits = victims.iter().map(limit).collect();
             let scan = Scan::List(victims.iter().map(|victim| queues[victim.index()]).collect());
@@ -55,7 +55,7 @@ impl Strategy for Footprint {
         }
         // The queue of each node: its own, or the nearest one that has threads.
         let nearest = |node: &vicus_topology::Node| {
-            let rank = |pool: PoolId| machine.numa_rank(node.id, draft.pool_node(pool));
+            let rank = |pool: PoolId| draft.rank(node.id, draft.pool_node(pool));
             draft.pool_ids().min_by_key(|&pool| (rank(pool), pool)).map(|pool| queues[pool.index()])
         };
         let dealt = machine.nodes.iter().map(|node| nearest(node).expect("a plan has a pool")).collect();

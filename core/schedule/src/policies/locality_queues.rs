@@ -44,7 +44,7 @@ impl Strategy for LocalityQueues {
         }
         // A block's home, set when its memory was first written, decides alone, whatever its size.
         let nearest = |node: &vicus_topology::Node| {
-            let rank = |pool| machine.numa_rank(node.id, draft.pool_node(pool));
+            let rank = |pool| draft.rank(node.id, draft.pool_node(pool));
             draft.pool_ids().min_by_key(|&pool| (rank(pool), pool)).map(|pool| queues[pool.index()])
         };
         let dealing = Dealing {

@@ -164,6 +164,8 @@ const SPIN_NS: u32 = 2_000;
 /// A plan in the making: seats in pools, and the queues given to them so far.
 struct Draft<'a> {
     machine: &'a Topology,
+    /// [`Topology::numa_ranks`].
+    ranks: Vec<Vec<u32>>,
     queues: Vec<QueueSpec>,
     seats: Vec<SeatPlan>,
     pools: Vec<Pool>,
@@ -172,7 +174,8 @@ struct Draft<'a> {
 impl<'a> Draft<'a> {
     /// Seats on these PUs; those for which `key` says the same share a pool, and so do its `spares`.
     fn new<K: PartialEq>(machine: &'a Topology, pus: &[PuId], spares: usize, key: impl Fn(usize) -> K) -> Draft<'a> {
-        let mut draft = Draft { machine, queues: Vec::new(), seats: Vec::new(), pools: Vec::new() };
+        let ranks = machine.numa_ranks();
+        let mut draft = Draft { machine, ranks, queues: Vec::new(), seats: Vec::new(), pools: Vec::new() };
         let mut keys: Vec<K> = Vec::new();
         for (index, &pu) in pus.iter().enumerate() {
             let key = key(index);
@@ -235,12 +238,17 @@ impl<'a> Draft<'a> {
         self.seat(self.pools[pool.index()].seats[0]).node
     }
 
+    /// The rank of the way between two nodes.
+    fn rank(&self, from: NodeId, to: NodeId) -> u32 {
+        self.ranks[from.index()][to.index()]
+    }
+
     /// Pools by NUMA rank from one of them, which comes first; at equal rank cyclically from it, so that not everyone
     /// visits the same one first.
     fn pools_by_rank(&self, from: PoolId) -> Vec<PoolId> {
         let count = self.pools.len();
         let mut pools: Vec<PoolId> = self.pool_ids().collect();
-        let rank = |pool: PoolId| self.machine.numa_rank(self.pool_node(from), self.pool_node(pool));
+        let rank = |pool: PoolId| self.rank(self.pool_node(from), self.pool_node(pool));
         pools.sort_by_key(|&pool| (rank(pool), (pool.index() + count - from.index()) % count));
         pools
     }
