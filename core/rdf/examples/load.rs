@@ -1,0 +1,93 @@
+//! Loads N-Triples from the standard input and says where the time went: `zcat data.nt.gz | load [workers]`.
+//!
+//! Everything runs on one thread. With several workers, chunks are dealt to as many pieces, which are then merged: what
+//! parallel loading would do, one step after the other. For comparison, oxttl reads the same text; it keeps no terms.
+#![expect(clippy::disallowed_methods, reason = "an example is a door: it has a clock and arguments")]
+
+use std::io::Read;
+use std::time::Instant;
+use vicus_rdf::load::{self, Assembled, Chunker, OnError, Parsed, Run, SortedTerms};
+use vicus_rdf::{Order, Store};
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let workers: usize = std::env::args().nth(1).map_or(Ok(1), |workers| workers.parse())?;
+    let mut text = Vec::new();
+    std::io::stdin().read_to_end(&mut text)?;
+    println!("{:>8.1} MB of text, {} MiB resident", text.len() as f64 / 1e6, resident_mib());
+
+    let step = Instant::now();
+    let triples = oxttl::NTriplesParser::new().for_slice(&text).filter(Result::is_ok).count();
+    say(&format!("oxttl alone reads {triples} triples, for comparison"), step);
+
+    let start = Instant::now();
+    let step = Instant::now();
+    let mut parsed: Vec<Parsed> = (0..workers).map(|_| Parsed::default()).collect();
+    let (chunks, _) = Chunker::new(4 << 20).cut(&text, true);
+    for (place, chunk) in chunks.into_iter().enumerate() {
+        load::parse_ntriples_into(&mut parsed[place % workers], chunk, 0, OnError::Fail)?;
+    }
+    drop(text);
+    say("parse", step);
+
+    let step = Instant::now();
+    let (terms, mut triples): (Vec<_>, Vec<_>) = parsed.into_iter().map(SortedTerms::new).unzip();
+    say("sort terms", step);
+    let step = Instant::now();
+    let parts = load::cut_terms(&terms, workers).iter().map(|part| load::merge_terms(&terms, part)).collect();
+    say("merge terms", step);
+    let step = Instant::now();
+    let Assembled { dictionary, numbering, tables } = load::assemble(terms, parts);
+    say("assemble dictionary", step);
+    let step = Instant::now();
+    triples.iter_mut().zip(&tables).for_each(|(triples, table)| load::remap(triples, table));
+    drop(tables);
+    say("remap", step);
+    let step = Instant::now();
+    let runs: Vec<Run> = triples.into_iter().map(|triples| Run::new(Order::Spo, triples)).collect();
+    say("sort runs by Spo", step);
+    let mut indexes = Vec::new();
+    for order in Order::USUAL {
+        let step = Instant::now();
+        let runs: Vec<Run> = runs.iter().map(|run| run.derive(order)).collect();
+        let parts: Vec<Run> = if workers == 1 {
+            runs
+        } else {
+            load::cut_runs(&runs, workers).iter().map(|part| load::merge_runs(&runs, part)).collect()
+        };
+        indexes.push(load::index(order, &parts, &numbering));
+        say(&format!("index {order:?}"), step);
+    }
+    drop((runs, numbering));
+    let step = Instant::now();
+    let store = Store::new(dictionary, indexes);
+    say("statistics", step);
+    say("whole load", start);
+    let (all, terms) =
+        (store.heap_bytes() as f64 / f64::from(1 << 20), store.dictionary().heap_bytes() as f64 / f64::from(1 << 20));
+    println!(
+        "{} triples, {} terms, {all:.1} MiB held ({terms:.1} dictionary), {} resident",
+        store.len(),
+        store.dictionary().len(),
+        resident_mib()
+    );
+    println!("{}", peak());
+    Ok(())
+}
+
+fn say(step: &str, since: Instant) {
+    println!("{:>8.1} ms {step}", since.elapsed().as_secs_f64() * 1e3);
+}
+
+fn status(field: &str) -> Option<String> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    status.lines().find(|line| line.starts_with(field)).map(str::to_owned)
+}
+
+fn resident_mib() -> u64 {
+    let line = status("VmRSS:").unwrap_or_default();
+    line.split_whitespace().nth(1).and_then(|kib| kib.parse::<u64>().ok()).unwrap_or(0) / 1024
+}
+
+fn peak() -> String {
+    status("VmHWM:").unwrap_or_default()
+}

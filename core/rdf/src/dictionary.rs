@@ -1,0 +1,169 @@
+//! Which term has which id: for each kind one text with all keys in order, and where each ends.
+//!
+//! Never changed after loading. A rank is a place, so that from id to text is two array accesses, and from text to id a
+//! binary search.
+
+use crate::ids::{Id, Kind};
+use crate::term::{Encoded, Encoder, TermView};
+use oxrdf::{Term, TermRef};
+use std::ops::Range;
+
+/// All terms of a store that don't live in their ids, sorted. Size: their text and five bytes each.
+///
+/// ```
+/// use oxrdf::NamedNodeRef;
+/// use vicus_rdf::{Store, TermView};
+/// let store = Store::of_ntriples(b"<http://e/s> <http://e/p> \"text\" .")?;
+/// let id = store.dictionary().id(NamedNodeRef::new_unchecked("http://e/p").into()).unwrap();
+/// assert_eq!(store.dictionary().view(id), TermView::Iri("http://e/p"));
+/// # Ok::<(), vicus_rdf::SyntaxError>(())
+/// ```
+#[derive(Default, Debug)]
+pub struct Dictionary {
+    /// One for each of [`Kind::IN_DICTIONARY`].
+    sections: [Section; 5],
+}
+
+/// The keys of one kind. Invariant: strictly ascending.
+#[derive(Default, Debug)]
+pub(crate) struct Section {
+    text: String,
+    ends: Ends,
+}
+
+/// Where each key ends, in bytes: five bytes each, so texts may have a tebibyte.
+#[derive(Default, Debug)]
+struct Ends(Vec<[u8; 5]>);
+
+impl Ends {
+    fn push(&mut self, end: usize) {
+        let bytes = (end as u64).to_le_bytes();
+        assert!(bytes[5..] == [0; 3], "the text of a kind has less than a tebibyte");
+        self.0.push([bytes[0], bytes[1], bytes[2], bytes[3], bytes[4]]);
+    }
+
+    fn get(&self, rank: usize) -> usize {
+        let [a, b, c, d, e] = self.0[rank];
+        u64::from_le_bytes([a, b, c, d, e, 0, 0, 0]) as usize
+    }
+}
+
+impl Section {
+    /// `text` is the keys one after another; `lengths` is in bytes. Panics unless it is UTF-8.
+    pub(crate) fn new(text: Vec<u8>, lengths: impl ExactSizeIterator<Item = usize>) -> Section {
+        let text = String::from_utf8(text).expect("keys are encoded from strings");
+        let mut ends = Ends(Vec::with_capacity(lengths.len()));
+        let mut end = 0;
+        for length in lengths {
+            end += length;
+            ends.push(end);
+        }
+        assert_eq!(end, text.len(), "the lengths add up to the text");
+        Section { text, ends }
+    }
+
+    fn len(&self) -> usize {
+        self.ends.0.len()
+    }
+
+    fn key(&self, rank: usize) -> &str {
+        let start = if rank == 0 { 0 } else { self.ends.get(rank - 1) };
+        &self.text[start..self.ends.get(rank)]
+    }
+
+    /// How many keys are less than this one.
+    fn rank(&self, key: &[u8]) -> usize {
+        let (mut low, mut high) = (0, self.len());
+        while low < high {
+            let middle = low.midpoint(high);
+            if self.key(middle).as_bytes() < key {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        low
+    }
+}
+
+impl Dictionary {
+    pub(crate) fn new(sections: [Section; 5]) -> Dictionary {
+        Dictionary { sections }
+    }
+
+    /// How many terms it has.
+    pub fn len(&self) -> usize {
+        self.sections.iter().map(Section::len).sum()
+    }
+
+    /// Whether it has no terms.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many terms of a kind it has: their ranks are below that. Zero for kinds that live in their ids.
+    pub fn count(&self, kind: Kind) -> usize {
+        kind.section().map_or(0, |section| self.sections[section].len())
+    }
+
+    /// The key of a term, of which [`term`](crate::term) says the form. Panics for an id that isn't of this dictionary.
+    pub fn key(&self, id: Id) -> &str {
+        let (Some(section), Some(rank)) = (id.kind().section(), id.rank()) else {
+            panic!("{id:?} is not in a dictionary")
+        };
+        assert!(!id.is_computed(), "{id:?} is in the request's own dictionary");
+        self.sections[section].key(rank)
+    }
+
+    /// The key as bytes; see [`Dictionary::key`].
+    pub fn bytes(&self, id: Id) -> &[u8] {
+        self.key(id).as_bytes()
+    }
+
+    /// The term with this id, borrowed. Panics for unbound and for an id that isn't of this dictionary.
+    pub fn view(&self, id: Id) -> TermView<'_> {
+        TermView::inlined(id).unwrap_or_else(|| TermView::of_key(id.kind(), self.key(id)))
+    }
+
+    /// The term with this id as oxrdf has it. Panics for unbound and for an id that isn't of this dictionary.
+    pub fn term(&self, id: Id) -> Term {
+        self.view(id).to_term()
+    }
+
+    /// The id of a term, if the store has it; an inlined term always has one. Takes a binary search.
+    pub fn id(&self, term: TermRef<'_>) -> Option<Id> {
+        match Encoder::default().term(term) {
+            Encoded::Inlined(id) => Some(id),
+            Encoded::Key(kind, key) => self.search(kind, key).ok(),
+        }
+    }
+
+    /// The id of the key of this kind, or else the id of the first greater one (or one past the last): what a
+    /// comparison with a constant needs. Panics for kinds that live in their ids.
+    pub fn search(&self, kind: Kind, key: &str) -> Result<Id, Id> {
+        let section = &self.sections[kind.section().expect("a kind with keys")];
+        let rank = section.rank(key.as_bytes());
+        let id = Id::ranked(kind, rank);
+        if rank < section.len() && section.key(rank) == key { Ok(id) } else { Err(id) }
+    }
+
+    /// The ids of all keys of this kind within a range of keys: one language's or one datatype's terms
+    /// ([`Encoder::qualified`]), or all strings with a prefix.
+    pub fn range(&self, kind: Kind, keys: Range<&str>) -> Range<Id> {
+        let bound = |key| self.search(kind, key).unwrap_or_else(|next| next);
+        bound(keys.start)..bound(keys.end)
+    }
+
+    /// The memory that it holds, in bytes.
+    pub fn heap_bytes(&self) -> usize {
+        self.sections.iter().map(|section| section.text.capacity() + section.ends.0.capacity() * 5).sum()
+    }
+
+    /// Panics if the keys of a kind don't ascend.
+    pub fn assert_valid(&self) {
+        for section in &self.sections {
+            let sorted = (1..section.len()).all(|rank| section.key(rank - 1) < section.key(rank));
+            assert!(sorted, "the keys of a kind ascend");
+        }
+    }
+}

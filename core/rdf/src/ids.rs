@@ -1,0 +1,304 @@
+//! The 64-bit name of a term. Comparing two ids is comparing two terms as SPARQL's ORDER BY would.
+//!
+//! The top byte is a tag that says the kind, and the other 56 bits say which one of that kind:
+//!
+//! | tag | kind | payload |
+//! |---|---|---|
+//! | `0x00` | unbound | 0 |
+//! | `0x10` | blank node | rank |
+//! | `0x20` | IRI | rank, by code point |
+//! | `0x30` | simple string (`xsd:string`) | rank, by code point |
+//! | `0x38` | language string | rank, by language, then by code point |
+//! | `0x40` | canonical `xsd:boolean` | 0 or 1 |
+//! | `0x48` | canonical `xsd:integer` | the value + 2^55 |
+//! | `0x4A` to `0x6E` | free: decimals, doubles, dates, once they are inlined | |
+//! | `0x70` | any other literal | rank, by datatype, then by code point of the lexical form |
+//!
+//! Tags are even. The odd tag above a rank's tag is for terms that a request *computes* (`CONCAT`, `BNODE`, ...): their
+//! payload is a place in that request's own dictionary, and says nothing about order. No tag reaches `0x80`, so an id
+//! is never negative as a signed number.
+//!
+//! Unbound < blank nodes < IRIs < literals is SPARQL 1.1, §15.1. Among literals of different kinds it leaves the order
+//! open.
+
+use std::fmt;
+
+const PAYLOAD_BITS: u32 = 56;
+const PAYLOAD: u64 = (1 << PAYLOAD_BITS) - 1;
+const BIAS: i64 = 1 << (PAYLOAD_BITS - 1);
+const COMPUTED: u8 = 1;
+
+/// What an [`Id`] stands for. The order of kinds is the order of ids.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[repr(u8)]
+pub enum Kind {
+    /// No value.
+    Unbound = 0x00,
+    /// A blank node.
+    Blank = 0x10,
+    /// An IRI.
+    Iri = 0x20,
+    /// A literal of datatype `xsd:string`.
+    String = 0x30,
+    /// A literal with a language tag.
+    LangString = 0x38,
+    /// `"true"^^xsd:boolean` or `"false"^^xsd:boolean`, in the id itself.
+    Boolean = 0x40,
+    /// An `xsd:integer` in canonical form, in the id itself.
+    Integer = 0x48,
+    /// Any other literal, also a non-canonical or very large `xsd:integer`.
+    Typed = 0x70,
+}
+
+impl Kind {
+    /// The kinds whose terms are in the dictionary, in the order of their ids.
+    pub const IN_DICTIONARY: [Kind; 5] = [Kind::Blank, Kind::Iri, Kind::String, Kind::LangString, Kind::Typed];
+
+    /// All kinds, in the order of their ids.
+    pub const ALL: [Kind; 8] = [
+        Kind::Unbound,
+        Kind::Blank,
+        Kind::Iri,
+        Kind::String,
+        Kind::LangString,
+        Kind::Boolean,
+        Kind::Integer,
+        Kind::Typed,
+    ];
+
+    /// Its place in [`Kind::IN_DICTIONARY`]; none for the kinds that live in the id itself.
+    pub const fn section(self) -> Option<usize> {
+        match self {
+            Kind::Blank => Some(0),
+            Kind::Iri => Some(1),
+            Kind::String => Some(2),
+            Kind::LangString => Some(3),
+            Kind::Typed => Some(4),
+            Kind::Unbound | Kind::Boolean | Kind::Integer => None,
+        }
+    }
+
+    /// Its place in [`Kind::ALL`].
+    pub const fn index(self) -> usize {
+        match self {
+            Kind::Unbound => 0,
+            Kind::Blank => 1,
+            Kind::Iri => 2,
+            Kind::String => 3,
+            Kind::LangString => 4,
+            Kind::Boolean => 5,
+            Kind::Integer => 6,
+            Kind::Typed => 7,
+        }
+    }
+
+    /// The ids of this kind, stored and computed ones alike, lie from `first` up to and without `end`.
+    pub const fn bounds(self) -> std::ops::Range<Id> {
+        let tag = self as u64;
+        Id(tag << PAYLOAD_BITS)..Id((tag + 2) << PAYLOAD_BITS)
+    }
+
+    pub(crate) fn of_tag(tag: u8) -> Option<Kind> {
+        Kind::ALL.into_iter().find(|&kind| kind as u8 == tag)
+    }
+}
+
+/// The name of a term: eight bytes, compared as an integer. See the [module](self) for its layout.
+///
+/// ```
+/// use vicus_rdf::{Id, Kind};
+/// let (small, large) = (Id::integer(-3).unwrap(), Id::integer(1940).unwrap());
+/// assert!(Id::UNBOUND < small && small < large);
+/// assert_eq!((large.kind(), large.as_integer()), (Kind::Integer, Some(1940)));
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[repr(transparent)]
+pub struct Id(u64);
+
+impl Id {
+    /// No value; below every term.
+    pub const UNBOUND: Id = Id(0);
+
+    /// The id of the term with this rank among the terms of its kind. Panics for a kind that lives in the id itself.
+    pub fn ranked(kind: Kind, rank: usize) -> Id {
+        assert!(kind.section().is_some(), "{kind:?} has no ranks");
+        Id::of(kind as u8, rank as u64)
+    }
+
+    /// The id of the term at this place of a request's own dictionary. Not ordered among its kind: compare such terms
+    /// by their text. Panics for a kind that lives in the id itself.
+    pub fn computed(kind: Kind, place: usize) -> Id {
+        assert!(kind.section().is_some(), "{kind:?} is never computed into a dictionary");
+        Id::of(kind as u8 | COMPUTED, place as u64)
+    }
+
+    /// The id of a canonical `xsd:integer`; none beyond ±2^55, where it must go to the dictionary.
+    pub const fn integer(value: i64) -> Option<Id> {
+        if -BIAS <= value && value < BIAS {
+            Some(Id((Kind::Integer as u64) << PAYLOAD_BITS | (value + BIAS) as u64))
+        } else {
+            None
+        }
+    }
+
+    /// The id of a canonical `xsd:boolean`.
+    pub const fn boolean(value: bool) -> Id {
+        Id((Kind::Boolean as u64) << PAYLOAD_BITS | value as u64)
+    }
+
+    fn of(tag: u8, payload: u64) -> Id {
+        assert!(payload <= PAYLOAD, "no more than 2^56 terms of a kind");
+        Id(u64::from(tag) << PAYLOAD_BITS | payload)
+    }
+
+    /// The number as it stands in a column.
+    pub const fn bits(self) -> u64 {
+        self.0
+    }
+
+    /// Back from [`Id::bits`]. Of other numbers, [`Id::kind`] may panic.
+    pub const fn from_bits(bits: u64) -> Id {
+        Id(bits)
+    }
+
+    /// A column of ids as the numbers they are, without a copy.
+    #[expect(
+        unsafe_code,
+        reason = "columns of an envelope are u64, columns of an index are ids: neither should be copied"
+    )]
+    pub fn as_bits(ids: &[Id]) -> &[u64] {
+        // SAFETY: `Id` is `repr(transparent)` over `u64`, and every bit pattern is valid for both.
+        unsafe { std::slice::from_raw_parts(ids.as_ptr().cast(), ids.len()) }
+    }
+
+    /// A column of numbers that came from [`Id::as_bits`] as ids, without a copy.
+    #[expect(
+        unsafe_code,
+        reason = "columns of an envelope are u64, columns of an index are ids: neither should be copied"
+    )]
+    pub fn slice(bits: &[u64]) -> &[Id] {
+        // SAFETY: `Id` is `repr(transparent)` over `u64`, and every bit pattern is valid for both.
+        unsafe { std::slice::from_raw_parts(bits.as_ptr().cast(), bits.len()) }
+    }
+
+    const fn tag(self) -> u8 {
+        (self.0 >> PAYLOAD_BITS) as u8
+    }
+
+    /// What it stands for. Panics for bits that no id has.
+    pub fn kind(self) -> Kind {
+        Kind::of_tag(self.tag() & !COMPUTED).unwrap_or_else(|| panic!("no id has the bits {:#x}", self.0))
+    }
+
+    /// Whether it has no value.
+    pub const fn is_unbound(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Whether it is a blank node.
+    pub const fn is_blank(self) -> bool {
+        self.tag() & !COMPUTED == Kind::Blank as u8
+    }
+
+    /// Whether it is an IRI.
+    pub const fn is_iri(self) -> bool {
+        self.tag() & !COMPUTED == Kind::Iri as u8
+    }
+
+    /// Whether it is a literal of any datatype.
+    pub const fn is_literal(self) -> bool {
+        self.tag() >= Kind::String as u8
+    }
+
+    /// Whether it is a literal of datatype `xsd:string`.
+    pub const fn is_string(self) -> bool {
+        self.tag() & !COMPUTED == Kind::String as u8
+    }
+
+    /// Whether its text is in a request's own dictionary instead of the store's.
+    pub const fn is_computed(self) -> bool {
+        self.tag() & COMPUTED != 0
+    }
+
+    /// Whether the id itself is the value, so that no dictionary is asked.
+    pub const fn is_inlined(self) -> bool {
+        self.tag() == Kind::Boolean as u8 || self.tag() == Kind::Integer as u8
+    }
+
+    /// Whether two different ids of this kind are never equal in value, and one's order is the term's: true for
+    /// unbound, blank nodes, IRIs, simple strings, booleans and inlined integers of the store. False for computed terms
+    /// (whose text must be compared), language strings and other typed literals (where 1 = 1.0).
+    pub fn is_value(self) -> bool {
+        !self.is_computed() && !matches!(self.kind(), Kind::LangString | Kind::Typed)
+    }
+
+    /// The place in the sorted order of its kind, or for a computed term the place in the request's dictionary; none
+    /// for unbound and inlined ids.
+    pub fn rank(self) -> Option<usize> {
+        self.kind().section().map(|_| (self.0 & PAYLOAD) as usize)
+    }
+
+    /// The value, if it is an inlined integer. An `xsd:integer` that is not canonical is none.
+    pub const fn as_integer(self) -> Option<i64> {
+        if self.tag() == Kind::Integer as u8 { Some((self.0 & PAYLOAD) as i64 - BIAS) } else { None }
+    }
+
+    /// The value, if it is an inlined boolean.
+    pub const fn as_boolean(self) -> Option<bool> {
+        if self.tag() == Kind::Boolean as u8 { Some(self.0 & 1 == 1) } else { None }
+    }
+}
+
+impl fmt::Debug for Id {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_unbound() {
+            return f.write_str("unbound");
+        }
+        if let Some(value) = self.as_integer() {
+            return write!(f, "{value}");
+        }
+        if let Some(value) = self.as_boolean() {
+            return write!(f, "{value}");
+        }
+        match Kind::of_tag(self.tag() & !COMPUTED) {
+            Some(kind) => write!(f, "{kind:?}{}{}", if self.is_computed() { "?" } else { "#" }, self.0 & PAYLOAD),
+            None => write!(f, "Id({:#x})", self.0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn integers_keep_their_order_and_end_at_two_to_the_fifty_five() {
+        let edge = 1_i64 << 55;
+        let values = [-edge, -edge + 1, -1, 0, 1, 1940, edge - 1];
+        let ids: Vec<Id> = values.iter().map(|&value| Id::integer(value).unwrap()).collect();
+        assert!(ids.is_sorted());
+        assert!(ids.iter().zip(values).all(|(id, value)| id.as_integer() == Some(value)));
+        assert_eq!((Id::integer(edge), Id::integer(-edge - 1), Id::integer(i64::MIN)), (None, None, None));
+    }
+
+    #[test]
+    fn every_id_lies_within_the_bounds_of_its_kind() {
+        for kind in Kind::IN_DICTIONARY {
+            for id in [Id::ranked(kind, 0), Id::ranked(kind, 7), Id::computed(kind, 7)] {
+                assert_eq!(id.kind(), kind);
+                assert!(kind.bounds().contains(&id), "{id:?}");
+                assert_eq!(Id::from_bits(id.bits()), id);
+                assert!(id.bits() < 1 << 63);
+            }
+        }
+        assert!(Kind::ALL.windows(2).all(|pair| pair[0].bounds().end <= pair[1].bounds().start));
+    }
+
+    #[test]
+    fn a_column_of_ids_is_a_column_of_numbers() {
+        let ids = [Id::UNBOUND, Id::boolean(true), Id::ranked(Kind::Iri, 9)];
+        let bits = Id::as_bits(&ids);
+        assert_eq!(bits, [0, 0x4000_0000_0000_0001, 0x2000_0000_0000_0009]);
+        assert_eq!(Id::slice(bits), ids);
+    }
+}

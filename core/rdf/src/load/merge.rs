@@ -1,0 +1,299 @@
+//! From the terms of chunks to one dictionary: sort each chunk's, cut all at the same terms, merge the parts, put them
+//! together.
+//!
+//! [`SortedTerms::new`] can run for all chunks at once, [`merge_terms`] for all parts at once; [`cut_terms`] is quick,
+//! and [`assemble`] copies.
+
+use super::terms::Entries;
+use super::{Parsed, merge_sorted};
+use crate::dictionary::{Dictionary, Section};
+use crate::ids::{Id, Kind};
+use std::ops::Range;
+
+/// The terms of a chunk, in the order of ids.
+pub struct SortedTerms {
+    entries: Entries,
+    /// Local numbers. Invariant: their entries strictly ascend.
+    order: Vec<u32>,
+}
+
+impl SortedTerms {
+    /// Sorts what was parsed; the triples, of local numbers, are handed out beside it.
+    pub fn new(parsed: Parsed) -> (SortedTerms, Vec<[u32; 3]>) {
+        let entries = parsed.terms.into_entries();
+        let order = sort(&entries);
+        (SortedTerms { entries, order }, parsed.triples)
+    }
+
+    /// How many terms there are.
+    pub fn len(&self) -> usize {
+        self.order.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.order.is_empty()
+    }
+
+    fn entry(&self, place: usize) -> &[u8] {
+        self.entries.get(self.order[place])
+    }
+}
+
+/// A group of this many is sorted by comparing.
+const FEW: usize = 12;
+
+/// The numbers of all entries in ascending order. Eight bytes at a time: sorts by the first eight, then each group of
+/// equals by the next eight, so that what many terms have in common is read once per level and not once per comparison.
+fn sort(entries: &Entries) -> Vec<u32> {
+    let mut words: Vec<(u64, u32)> = (0..entries.len() as u32).map(|number| (0, number)).collect();
+    // Explicit, since terms may have millions of bytes in common.
+    let mut groups = vec![(0..words.len(), 0)];
+    while let Some((range, depth)) = groups.pop() {
+        let group = &mut words[range.clone()];
+        if group.len() <= FEW {
+            group.sort_unstable_by_key(|&(_, number)| &entries.get(number)[depth..]);
+            continue;
+        }
+        for (word, number) in &mut *group {
+            *word = word_at(entries.get(*number), depth);
+        }
+        group.sort_unstable_by_key(|&(word, _)| word);
+        let mut start = 0;
+        while start < group.len() {
+            let word = group[start].0;
+            let mut end = start + 1;
+            while end < group.len() && group[end].0 == word {
+                end += 1;
+            }
+            if end - start > 1 {
+                // Those that end within the word are prefixes of the others and differ in length only.
+                let equals = &mut group[start..end];
+                let is_short = |number| entries.get(number).len() <= depth + 8;
+                equals.sort_unstable_by_key(
+                    |&(_, number)| {
+                        if is_short(number) { entries.get(number).len() } else { usize::MAX }
+                    },
+                );
+                let short = equals.partition_point(|&(_, number)| is_short(number));
+                groups.push((range.start + start + short..range.start + end, depth + 8));
+            }
+            start = end;
+        }
+    }
+    words.into_iter().map(|(_, number)| number).collect()
+}
+
+/// Eight bytes from `depth` on, zeros behind the end.
+fn word_at(entry: &[u8], depth: usize) -> u64 {
+    let rest = &entry[depth..];
+    match rest.first_chunk() {
+        Some(bytes) => u64::from_be_bytes(*bytes),
+        None => {
+            let mut bytes = [0; 8];
+            bytes[..rest.len()].copy_from_slice(rest);
+            u64::from_be_bytes(bytes)
+        }
+    }
+}
+
+/// Cuts the terms of all chunks at the same terms into `parts` of similar size: for each part, the range in each chunk.
+/// Equal terms are in the same part. Parts may be empty.
+pub fn cut_terms(chunks: &[SortedTerms], parts: usize) -> Vec<Vec<Range<usize>>> {
+    const SAMPLES_PER_PART: usize = 32;
+    // Samples at equal distances over all chunks together, so that a chunk counts by its size.
+    let total: usize = chunks.iter().map(SortedTerms::len).sum();
+    let step = (total / (parts.max(1) * SAMPLES_PER_PART)).max(1);
+    let mut samples: Vec<&[u8]> =
+        chunks.iter().flat_map(|chunk| (step / 2..chunk.len()).step_by(step).map(|place| chunk.entry(place))).collect();
+    samples.sort_unstable();
+    let mut starts = vec![0; chunks.len()];
+    (1..=parts)
+        .map(|part| {
+            let bound = if part == parts { None } else { samples.get(samples.len() * part / parts) };
+            let ends: Vec<usize> = chunks
+                .iter()
+                .map(|chunk| match bound {
+                    Some(bound) => chunk.order.partition_point(|&number| chunk.entries.get(number) < *bound),
+                    None => chunk.len(),
+                })
+                .collect();
+            let ranges = starts.iter().zip(&ends).map(|(&start, &end)| start..end.max(start)).collect();
+            starts = ends;
+            ranges
+        })
+        .collect()
+}
+
+/// A part of all terms, each once.
+pub struct MergedTerms {
+    /// The ids, as if the part were all there is.
+    ids: Vec<Id>,
+    /// For each of [`Kind::IN_DICTIONARY`] the keys one after another, and their lengths.
+    sections: [(Vec<u8>, Vec<usize>); 5],
+    /// For each chunk, of its terms in the part in their order, the place in `ids`.
+    places: Vec<Vec<u32>>,
+}
+
+/// Merges one part that [`cut_terms`] cut.
+pub fn merge_terms(chunks: &[SortedTerms], part: &[Range<usize>]) -> MergedTerms {
+    let sorted: Vec<Vec<(u32, u32)>> = part
+        .iter()
+        .enumerate()
+        .map(|(chunk, range)| chunks[chunk].order[range.clone()].iter().map(|&number| (chunk as u32, number)).collect())
+        .collect();
+    let entry = |&(chunk, number): &(u32, u32)| chunks[chunk as usize].entries.get(number);
+    let terms = merge_sorted(sorted, &|a, b| entry(a).cmp(entry(b)));
+
+    let mut merged = MergedTerms {
+        ids: Vec::new(),
+        sections: Default::default(),
+        places: part.iter().map(|range| Vec::with_capacity(range.len())).collect(),
+    };
+    let mut last: Option<&[u8]> = None;
+    for term in &terms {
+        let entry = entry(term);
+        if last != Some(entry) {
+            last = Some(entry);
+            merged.push(entry);
+        }
+        merged.places[term.0 as usize].push((merged.ids.len() - 1) as u32);
+    }
+    merged
+}
+
+impl MergedTerms {
+    fn push(&mut self, entry: &[u8]) {
+        let (&tag, key) = entry.split_first().expect("an entry has a tag");
+        let kind = Kind::of_tag(tag).expect("a tag that the encoder wrote");
+        self.ids.push(match kind.section() {
+            Some(section) => {
+                let (text, lengths) = &mut self.sections[section];
+                text.extend_from_slice(key);
+                lengths.push(key.len());
+                Id::ranked(kind, lengths.len() - 1)
+            }
+            None => Id::from_bits(u64::from_be_bytes(entry.try_into().expect("an inlined id has eight bytes"))),
+        });
+    }
+}
+
+/// All terms, numbered without gaps in the order of their ids: four bytes for a term while triples are sorted.
+#[derive(Default, Debug)]
+pub struct Numbering {
+    /// Invariant: strictly ascending.
+    ids: Vec<Id>,
+}
+
+impl Numbering {
+    /// The id of the term with this number.
+    pub fn id(&self, number: u32) -> Id {
+        self.ids[number as usize]
+    }
+
+    /// How many terms there are.
+    pub fn len(&self) -> usize {
+        self.ids.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.ids.is_empty()
+    }
+}
+
+/// What became of the terms of all chunks.
+pub struct Assembled {
+    /// The dictionary of the store.
+    pub dictionary: Dictionary,
+    /// From numbers to ids.
+    pub numbering: Numbering,
+    /// For each chunk, from its local numbers to numbers: what [`remap`](super::remap) wants.
+    pub tables: Vec<Vec<u32>>,
+}
+
+/// Puts the parts together again, all of them and in the order in which [`cut_terms`] cut. Panics at 2^32 distinct
+/// terms.
+pub fn assemble(chunks: Vec<SortedTerms>, mut parts: Vec<MergedTerms>) -> Assembled {
+    let count = parts.iter().map(|part| part.ids.len()).sum();
+    assert!(u32::try_from(count).is_ok(), "fewer than 2^32 distinct terms");
+    let mut tables: Vec<Vec<u32>> = chunks.iter().map(|chunk| vec![0; chunk.len()]).collect();
+    let mut done = vec![0; chunks.len()];
+    let mut base = 0;
+    for part in &parts {
+        for (chunk, places) in part.places.iter().enumerate() {
+            let numbers = &chunks[chunk].order[done[chunk]..][..places.len()];
+            for (&number, &place) in numbers.iter().zip(places) {
+                tables[chunk][number as usize] = base + place;
+            }
+            done[chunk] += places.len();
+        }
+        base += part.ids.len() as u32;
+    }
+    // The chunks' texts are no longer needed, and the dictionary's are about to be written.
+    drop(chunks);
+    let mut ids = Vec::with_capacity(count);
+    let mut ranks = [0; 5];
+    for part in &mut parts {
+        for id in part.ids.drain(..) {
+            ids.push(match id.kind().section() {
+                Some(section) => {
+                    ranks[section] += 1;
+                    Id::ranked(id.kind(), ranks[section] - 1)
+                }
+                None => id,
+            });
+        }
+    }
+    let sections = std::array::from_fn(|section| {
+        let mut pieces = parts.iter_mut().map(|part| std::mem::take(&mut part.sections[section]));
+        let (mut text, mut lengths) = pieces.next().unwrap_or_default();
+        for (more, more_lengths) in pieces {
+            text.extend_from_slice(&more);
+            lengths.extend_from_slice(&more_lengths);
+        }
+        text.shrink_to_fit();
+        Section::new(text, lengths.into_iter())
+    });
+    Assembled { dictionary: Dictionary::new(sections), numbering: Numbering { ids }, tables }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::terms::Terms;
+
+    fn entries(keys: &[Vec<u8>]) -> Entries {
+        let mut terms = Terms::default();
+        for key in keys {
+            terms.intern_key(Kind::String, key);
+        }
+        terms.into_entries()
+    }
+
+    #[test]
+    fn zeros_and_prefixes_sort_as_bytes_do() {
+        let mut keys: Vec<Vec<u8>> = Vec::new();
+        for length in 0..40 {
+            for last in [0, 1, b'a', 255] {
+                keys.push([vec![0; length], vec![last]].concat());
+                keys.push([vec![b'x'; length], vec![last]].concat());
+            }
+        }
+        keys.sort();
+        keys.dedup();
+        let mut shuffled = keys.clone();
+        shuffled.sort_by_key(|key| {
+            key.iter().fold(key.len() as u32, |hash, &byte| hash.wrapping_mul(31) + u32::from(byte))
+        });
+        let entries = entries(&shuffled);
+        let sorted: Vec<&[u8]> = sort(&entries).into_iter().map(|number| &entries.get(number)[1..]).collect();
+        assert_eq!(sorted, keys);
+    }
+
+    #[test]
+    fn terms_with_a_million_bytes_in_common_take_no_stack() {
+        let keys: Vec<Vec<u8>> = (0..40_u8).rev().map(|last| [vec![b'x'; 1_000_000], vec![last]].concat()).collect();
+        assert_eq!(sort(&entries(&keys)), (0..40).rev().collect::<Vec<u32>>());
+    }
+}

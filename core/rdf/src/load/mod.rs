@@ -1,0 +1,255 @@
+//! From text to a store, in steps that are functions over data: whoever calls them decides what runs at the same time.
+//!
+//! ```text
+//!  buffers ── Chunker::cut ──▶ chunks ── parse_ntriples ──▶ Parsed      each chunk alone
+//!             TurtleReader ───────────────────────────────▶ Parsed      each file alone
+//!  Parsed ─── SortedTerms::new ──▶ terms, triples                       each chunk alone
+//!  terms ──── cut_terms ─ merge_terms ─▶ parts                          each part alone
+//!  parts ──── assemble ──▶ dictionary, numbering, a table per chunk     once
+//!  triples ── remap ─ Run::new ─ Run::derive ──▶ runs                   each chunk and order alone
+//!  runs ───── cut_runs ─ merge_runs ──▶ parts                           each order and part alone
+//!  parts ──── index ──▶ Index                                           each order alone
+//!  all ────── Store::new                                                once
+//! ```
+//!
+//! [`Loader`] and [`build`] are all of that in sequence.
+
+mod chunk;
+mod merge;
+mod ntriples;
+mod plain;
+mod runs;
+mod terms;
+mod turtle;
+
+pub use chunk::{Chunk, Chunker};
+pub use merge::{Assembled, MergedTerms, Numbering, SortedTerms, assemble, cut_terms, merge_terms};
+pub use ntriples::{parse_ntriples, parse_ntriples_into};
+pub use runs::{Run, cut_runs, index, merge_runs, remap};
+pub use turtle::{TurtleReader, parse_turtle};
+
+use crate::index::Order;
+use crate::store::Store;
+use crate::term::Encoder;
+use oxrdf::{TermRef, TripleRef};
+use std::cmp::Ordering;
+use std::fmt;
+use terms::Terms;
+
+/// What to do about text that breaks the grammar.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum OnError {
+    /// Refuse it all.
+    #[default]
+    Fail,
+    /// Go on behind it, and count it.
+    Skip,
+}
+
+/// Where a file breaks the grammar, and how.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SyntaxError {
+    /// The number of the file, as the caller numbers them.
+    pub file: u32,
+    /// From 1.
+    pub line: u64,
+    /// From 1, in characters.
+    pub column: u64,
+    /// What was expected or found; of bounded length.
+    pub message: String,
+}
+
+impl SyntaxError {
+    fn new(file: u32, line: u64, column: u64, message: &str) -> SyntaxError {
+        // oxttl quotes what it found, and that may be a megabyte.
+        const LONGEST: usize = 300;
+        let mut message = message.to_owned();
+        if message.len() > LONGEST {
+            let end = (0..=LONGEST).rev().find(|&at| message.is_char_boundary(at)).unwrap_or(0);
+            message.truncate(end);
+            message.push_str(" ...");
+        }
+        SyntaxError { file, line, column, message }
+    }
+}
+
+impl fmt::Display for SyntaxError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "file {}, line {}, column {}: {}", self.file, self.line, self.column, self.message)
+    }
+}
+
+impl std::error::Error for SyntaxError {}
+
+/// Terms and triples of a part of the data, numbered among themselves.
+#[derive(Default)]
+pub struct Parsed {
+    terms: Terms,
+    triples: Vec<[u32; 3]>,
+    encoder: Encoder,
+    /// How many lines (of Turtle: errors) were skipped.
+    pub skipped: u64,
+    /// What was wrong with the first of them.
+    pub first_skipped: Option<SyntaxError>,
+}
+
+impl Parsed {
+    /// Subject, predicate and object by local number; a triple may be there twice.
+    pub fn triples(&self) -> &[[u32; 3]] {
+        &self.triples
+    }
+
+    /// How many distinct terms there are.
+    pub fn term_count(&self) -> usize {
+        self.terms.len()
+    }
+
+    fn intern(&mut self, term: TermRef<'_>, file: u32) -> u32 {
+        let term = match term {
+            TermRef::BlankNode(node) => self.encoder.blank(file, node.as_str()),
+            term => self.encoder.term(term),
+        };
+        self.terms.intern(term)
+    }
+
+    fn push(&mut self, triple: TripleRef<'_>, file: u32) {
+        let subject = self.intern(triple.subject.into(), file);
+        let predicate = self.intern(triple.predicate.into(), file);
+        let object = self.intern(triple.object, file);
+        self.triples.push([subject, predicate, object]);
+    }
+
+    fn refuse(&mut self, error: SyntaxError, on_error: OnError) -> Result<(), SyntaxError> {
+        match on_error {
+            OnError::Fail => Err(error),
+            OnError::Skip => {
+                self.skipped += 1;
+                self.first_skipped.get_or_insert(error);
+                Ok(())
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Parsed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Parsed")
+            .field("terms", &self.terms.len())
+            .field("triples", &self.triples.len())
+            .field("skipped", &self.skipped)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Merges sorted lists two by two. Of equals, the earlier list's comes first.
+fn merge_sorted<T: Copy>(mut lists: Vec<Vec<T>>, compare: &impl Fn(&T, &T) -> Ordering) -> Vec<T> {
+    while lists.len() > 1 {
+        let mut pairs = lists.into_iter();
+        let mut merged = Vec::new();
+        while let Some(a) = pairs.next() {
+            merged.push(match pairs.next() {
+                Some(b) => merge_two(&a, &b, compare),
+                None => a,
+            });
+        }
+        lists = merged;
+    }
+    lists.pop().unwrap_or_default()
+}
+
+fn merge_two<T: Copy>(mut a: &[T], mut b: &[T], compare: &impl Fn(&T, &T) -> Ordering) -> Vec<T> {
+    let mut merged = Vec::with_capacity(a.len() + b.len());
+    while let ([first, rest @ ..], [other, others @ ..]) = (a, b) {
+        if compare(other, first) == Ordering::Less {
+            merged.push(*other);
+            b = others;
+        } else {
+            merged.push(*first);
+            a = rest;
+        }
+    }
+    merged.extend_from_slice(a);
+    merged.extend_from_slice(b);
+    merged
+}
+
+/// Builds a store of everything that was parsed, with at least these orders, one step after the other.
+pub fn build(parsed: Vec<Parsed>, orders: &[Order]) -> Store {
+    let (terms, mut triples): (Vec<SortedTerms>, Vec<Vec<[u32; 3]>>) = parsed.into_iter().map(SortedTerms::new).unzip();
+    let parts = cut_terms(&terms, 1).iter().map(|part| merge_terms(&terms, part)).collect();
+    let Assembled { dictionary, numbering, tables } = assemble(terms, parts);
+    for (triples, table) in triples.iter_mut().zip(&tables) {
+        remap(triples, table);
+    }
+    drop(tables);
+    // One run of all triples: a radix sort of all is no slower than merging sorted runs.
+    let spo = Run::new(Order::Spo, if triples.len() == 1 { triples.remove(0) } else { triples.concat() });
+    let mut indexes = vec![index(Order::Spo, std::slice::from_ref(&spo), &numbering)];
+    let missing = Order::ALL.into_iter().filter(|order| *order != Order::Spo);
+    for order in missing.filter(|order| orders.contains(order) || Order::USUAL.contains(order)) {
+        indexes.push(index(order, &[spo.derive(order)], &numbering));
+    }
+    Store::new(dictionary, indexes)
+}
+
+/// Loads files one after the other, on the thread that calls.
+///
+/// ```
+/// use vicus_rdf::load::{Loader, OnError};
+/// let mut loader = Loader::new(OnError::Skip);
+/// loader.ntriples(b"<http://e/a> <http://e/p> _:x .\nnonsense\n")?;
+/// loader.turtle(b"<http://e/a> <http://e/p> _:x .", None)?;
+/// assert_eq!(loader.skipped(), 1);
+/// assert_eq!(loader.finish().len(), 2); // Each file has its own _:x.
+/// # Ok::<(), vicus_rdf::SyntaxError>(())
+/// ```
+#[derive(Default, Debug)]
+pub struct Loader {
+    on_error: OnError,
+    orders: Vec<Order>,
+    parsed: Parsed,
+    /// The pieces of Turtle files, apart from `parsed`: there, a term that is known is not looked at again, and
+    /// N-Triples must be as strict as if it came alone.
+    turtle: Vec<Parsed>,
+    /// The number of the next file.
+    file: u32,
+}
+
+impl Loader {
+    /// Without any data yet.
+    pub fn new(on_error: OnError) -> Loader {
+        Loader { on_error, ..Loader::default() }
+    }
+
+    /// Asks for an index besides [`Order::USUAL`].
+    pub fn with_order(mut self, order: Order) -> Loader {
+        self.orders.push(order);
+        self
+    }
+
+    /// Adds a whole N-Triples file. Files are numbered from 0 in the order in which they come.
+    pub fn ntriples(&mut self, text: &[u8]) -> Result<(), SyntaxError> {
+        self.file += 1;
+        parse_ntriples_into(&mut self.parsed, Chunk::file(text), self.file - 1, self.on_error)
+    }
+
+    /// Adds a whole Turtle file, whose relative IRIs are resolved against `base`.
+    pub fn turtle(&mut self, text: &[u8], base: Option<&str>) -> Result<(), SyntaxError> {
+        self.file += 1;
+        let parsed = parse_turtle(text, self.file - 1, base, self.on_error)?;
+        self.turtle.push(parsed);
+        Ok(())
+    }
+
+    /// How many lines of N-Triples and errors in Turtle were skipped so far.
+    pub fn skipped(&self) -> u64 {
+        self.turtle.iter().map(|parsed| parsed.skipped).sum::<u64>() + self.parsed.skipped
+    }
+
+    /// The store.
+    pub fn finish(self) -> Store {
+        let mut parsed = self.turtle;
+        parsed.push(self.parsed);
+        build(parsed, &self.orders)
+    }
+}

@@ -1,0 +1,90 @@
+//! N-Triples, line by line: the fast path first, oxttl for the rest and for every verdict.
+
+use super::chunk::Chunk;
+use super::plain::{Plain, PlainLines};
+use super::{OnError, Parsed, SyntaxError};
+use memchr::memchr;
+use oxttl::NTriplesParser;
+
+/// Parses whole lines of file number `file` (below 1,112,064) into terms and triples of their own.
+///
+/// A malformed line is an error that names it, or with [`OnError::Skip`] is counted in [`Parsed::skipped`] and leaves
+/// nothing behind. Lines end with a newline, with or without a carriage return before it; a carriage return alone ends
+/// a statement, but isn't counted as a line. Takes linear time, however long a line is.
+///
+/// ```
+/// use vicus_rdf::load::{Chunk, OnError, parse_ntriples};
+/// let text = b"<http://e/a> <http://e/p> _:x .\n<http://e/a> _:p <http://e/b> .\n";
+/// let error = parse_ntriples(Chunk::file(text), 0, OnError::Fail).unwrap_err();
+/// assert_eq!((error.line, error.column), (2, 14));
+/// let parsed = parse_ntriples(Chunk::file(text), 0, OnError::Skip).unwrap();
+/// assert_eq!((parsed.triples().len(), parsed.skipped), (1, 1));
+/// ```
+pub fn parse_ntriples(chunk: Chunk<'_>, file: u32, on_error: OnError) -> Result<Parsed, SyntaxError> {
+    let mut parsed = Parsed::default();
+    parse_ntriples_into(&mut parsed, chunk, file, on_error)?;
+    Ok(parsed)
+}
+
+/// As [`parse_ntriples`], but adds to what one worker has parsed already: the fewer pieces, the less there is to merge.
+/// After an error, `parsed` has the lines before it.
+pub fn parse_ntriples_into(
+    parsed: &mut Parsed,
+    chunk: Chunk<'_>,
+    file: u32,
+    on_error: OnError,
+) -> Result<(), SyntaxError> {
+    let mut plain = PlainLines::default();
+    let mut number = chunk.first_line;
+    let mut rest = chunk.bytes;
+    while !rest.is_empty() {
+        let (line, tail) = rest.split_at(memchr(b'\n', rest).map_or(rest.len(), |at| at + 1));
+        let known = parsed.terms.len();
+        match plain.line(line, file, &mut parsed.terms) {
+            Plain::Triple(triple) => parsed.triples.push(triple),
+            Plain::Empty => (),
+            Plain::Unsure => {
+                parsed.terms.truncate(known);
+                plain.forget();
+                if let Err(error) = any_line(parsed, line, number, file) {
+                    parsed.refuse(error, on_error)?;
+                }
+            }
+        }
+        number += 1;
+        rest = tail;
+    }
+    Ok(())
+}
+
+/// Reads a line as oxttl does: all of it or nothing.
+#[cold]
+fn any_line(parsed: &mut Parsed, line: &[u8], number: u64, file: u32) -> Result<(), SyntaxError> {
+    let mut triples = Vec::new();
+    for triple in NTriplesParser::new().for_slice(line) {
+        triples.push(triple.map_err(|error| {
+            // The column is counted here: to oxttl, what is wrong with a line's end is on the next line, a lone
+            // carriage return makes a line, and what isn't UTF-8 is a byte too early within an IRI.
+            let offset = match str::from_utf8(line) {
+                Err(invalid) if error.message().contains("UTF-8") => invalid.valid_up_to(),
+                _ => error.location().start.offset as usize,
+            };
+            let before = &line[..offset.min(line.trim_ascii_end().len())];
+            let column = 1 + String::from_utf8_lossy(before).chars().count() as u64;
+            SyntaxError::new(file, number, column, expected(error.message()))
+        })?);
+    }
+    for triple in &triples {
+        parsed.push(triple.as_ref(), file);
+    }
+    Ok(())
+}
+
+/// A line is all that oxttl is given, so its end is not the file's.
+fn expected(message: &str) -> &str {
+    if message.starts_with("Unexpected end") {
+        "the line ends too early: expected subject, predicate, object and a dot"
+    } else {
+        message
+    }
+}

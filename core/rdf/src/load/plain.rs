@@ -1,0 +1,243 @@
+//! The fast path: N-Triples lines as nearly all lines are. Whatever it is not sure of, it leaves to oxttl.
+//!
+//! It must never take a line that oxttl rejects, nor read another triple from it: `tests/rdf/plain_lines.rs` compares
+//! the two on random and damaged lines. Sure are: absolute IRIs of ASCII characters without IP literals, strings
+//! without escapes, blank node labels of ASCII letters, digits, `_` and `-`, the commonest shapes of language tags, and
+//! one triple on the line.
+
+use super::terms::Terms;
+use crate::ids::Kind;
+use crate::term::Encoder;
+use memchr::{memchr, memchr3};
+
+/// What the fast path has to say about a line.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Plain {
+    Triple([u32; 3]),
+    Empty,
+    /// Ask oxttl. Terms of the line may have been interned.
+    Unsure,
+}
+
+/// Remembers what the next line will probably repeat.
+#[derive(Default)]
+pub(crate) struct PlainLines<'a> {
+    encoder: Encoder,
+    /// The last line's subject as it was written, and its number.
+    subject: Option<(&'a [u8], u32)>,
+    /// The last datatype that was found valid.
+    datatype: &'a [u8],
+}
+
+impl<'a> PlainLines<'a> {
+    /// Forgets what it remembers about `Terms`: numbers may have been taken back.
+    pub(crate) fn forget(&mut self) {
+        self.subject = None;
+    }
+
+    /// Reads a line, with or without its newline.
+    pub(crate) fn line(&mut self, line: &'a [u8], file: u32, terms: &mut Terms) -> Plain {
+        let line = skip_blanks(line);
+        if matches!(line, [] | [b'\n'] | [b'\r', b'\n']) {
+            return Plain::Empty;
+        }
+        self.triple(line, file, terms).map_or(Plain::Unsure, Plain::Triple)
+    }
+
+    fn triple(&mut self, line: &'a [u8], file: u32, terms: &mut Terms) -> Option<[u32; 3]> {
+        let (subject, rest) = self.subject(line, file, terms)?;
+        let (predicate, rest) = iri(skip_blanks(rest), terms)?;
+        let rest = skip_blanks(rest);
+        let (object, rest) = match *rest.first()? {
+            b'<' => iri(rest, terms)?,
+            b'"' => self.literal(rest, terms)?,
+            _ => self.blank(rest, file, terms)?,
+        };
+        let rest = skip_blanks(skip_blanks(rest).strip_prefix(b".")?);
+        matches!(rest, [] | [b'\n'] | [b'\r', b'\n']).then_some([subject, predicate, object])
+    }
+
+    fn subject(&mut self, line: &'a [u8], file: u32, terms: &mut Terms) -> Option<(u32, &'a [u8])> {
+        if let Some((text, number)) = self.subject
+            && let Some(rest) = line.strip_prefix(text)
+            // Without its `>` or a blank, a label could go on.
+            && matches!(rest.first(), Some(b' ' | b'\t'))
+        {
+            return Some((number, rest));
+        }
+        let (number, rest) =
+            if line.first() == Some(&b'<') { iri(line, terms)? } else { self.blank(line, file, terms)? };
+        self.subject = Some((&line[..line.len() - rest.len()], number));
+        Some((number, rest))
+    }
+
+    fn blank(&mut self, text: &'a [u8], file: u32, terms: &mut Terms) -> Option<(u32, &'a [u8])> {
+        let text = text.strip_prefix(b"_:")?;
+        let length = text.iter().position(|&byte| !is(LABEL, byte)).unwrap_or(text.len());
+        let (label, rest) = text.split_at(length);
+        // A label that goes on, with a dot or a character above ASCII, has no blank, `<` or final dot behind it here.
+        if matches!(label.first(), None | Some(b'-')) {
+            return None;
+        }
+        let label = str::from_utf8(label).expect("ASCII");
+        Some((terms.intern(self.encoder.blank(file, label)), rest))
+    }
+
+    fn literal(&mut self, text: &'a [u8], terms: &mut Terms) -> Option<(u32, &'a [u8])> {
+        let text = text.strip_prefix(b"\"")?;
+        let end = memchr3(b'"', b'\\', b'\r', text)?;
+        if text[end] != b'"' {
+            return None;
+        }
+        let (value, rest) = (&text[..end], &text[end + 1..]);
+        match rest {
+            [b'^', b'^', b'<', rest @ ..] => {
+                let end = memchr(b'>', rest)?;
+                let (datatype, rest) = (&rest[..end], &rest[end + 1..]);
+                if datatype == oxrdf::vocab::xsd::STRING.as_str().as_bytes() {
+                    return string(value, rest, terms);
+                }
+                if datatype != self.datatype {
+                    if !is_surely_iri(datatype) || datatype == oxrdf::vocab::rdf::LANG_STRING.as_str().as_bytes() {
+                        return None;
+                    }
+                    self.datatype = datatype;
+                }
+                let datatype = str::from_utf8(datatype).expect("ASCII");
+                let literal = self.encoder.typed(str::from_utf8(value).ok()?, datatype);
+                Some((terms.intern(literal), rest))
+            }
+            [b'@', rest @ ..] => {
+                let end = rest.iter().position(|&byte| !byte.is_ascii_alphanumeric() && byte != b'-')?;
+                let (language, rest) = rest.split_at(end);
+                let primary = language.iter().take_while(|byte| byte.is_ascii_alphabetic()).count();
+                let is_sure = (2..=3).contains(&primary)
+                    && match &language[primary..] {
+                        [] => true,
+                        [b'-', a, b] => a.is_ascii_alphabetic() && b.is_ascii_alphabetic(),
+                        _ => false,
+                    };
+                if !is_sure || rest.first().is_some_and(|&byte| byte >= 0x80) {
+                    return None;
+                }
+                let language = str::from_utf8(language).expect("ASCII");
+                let literal = self.encoder.language_string(str::from_utf8(value).ok()?, language);
+                Some((terms.intern(literal), rest))
+            }
+            _ => string(value, rest, terms),
+        }
+    }
+}
+
+fn string<'a>(value: &[u8], rest: &'a [u8], terms: &mut Terms) -> Option<(u32, &'a [u8])> {
+    let number = terms.intern_if(Kind::String as u8, value, |value| str::from_utf8(value).is_ok())?;
+    Some((number, rest))
+}
+
+fn iri<'a>(text: &'a [u8], terms: &mut Terms) -> Option<(u32, &'a [u8])> {
+    let text = text.strip_prefix(b"<")?;
+    let end = memchr(b'>', text)?;
+    let number = terms.intern_if(Kind::Iri as u8, &text[..end], is_surely_iri)?;
+    Some((number, &text[end + 1..]))
+}
+
+fn skip_blanks(text: &[u8]) -> &[u8] {
+    match text {
+        // The common case, without a loop.
+        [b' ', second, ..] if !matches!(second, b' ' | b'\t') => &text[1..],
+        _ => {
+            let length = text.iter().position(|byte| !matches!(byte, b' ' | b'\t')).unwrap_or(text.len());
+            &text[length..]
+        }
+    }
+}
+
+/// RFC 3987, as far as ASCII goes: `scheme:[//host[:digits]]rest`, where the rest has at most one `#`, and a percent
+/// sign is followed by two hexadecimal digits.
+fn is_surely_iri(iri: &[u8]) -> bool {
+    let Some(colon) = iri.iter().position(|&byte| !is(SCHEME, byte)) else { return false };
+    if !iri[0].is_ascii_alphabetic() || iri[colon] != b':' {
+        return false;
+    }
+    let mut rest = &iri[colon + 1..];
+    if let Some(authority) = rest.strip_prefix(b"//") {
+        let host = authority.iter().position(|&byte| !is(HOST, byte)).unwrap_or(authority.len());
+        rest = &authority[host..];
+        if let Some(port) = rest.strip_prefix(b":") {
+            rest = &port[port.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(port.len())..];
+        }
+        if !matches!(rest.first(), None | Some(b'/' | b'?' | b'#')) {
+            return false;
+        }
+    }
+    let mut fragments = 0;
+    loop {
+        let Some(stop) = rest.iter().position(|&byte| !is(REST, byte)) else { return true };
+        rest = match rest[stop..] {
+            [b'#', ..] if fragments == 0 => {
+                fragments = 1;
+                &rest[stop + 1..]
+            }
+            [b'%', a, b, ..] if a.is_ascii_hexdigit() && b.is_ascii_hexdigit() => &rest[stop + 3..],
+            _ => return false,
+        };
+    }
+}
+
+/// Blank node labels, after their first character as before.
+const LABEL: u8 = 1;
+/// Schemes of IRIs.
+const SCHEME: u8 = 2;
+/// RFC 3986: unreserved and sub-delims.
+const HOST: u8 = 4;
+/// Those, and what paths, queries and fragments may have besides.
+const REST: u8 = 8;
+
+const CLASSES: [u8; 256] = {
+    let mut classes = [0; 256];
+    let mut byte = 0;
+    while byte < 128 {
+        let c = byte as u8;
+        let host = c.is_ascii_alphanumeric()
+            || matches!(c, b'-' | b'.' | b'_' | b'~' | b'!' | b'$' | b'&' | b'\'' | b'(' | b')')
+            || matches!(c, b'*' | b'+' | b',' | b';' | b'=');
+        if c.is_ascii_alphanumeric() || matches!(c, b'_' | b'-') {
+            classes[byte] |= LABEL;
+        }
+        if c.is_ascii_alphanumeric() || matches!(c, b'+' | b'-' | b'.') {
+            classes[byte] |= SCHEME;
+        }
+        if host {
+            classes[byte] |= HOST;
+        }
+        if host || matches!(c, b':' | b'@' | b'/' | b'?') {
+            classes[byte] |= REST;
+        }
+        byte += 1;
+    }
+    classes
+};
+
+fn is(class: u8, byte: u8) -> bool {
+    CLASSES[byte as usize] & class != 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_iri_is_sure_or_left_to_oxttl() {
+        let sure =
+            ["http://e/", "http://localhost:8080/a?b#c", "urn:isbn:0-486", "file:///a", "mailto:a@b.c", "a:", "x://"];
+        for iri in sure.iter().chain(&["http://e", "http://e?q", "http://e/%C3%A9#/?", "http://e:"]) {
+            assert!(is_surely_iri(iri.as_bytes()), "{iri}");
+            assert!(oxrdf::NamedNode::new(*iri).is_ok(), "{iri}");
+        }
+        for iri in
+            ["", ":", "relative", "/a", "1a:b", "http://e/ ", "http://e/#a#b", "http://[::1]/", "http://u@e/", "a:%4"]
+        {
+            assert!(!is_surely_iri(iri.as_bytes()), "{iri}");
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! From triples to indexes: sort runs, derive the other orders from one, cut all runs at the same rows, merge the
+//! pieces.
+
+use super::merge::Numbering;
+use super::merge_sorted;
+use crate::index::{Index, Order};
+use std::ops::Range;
+
+/// A triple of [`Numbering`]'s numbers, its levels in some order.
+type Row = [u32; 3];
+
+/// Local numbers become numbers, in place: `table` is one of [`Assembled::tables`](super::Assembled::tables).
+pub fn remap(triples: &mut [[u32; 3]], table: &[u32]) {
+    for number in triples.as_flattened_mut() {
+        *number = table[*number as usize];
+    }
+}
+
+/// Triples of numbers in one order. Invariant: rows strictly ascend, so none is twice there.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Run {
+    order: Order,
+    rows: Vec<Row>,
+}
+
+impl Run {
+    /// Sorts triples (subject, predicate, object), and drops those that are there twice. Takes linear time.
+    pub fn new(order: Order, mut triples: Vec<[u32; 3]>) -> Run {
+        for triple in &mut triples {
+            *triple = order.arrange(*triple);
+        }
+        let mut rows = triples;
+        let mut scratch = Vec::new();
+        for level in [2, 1, 0] {
+            sort_by_level(&mut rows, &mut scratch, level);
+        }
+        rows.dedup();
+        Run { order, rows }
+    }
+
+    /// The same triples in another order: at most two thirds of the work, one third if only one level moves to the
+    /// front.
+    pub fn derive(&self, order: Order) -> Run {
+        let [from, to] = [self.order.positions(), order.positions()];
+        let mut rows: Vec<Row> = self.rows.iter().map(|&row| order.arrange(self.order.restore(row))).collect();
+        // With the first two levels equal, any order is right for the third. With the first alone equal, the other two
+        // are in order already if they stand in the same sequence here and there.
+        let place = |position| from.iter().position(|&other| other == position);
+        let mut scratch = Vec::new();
+        if place(to[1]) > place(to[2]) {
+            sort_by_level(&mut rows, &mut scratch, 1);
+        }
+        if from != to {
+            sort_by_level(&mut rows, &mut scratch, 0);
+        }
+        Run { order, rows }
+    }
+
+    /// The order of the rows.
+    pub fn order(&self) -> Order {
+        self.order
+    }
+
+    /// How many rows there are.
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+}
+
+/// Stable radix sort by one level, least significant digit first; digits in which all rows agree cost no pass.
+fn sort_by_level(rows: &mut Vec<Row>, scratch: &mut Vec<Row>, level: usize) {
+    const BITS: u32 = 11;
+    const BUCKETS: usize = 1 << BITS;
+    let digit = |row: &Row, shift: u32| (row[level] >> shift) as usize & (BUCKETS - 1);
+    let greatest = rows.iter().map(|row| row[level]).max().unwrap_or(0);
+    let mut shift = 0;
+    while shift < u32::BITS && greatest >> shift != 0 {
+        let mut places = [0_u32; BUCKETS];
+        for row in &*rows {
+            places[digit(row, shift)] += 1;
+        }
+        if !places.iter().any(|&count| count as usize == rows.len()) {
+            let mut next = 0;
+            for place in &mut places {
+                next += std::mem::replace(place, next);
+            }
+            scratch.resize(rows.len(), [0; 3]);
+            for row in &*rows {
+                let place = &mut places[digit(row, shift)];
+                scratch[*place as usize] = *row;
+                *place += 1;
+            }
+            std::mem::swap(rows, scratch);
+        }
+        shift += BITS;
+    }
+}
+
+/// Cuts runs of one order at the same rows into `parts` of similar size: for each part, the range in each run. Equal
+/// rows are in the same part. Parts may be empty.
+pub fn cut_runs(runs: &[Run], parts: usize) -> Vec<Vec<Range<usize>>> {
+    const SAMPLES_PER_PART: usize = 32;
+    let total: usize = runs.iter().map(Run::len).sum();
+    let step = (total / (parts.max(1) * SAMPLES_PER_PART)).max(1);
+    let mut samples: Vec<Row> =
+        runs.iter().flat_map(|run| run.rows[run.len().min(step / 2)..].iter().step_by(step).copied()).collect();
+    samples.sort_unstable();
+    let mut starts = vec![0; runs.len()];
+    (1..=parts)
+        .map(|part| {
+            let bound = if part == parts { None } else { samples.get(samples.len() * part / parts) };
+            let end = |run: &Run| bound.map_or(run.len(), |bound| run.rows.partition_point(|row| row < bound));
+            let ends: Vec<usize> = runs.iter().map(end).collect();
+            let ranges = starts.iter().zip(&ends).map(|(&start, &end)| start..end.max(start)).collect();
+            starts = ends;
+            ranges
+        })
+        .collect()
+}
+
+/// Merges one part that [`cut_runs`] cut; a triple that several runs have is there once. Panics unless all have the
+/// same order.
+pub fn merge_runs(runs: &[Run], part: &[Range<usize>]) -> Run {
+    let order = runs.first().map_or(Order::Spo, Run::order);
+    assert!(runs.iter().all(|run| run.order == order), "runs of one order");
+    let sorted = runs.iter().zip(part).map(|(run, range)| run.rows[range.clone()].to_vec()).collect();
+    let mut rows = merge_sorted(sorted, &|a: &Row, b: &Row| a.cmp(b));
+    rows.dedup();
+    Run { order, rows }
+}
+
+/// The index over all parts, which [`merge_runs`] merged, in the order in which they were cut. Panics unless they
+/// ascend, and at 2^32 triples.
+pub fn index(order: Order, parts: &[Run], numbering: &Numbering) -> Index {
+    assert!(parts.iter().all(|part| part.order == order), "parts of one order");
+    let ends = parts.iter().filter(|part| !part.is_empty());
+    assert!(
+        ends.clone().zip(ends.skip(1)).all(|(a, b)| a.rows.last() < b.rows.first()),
+        "each part is behind the one before"
+    );
+    let rows = parts.iter().flat_map(|part| &part.rows).map(|row| row.map(|number| numbering.id(number)));
+    Index::new(order, parts.iter().map(Run::len).sum(), rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    /// Numbers of all sizes, many of them equal, from a fixed sequence.
+    fn triples(count: u32, seed: u32) -> Vec<[u32; 3]> {
+        let mut state = seed;
+        let mut next = |mask: u32| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 8) & mask
+        };
+        (0..count).map(|_| [next(0xFFF), next(3) << 22, next(0xFF_FFFF) * (next(1))]).collect()
+    }
+
+    #[test]
+    fn runs_are_what_a_sorted_set_is() {
+        for order in Order::ALL {
+            let triples = triples(3000, 7);
+            let expected: BTreeSet<Row> = triples.iter().map(|&triple| order.arrange(triple)).collect();
+            assert!(Run::new(order, triples).rows.into_iter().eq(expected));
+        }
+    }
+
+    #[test]
+    fn any_order_can_be_derived_from_any() {
+        for from in Order::ALL {
+            let run = Run::new(from, triples(2000, 3));
+            for to in Order::ALL {
+                assert_eq!(run.derive(to), Run::new(to, triples(2000, 3)), "{to:?} from {from:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn runs_cut_and_merged_are_one_run() {
+        for parts in 1..9 {
+            let runs: Vec<Run> = (0..4).map(|seed| Run::new(Order::Pos, triples(500 * seed, seed))).collect();
+            let cut = cut_runs(&runs, parts);
+            assert_eq!(cut.len(), parts);
+            let merged: Vec<Row> = cut.iter().flat_map(|part| merge_runs(&runs, part).rows).collect();
+            let all = (0..4).flat_map(|seed| triples(500 * seed, seed)).collect();
+            assert_eq!(merged, Run::new(Order::Pos, all).rows);
+        }
+    }
+}

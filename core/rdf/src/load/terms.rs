@@ -1,0 +1,141 @@
+//! The dictionary of a chunk: terms in the order in which they were met, found by hash.
+
+use crate::ids::{Id, Kind};
+use crate::term::Encoded;
+use hashbrown::HashTable;
+use rustc_hash::FxHasher;
+use std::hash::Hasher;
+
+/// Terms by local number. Each is an *entry*: its tag and key, or the eight bytes of its inlined id, so that entries
+/// are ordered as ids are.
+#[derive(Default)]
+pub(crate) struct Terms {
+    entries: Entries,
+    table: HashTable<Slot>,
+}
+
+/// Half a hash beside the number spares looking at entries that differ, and hashing them again when the table grows.
+#[derive(Clone, Copy)]
+struct Slot {
+    hash: u32,
+    number: u32,
+}
+
+impl Slot {
+    // The table takes its place from the low bits and its tag from the high ones.
+    fn wide(hash: u32) -> u64 {
+        u64::from(hash) << 32 | u64::from(hash)
+    }
+}
+
+/// Entries one after another.
+#[derive(Default)]
+pub(crate) struct Entries {
+    text: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Entries {
+    pub(crate) fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    pub(crate) fn get(&self, number: u32) -> &[u8] {
+        let number = number as usize;
+        let start = if number == 0 { 0 } else { self.ends[number - 1] };
+        &self.text[start..self.ends[number]]
+    }
+
+    fn truncate(&mut self, length: usize) {
+        self.ends.truncate(length);
+        self.text.truncate(self.ends.last().copied().unwrap_or(0));
+    }
+}
+
+impl Terms {
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub(crate) fn into_entries(self) -> Entries {
+        self.entries
+    }
+
+    /// The number of a term, which it gets now if it is new.
+    pub(crate) fn intern(&mut self, term: Encoded<'_>) -> u32 {
+        match term {
+            Encoded::Key(kind, key) => self.intern_key(kind, key.as_bytes()),
+            Encoded::Inlined(id) => self.intern_id(id),
+        }
+    }
+
+    pub(crate) fn intern_key(&mut self, kind: Kind, key: &[u8]) -> u32 {
+        self.intern_if(kind as u8, key, |_| true).expect("all are welcome")
+    }
+
+    pub(crate) fn intern_id(&mut self, id: Id) -> u32 {
+        let [tag, payload @ ..] = id.bits().to_be_bytes();
+        self.intern_if(tag, &payload, |_| true).expect("all are welcome")
+    }
+
+    /// The number of a term; if it is new, only when `is_valid` says so. What is there already was valid once.
+    pub(crate) fn intern_if(&mut self, tag: u8, key: &[u8], is_valid: impl FnOnce(&[u8]) -> bool) -> Option<u32> {
+        let hash = hash(tag, key);
+        let same = |slot: &Slot| {
+            slot.hash == hash && self.entries.get(slot.number).split_first().is_some_and(|(&t, k)| t == tag && k == key)
+        };
+        if let Some(slot) = self.table.find(Slot::wide(hash), same) {
+            return Some(slot.number);
+        }
+        if !is_valid(key) {
+            return None;
+        }
+        let number = u32::try_from(self.entries.len()).expect("fewer than 2^32 terms in a chunk");
+        self.entries.text.push(tag);
+        self.entries.text.extend_from_slice(key);
+        self.entries.ends.push(self.entries.text.len());
+        self.table.insert_unique(Slot::wide(hash), Slot { hash, number }, |slot| Slot::wide(slot.hash));
+        Some(number)
+    }
+
+    /// Forgets all but the first `length` terms: those of a line that turned out to be malformed.
+    pub(crate) fn truncate(&mut self, length: usize) {
+        for number in length..self.entries.len() {
+            let number = number as u32;
+            let (&tag, key) = self.entries.get(number).split_first().expect("an entry has a tag");
+            let hash = hash(tag, key);
+            if let Ok(slot) = self.table.find_entry(Slot::wide(hash), |slot| slot.number == number) {
+                slot.remove();
+            }
+        }
+        self.entries.truncate(length);
+    }
+}
+
+fn hash(tag: u8, key: &[u8]) -> u32 {
+    let mut hasher = FxHasher::default();
+    hasher.write(key);
+    hasher.write_u8(tag);
+    let hash = hasher.finish();
+    (hash ^ hash >> 32) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forgotten_terms_are_new_again() {
+        let mut terms = Terms::default();
+        for round in 0..3 {
+            for name in 0..1000_u32 {
+                assert_eq!(terms.intern_key(Kind::Iri, &name.to_be_bytes()), name, "in round {round}");
+            }
+            assert_eq!(terms.intern_key(Kind::String, &7_u32.to_be_bytes()), 1000, "a kind is part of a term");
+            assert_eq!(terms.intern_key(Kind::Iri, &7_u32.to_be_bytes()), 7);
+            terms.truncate(5);
+            assert_eq!(terms.len(), 5);
+            assert_eq!(terms.intern_if(Kind::Iri as u8, &7_u32.to_be_bytes(), |_| false), None);
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! What a planner asks about the data: exact counts, taken from the indexes in one pass.
+
+use crate::ids::{Id, Kind};
+use crate::index::{Index, Order};
+use std::ops::RangeInclusive;
+
+/// Counts over a whole store. All are exact.
+///
+/// ```
+/// use vicus_rdf::{Kind, Store};
+/// let store = Store::of_ntriples(b"<http://e/a> <http://e/p> \"x\" .\n<http://e/a> <http://e/p> \"y\" .")?;
+/// let statistics = store.statistics();
+/// assert_eq!((statistics.triples, statistics.subjects, statistics.objects), (2, 1, 2));
+/// let [predicate] = statistics.predicates() else { panic!() };
+/// assert_eq!(predicate.objects.only_kind(), Some(Kind::String));
+/// # Ok::<(), vicus_rdf::SyntaxError>(())
+/// ```
+#[derive(Debug)]
+pub struct Statistics {
+    /// Triples.
+    pub triples: usize,
+    /// Distinct subjects.
+    pub subjects: usize,
+    /// Distinct objects.
+    pub objects: usize,
+    /// Ascending by id.
+    predicates: Vec<Predicate>,
+}
+
+/// Counts over the triples of one predicate.
+#[derive(Clone, Debug)]
+pub struct Predicate {
+    /// The predicate.
+    pub id: Id,
+    /// Its triples.
+    pub triples: usize,
+    /// What its subjects are.
+    pub subjects: Column,
+    /// What its objects are.
+    pub objects: Column,
+}
+
+/// What stands on one side of a predicate.
+#[derive(Clone, Debug)]
+pub struct Column {
+    /// Distinct ids.
+    pub distinct: usize,
+    /// From the least to the greatest id. Ids are sorted by kind, so this bounds the values of a column of one kind.
+    pub ids: RangeInclusive<Id>,
+    /// Triples by kind, in the order of [`Kind::ALL`].
+    kinds: [usize; Kind::ALL.len()],
+}
+
+impl Column {
+    /// In how many triples an id of this kind stands here.
+    pub fn of_kind(&self, kind: Kind) -> usize {
+        self.kinds[kind.index()]
+    }
+
+    /// The kind of all ids here; none if there are several. For IRIs, blank nodes, simple strings, booleans and inlined
+    /// integers, equal ids then are equal values, and the order of ids is the order of values.
+    pub fn only_kind(&self) -> Option<Kind> {
+        let mut kinds = Kind::ALL.into_iter().filter(|&kind| self.of_kind(kind) > 0);
+        kinds.next().filter(|_| kinds.next().is_none())
+    }
+
+    /// Of one predicate's rows: `column` ascends.
+    fn of(column: &[Id]) -> Column {
+        let mut kinds = [0; Kind::ALL.len()];
+        let mut rest = column;
+        while let [first, ..] = rest {
+            let kind = first.kind();
+            let end = rest.partition_point(|&id| id < kind.bounds().end);
+            kinds[kind.index()] = end;
+            rest = &rest[end..];
+        }
+        let distinct = 1 + column.windows(2).filter(|pair| pair[0] != pair[1]).count();
+        Column { distinct, ids: column[0]..=column[column.len() - 1], kinds }
+    }
+}
+
+impl Predicate {
+    /// Whether no subject has two of it.
+    pub fn is_single_valued(&self) -> bool {
+        self.triples == self.subjects.distinct
+    }
+
+    /// How many objects a subject that has any has on average.
+    pub fn objects_per_subject(&self) -> f64 {
+        self.triples as f64 / self.subjects.distinct as f64
+    }
+
+    /// How many subjects an object that has any has on average.
+    pub fn subjects_per_object(&self) -> f64 {
+        self.triples as f64 / self.objects.distinct as f64
+    }
+}
+
+impl Statistics {
+    /// Takes an index in the order Pso and one in Pos of the same triples; the number of distinct subjects and objects
+    /// comes from directories. Panics for other orders.
+    pub fn new(pso: &Index, pos: &Index, subjects: usize, objects: usize) -> Statistics {
+        assert_eq!((pso.order(), pos.order()), (Order::Pso, Order::Pos), "statistics are by predicate");
+        let predicates = (0..pso.keys().len())
+            .map(|key| Predicate {
+                id: pso.keys()[key],
+                triples: pso.rows_of_key(key).len(),
+                subjects: Column::of(&pso.second()[pso.rows_of_key(key)]),
+                objects: Column::of(&pos.second()[pos.rows_of_key(key)]),
+            })
+            .collect();
+        Statistics { triples: pso.len(), subjects, objects, predicates }
+    }
+
+    /// All predicates, ascending by id.
+    pub fn predicates(&self) -> &[Predicate] {
+        &self.predicates
+    }
+
+    /// The counts of a predicate; none if no triple has it.
+    pub fn predicate(&self, id: Id) -> Option<&Predicate> {
+        let place = self.predicates.binary_search_by_key(&id, |predicate| predicate.id).ok()?;
+        Some(&self.predicates[place])
+    }
+}

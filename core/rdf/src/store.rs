@@ -1,0 +1,155 @@
+//! Everything about a loaded data set: its terms, its triples in several orders, and counts. Never changes.
+
+use crate::dictionary::Dictionary;
+use crate::ids::Id;
+use crate::index::{Index, Order, Position};
+use crate::load::{Loader, Parsed, SyntaxError};
+use crate::statistics::Statistics;
+use oxrdf::{Term, TermRef};
+
+/// A set of triples, ready to be queried by many at once.
+///
+/// ```
+/// use oxrdf::NamedNodeRef;
+/// use vicus_rdf::{Order, Store};
+///
+/// let store = Store::of_ntriples(b"
+///     <http://e/ann> <http://e/knows> <http://e/bob> .
+///     <http://e/ann> <http://e/name> \"Ann\" .
+/// ")?;
+/// let ann = store.id(NamedNodeRef::new_unchecked("http://e/ann").into()).unwrap();
+/// let index = store.index(store.best_order([true, false, false]));
+/// for row in index.range(&[ann]) {
+///     let object = store.view(index.third()[row]);
+///     assert!(["<http://e/bob>", "\"Ann\""].contains(&object.to_string().as_str()));
+/// }
+/// # Ok::<(), vicus_rdf::SyntaxError>(())
+/// ```
+#[derive(Debug)]
+pub struct Store {
+    dictionary: Dictionary,
+    /// By [`Order`]; those that were not asked for are missing.
+    indexes: [Option<Index>; Order::ALL.len()],
+    statistics: Statistics,
+}
+
+impl Store {
+    /// Puts a store together. Panics unless Spo, Pso, Pos and Ops ([`Order::USUAL`]) are there, each index as long as
+    /// the others.
+    pub fn new(dictionary: Dictionary, indexes: impl IntoIterator<Item = Index>) -> Store {
+        let mut by_order = [const { None }; Order::ALL.len()];
+        for index in indexes {
+            let place = index.order() as usize;
+            by_order[place] = Some(index);
+        }
+        let get =
+            |order: Order| by_order[order as usize].as_ref().unwrap_or_else(|| panic!("an index in order {order:?}"));
+        let [spo, pso, pos, ops] = Order::USUAL.map(get);
+        assert!(by_order.iter().flatten().all(|index| index.len() == spo.len()), "indexes have the same triples");
+        let statistics = Statistics::new(pso, pos, spo.keys().len(), ops.keys().len());
+        Store { dictionary, indexes: by_order, statistics }
+    }
+
+    /// Runs all of [`load`](crate::load)'s steps that follow parsing, one after the other.
+    pub fn from_parsed(parsed: Vec<Parsed>) -> Store {
+        crate::load::build(parsed, &Order::USUAL)
+    }
+
+    /// Loads one N-Triples file, and refuses it if a line is malformed.
+    pub fn of_ntriples(text: &[u8]) -> Result<Store, SyntaxError> {
+        let mut loader = Loader::default();
+        loader.ntriples(text)?;
+        Ok(loader.finish())
+    }
+
+    /// Loads one Turtle file, and refuses it if it is malformed. Relative IRIs are resolved against `base`.
+    pub fn of_turtle(text: &[u8], base: Option<&str>) -> Result<Store, SyntaxError> {
+        let mut loader = Loader::default();
+        loader.turtle(text, base)?;
+        Ok(loader.finish())
+    }
+
+    /// How many triples it has.
+    pub fn len(&self) -> usize {
+        self.statistics.triples
+    }
+
+    /// Whether it has no triples.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The terms that are not their own ids.
+    pub fn dictionary(&self) -> &Dictionary {
+        &self.dictionary
+    }
+
+    /// Counts for a planner.
+    pub fn statistics(&self) -> &Statistics {
+        &self.statistics
+    }
+
+    /// The triples in this order. Panics if the store was built without it; [`Order::USUAL`] are always there.
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "the field's word; `store[order]` would hide which part is meant"
+    )]
+    pub fn index(&self, order: Order) -> &Index {
+        self.get_index(order).unwrap_or_else(|| panic!("the store was built without the order {order:?}"))
+    }
+
+    /// The triples in this order, if the store was built with it.
+    pub fn get_index(&self, order: Order) -> Option<&Index> {
+        self.indexes[order as usize].as_ref()
+    }
+
+    /// The orders that the store was built with.
+    pub fn orders(&self) -> impl Iterator<Item = Order> + '_ {
+        self.indexes.iter().flatten().map(Index::order)
+    }
+
+    /// Of the orders there are, the first that has most bound places (subject, predicate, object) in front. Where a
+    /// bound place is not in the prefix ([`Order::prefix`]), the rows must be filtered: only if subject and object
+    /// alone are bound and the store has neither Sop nor Osp.
+    pub fn best_order(&self, bound: [bool; 3]) -> Order {
+        self.best_order_for(bound, None)
+    }
+
+    /// As [`Store::best_order`]; among equals, one whose rows come sorted by `sorted` (that is, it follows the prefix).
+    pub fn best_order_for(&self, bound: [bool; 3], sorted: Option<Position>) -> Order {
+        let rank = |order: &Order| {
+            let prefix = order.prefix(bound);
+            let follows = sorted.is_some_and(|position| order.positions().get(prefix) == Some(&position));
+            (prefix, follows)
+        };
+        // Of equals, `max_by_key` takes the last.
+        let orders: Vec<Order> = self.orders().collect();
+        orders.into_iter().rev().max_by_key(rank).expect("a store has indexes")
+    }
+
+    /// The id of a term, if it is a term of this store or an inlined one.
+    pub fn id(&self, term: TermRef<'_>) -> Option<Id> {
+        self.dictionary.id(term)
+    }
+
+    /// The term of an id as oxrdf has it. Panics for unbound and computed ids.
+    pub fn term(&self, id: Id) -> Term {
+        self.dictionary.term(id)
+    }
+
+    /// The term of an id, borrowed. Panics for unbound and computed ids.
+    pub fn view(&self, id: Id) -> crate::term::TermView<'_> {
+        self.dictionary.view(id)
+    }
+
+    /// The memory that it holds, in bytes.
+    pub fn heap_bytes(&self) -> usize {
+        self.dictionary.heap_bytes() + self.indexes.iter().flatten().map(Index::heap_bytes).sum::<usize>()
+    }
+
+    /// Panics if an index or the dictionary broke its invariants. Takes linear time.
+    pub fn assert_valid(&self) {
+        self.dictionary.assert_valid();
+        self.indexes.iter().flatten().for_each(Index::assert_valid);
+    }
+}

@@ -1,0 +1,407 @@
+//! Terms as bytes: the keys of the dictionary, and the way to and from oxrdf's types.
+//!
+//! A key is UTF-8, and the byte order of the keys of a [`Kind`] is the order of the kind's terms:
+//!
+//! | kind | key |
+//! |---|---|
+//! | blank node | its file as one character, then the label; or the file, U+0000 and a number, if the file gave no label |
+//! | IRI, simple string | the text |
+//! | language string | language in lower case, U+0000, text |
+//! | other literal | datatype, U+0000, lexical form |
+//!
+//! Language and datatype stand first, so that one language's or datatype's terms are a range of ids. An *entry* is a
+//! tag byte and a key, or the eight bytes of an inlined [`Id`]: the byte order of entries is the order of ids.
+//!
+//! Blank nodes of different files are different. Outside the store, file 0 keeps its labels, `x` of file 3 is called
+//! `f3_x`, the seventh nameless one of file 3 `g3_6`; a label of file 0 that looks like that gets `f0_` in front. So a
+//! name leads back to its node.
+
+use crate::ids::{Id, Kind};
+use oxrdf::vocab::xsd;
+use oxrdf::{BlankNode, BlankNodeRef, Literal, LiteralRef, NamedNode, NamedNodeRef, Term, TermRef};
+use std::fmt::{self, Write as _};
+use std::ops::Range;
+
+/// Between language or datatype and text: below every character that either may have.
+const SEPARATOR: char = '\0';
+
+/// As many files as there are characters to name them with.
+const FILES: u32 = 0x11_0000 - 0x800;
+
+/// A term, borrowed from a dictionary or from an id. The strings are what the term means, without quotes and escapes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TermView<'a> {
+    /// A blank node.
+    Blank(BlankView<'a>),
+    /// An IRI.
+    Iri(&'a str),
+    /// A literal of datatype `xsd:string`.
+    String(&'a str),
+    /// A literal with a language tag in lower case.
+    LangString {
+        /// The text.
+        value: &'a str,
+        /// The language tag.
+        language: &'a str,
+    },
+    /// A canonical `xsd:boolean`.
+    Boolean(bool),
+    /// A canonical `xsd:integer`.
+    Integer(i64),
+    /// Any other literal.
+    Typed {
+        /// The lexical form.
+        value: &'a str,
+        /// The IRI of the datatype.
+        datatype: &'a str,
+    },
+}
+
+/// A blank node: which file it is of, and its label there, or a number if it had none. Displayed, it is the label that
+/// it has outside the store, without `_:`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BlankView<'a> {
+    /// The number of the file.
+    pub file: u32,
+    name: &'a str,
+    /// The name is a number that the loader gave.
+    nameless: bool,
+}
+
+impl fmt::Display for BlankView<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.nameless {
+            write!(f, "g{}_{}", self.file, self.name)
+        } else if self.file == 0 && outer_label(self.name).is_none() {
+            f.write_str(self.name)
+        } else {
+            write!(f, "f{}_{}", self.file, self.name)
+        }
+    }
+}
+
+/// `f3_x` as (false, 3, `x`), `g3_6` as (true, 3, `6`), and either of them with `f0_` in front as that label of file 0.
+/// None for a label that stands for itself.
+fn outer_label(label: &str) -> Option<(bool, u32, &str)> {
+    let core = label.trim_start_matches("f0_");
+    let nameless = match core.as_bytes().first()? {
+        b'f' => false,
+        b'g' => true,
+        _ => return None,
+    };
+    let (file, name) = core[1..].split_once('_')?;
+    if !is_canonical_number(file) || name.is_empty() || nameless && !is_canonical_number(name) {
+        return None;
+    }
+    let file = file.parse().ok().filter(|&file| file < FILES)?;
+    Some(if core.len() == label.len() { (nameless, file, name) } else { (false, 0, &label["f0_".len()..]) })
+}
+
+fn is_canonical_number(text: &str) -> bool {
+    text == "0" || !text.starts_with('0') && !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// The character that stands for a file in a key. Panics from 1,112,064 files on.
+fn file_character(file: u32) -> char {
+    assert!(file < FILES, "fewer than {FILES} files, so that a character names each");
+    char::from_u32(if file < 0xD800 { file } else { file + 0x800 }).expect("surrogates are left out")
+}
+
+fn file_of(character: char) -> u32 {
+    let code = u32::from(character);
+    if code < 0xD800 { code } else { code - 0x800 }
+}
+
+impl<'a> TermView<'a> {
+    /// The term in oxrdf's form, which owns its strings.
+    pub fn to_term(self) -> Term {
+        match self {
+            TermView::Blank(blank) => BlankNode::new_unchecked(blank.to_string()).into(),
+            TermView::Iri(iri) => NamedNode::new_unchecked(iri).into(),
+            TermView::String(value) => Literal::new_simple_literal(value).into(),
+            TermView::LangString { value, language } => {
+                Literal::new_language_tagged_literal_unchecked(value, language).into()
+            }
+            TermView::Boolean(value) => Literal::from(value).into(),
+            TermView::Integer(value) => Literal::from(value).into(),
+            TermView::Typed { value, datatype } => {
+                Literal::new_typed_literal(value, NamedNode::new_unchecked(datatype)).into()
+            }
+        }
+    }
+
+    /// Writes what SPARQL's `STR` gives: an IRI's text or a literal's lexical form (for a blank node, its label). It
+    /// allocates nothing of its own.
+    pub fn write_lexical(self, out: &mut impl fmt::Write) -> fmt::Result {
+        match self {
+            TermView::Blank(blank) => write!(out, "{blank}"),
+            TermView::Boolean(value) => write!(out, "{value}"),
+            TermView::Integer(value) => write!(out, "{value}"),
+            TermView::Iri(value)
+            | TermView::String(value)
+            | TermView::LangString { value, .. }
+            | TermView::Typed { value, .. } => out.write_str(value),
+        }
+    }
+
+    /// The text, if the term has one that need not be computed: all but blank nodes, booleans and integers.
+    pub fn as_str(self) -> Option<&'a str> {
+        match self {
+            TermView::Iri(value)
+            | TermView::String(value)
+            | TermView::LangString { value, .. }
+            | TermView::Typed { value, .. } => Some(value),
+            TermView::Blank(_) | TermView::Boolean(_) | TermView::Integer(_) => None,
+        }
+    }
+
+    /// The IRI of a literal's datatype; none for IRIs and blank nodes.
+    pub fn datatype(self) -> Option<&'a str> {
+        match self {
+            TermView::Blank(_) | TermView::Iri(_) => None,
+            TermView::String(_) => Some(xsd::STRING.as_str()),
+            TermView::LangString { .. } => Some(oxrdf::vocab::rdf::LANG_STRING.as_str()),
+            TermView::Boolean(_) => Some(xsd::BOOLEAN.as_str()),
+            TermView::Integer(_) => Some(xsd::INTEGER.as_str()),
+            TermView::Typed { datatype, .. } => Some(datatype),
+        }
+    }
+
+    /// The term that is the id itself; none for kinds that are in a dictionary, and for unbound.
+    pub fn inlined(id: Id) -> Option<TermView<'static>> {
+        id.as_integer().map(TermView::Integer).or_else(|| id.as_boolean().map(TermView::Boolean))
+    }
+
+    /// Reads a key of a dictionary. Panics for kinds without keys.
+    pub fn of_key(kind: Kind, key: &'a str) -> TermView<'a> {
+        let parts = || key.split_once(SEPARATOR).expect("the separator that `encode` wrote");
+        match kind {
+            Kind::Blank => {
+                let mut rest = key.chars();
+                let file = file_of(rest.next().expect("the file that `encode` wrote"));
+                let name = rest.as_str();
+                let number = name.strip_prefix(SEPARATOR);
+                TermView::Blank(BlankView { file, name: number.unwrap_or(name), nameless: number.is_some() })
+            }
+            Kind::Iri => TermView::Iri(key),
+            Kind::String => TermView::String(key),
+            Kind::LangString => {
+                let (language, value) = parts();
+                TermView::LangString { value, language }
+            }
+            Kind::Typed => {
+                let (datatype, value) = parts();
+                TermView::Typed { value, datatype }
+            }
+            Kind::Unbound | Kind::Boolean | Kind::Integer => panic!("{kind:?} has no key"),
+        }
+    }
+}
+
+/// N-Triples.
+impl fmt::Display for TermView<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            TermView::Blank(blank) => write!(f, "_:{blank}"),
+            TermView::Iri(iri) => NamedNodeRef::new_unchecked(iri).fmt(f),
+            TermView::String(value) => LiteralRef::new_simple_literal(value).fmt(f),
+            TermView::LangString { value, language } => {
+                LiteralRef::new_language_tagged_literal_unchecked(value, language).fmt(f)
+            }
+            TermView::Boolean(value) => write!(f, "\"{value}\"^^{}", xsd::BOOLEAN),
+            TermView::Integer(value) => write!(f, "\"{value}\"^^{}", xsd::INTEGER),
+            TermView::Typed { value, datatype } => {
+                LiteralRef::new_typed_literal(value, NamedNodeRef::new_unchecked(datatype)).fmt(f)
+            }
+        }
+    }
+}
+
+/// The id of a literal that needs no dictionary: an `xsd:integer` or `xsd:boolean` in canonical form.
+///
+/// ```
+/// use vicus_rdf::{Id, inline};
+/// let integer = "http://www.w3.org/2001/XMLSchema#integer";
+/// assert_eq!(inline("-17", integer), Id::integer(-17));
+/// assert_eq!(inline("-017", integer), None);
+/// ```
+pub fn inline(value: &str, datatype: &str) -> Option<Id> {
+    if datatype == xsd::INTEGER.as_str() {
+        inline_integer(value)
+    } else if datatype == xsd::BOOLEAN.as_str() {
+        match value {
+            "true" => Some(Id::boolean(true)),
+            "false" => Some(Id::boolean(false)),
+            _ => None,
+        }
+    } else {
+        None
+    }
+}
+
+fn inline_integer(value: &str) -> Option<Id> {
+    let digits = value.strip_prefix('-').unwrap_or(value);
+    if !is_canonical_number(digits) || value == "-0" {
+        return None;
+    }
+    value.parse().ok().and_then(Id::integer)
+}
+
+/// Writes entries: keeps one buffer, so that no term allocates.
+#[derive(Default, Debug)]
+pub struct Encoder {
+    key: String,
+}
+
+/// A term as a dictionary knows it: an id, or a kind and a key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Encoded<'a> {
+    /// The term is its id.
+    Inlined(Id),
+    /// The term is in a dictionary, if at all.
+    Key(Kind, &'a str),
+}
+
+impl Encoder {
+    /// A term as it is called outside the store.
+    pub fn term<'a>(&'a mut self, term: TermRef<'a>) -> Encoded<'a> {
+        match term {
+            TermRef::NamedNode(node) => Encoded::Key(Kind::Iri, node.as_str()),
+            TermRef::BlankNode(node) => self.outer_blank(node),
+            TermRef::Literal(literal) => self.literal(literal),
+        }
+    }
+
+    fn outer_blank(&mut self, node: BlankNodeRef<'_>) -> Encoded<'_> {
+        match outer_label(node.as_str()) {
+            Some((false, file, label)) => self.blank(file, label),
+            Some((true, file, number)) => self.nameless(file, number),
+            None => self.blank(0, node.as_str()),
+        }
+    }
+
+    /// The blank node that a file calls `label`. Panics from 1,112,064 files on.
+    pub fn blank(&mut self, file: u32, label: &str) -> Encoded<'_> {
+        self.key.clear();
+        self.key.push(file_character(file));
+        self.key.push_str(label);
+        Encoded::Key(Kind::Blank, &self.key)
+    }
+
+    /// A blank node that a file gave no label, by its number among those. Panics from 1,112,064 files on.
+    pub fn nameless(&mut self, file: u32, number: impl fmt::Display) -> Encoded<'_> {
+        self.key.clear();
+        self.key.push(file_character(file));
+        self.key.push(SEPARATOR);
+        write!(self.key, "{number}").expect("a string takes everything");
+        Encoded::Key(Kind::Blank, &self.key)
+    }
+
+    /// Any literal.
+    pub fn literal<'a>(&'a mut self, literal: LiteralRef<'a>) -> Encoded<'a> {
+        match literal.language() {
+            Some(language) => self.language_string(literal.value(), language),
+            None => self.typed(literal.value(), literal.datatype().as_str()),
+        }
+    }
+
+    /// A literal with a language tag in any case.
+    pub fn language_string(&mut self, value: &str, language: &str) -> Encoded<'_> {
+        self.key.clear();
+        self.key.push_str(language);
+        self.key.make_ascii_lowercase();
+        self.key.push(SEPARATOR);
+        self.key.push_str(value);
+        Encoded::Key(Kind::LangString, &self.key)
+    }
+
+    /// A literal with a datatype, be it `xsd:string`.
+    pub fn typed<'a>(&'a mut self, value: &'a str, datatype: &str) -> Encoded<'a> {
+        if datatype == xsd::STRING.as_str() {
+            return Encoded::Key(Kind::String, value);
+        }
+        if let Some(id) = inline(value, datatype) {
+            return Encoded::Inlined(id);
+        }
+        self.key.clear();
+        self.key.push_str(datatype);
+        self.key.push(SEPARATOR);
+        self.key.push_str(value);
+        Encoded::Key(Kind::Typed, &self.key)
+    }
+
+    /// The range of keys of one language or datatype, for [`Dictionary::range`](crate::Dictionary::range): from its
+    /// first possible key up to and without the next one's.
+    pub fn qualified(qualifier: &str) -> Range<String> {
+        format!("{qualifier}{SEPARATOR}")..format!("{qualifier}\u{1}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn round(term: &Term) -> Term {
+        match Encoder::default().term(term.as_ref()) {
+            Encoded::Inlined(id) => TermView::inlined(id).unwrap().to_term(),
+            Encoded::Key(kind, key) => TermView::of_key(kind, key).to_term(),
+        }
+    }
+
+    #[test]
+    fn labels_that_look_like_ours_come_back_as_they_were() {
+        for label in [
+            "x",
+            "f1_x",
+            "f0_x",
+            "f0_f1_x",
+            "f0_f0_g1_2",
+            "f0_",
+            "f01_x",
+            "f_x",
+            "f9999999_x",
+            "g3_6",
+            "g3_06",
+            "g3_x",
+            "f1_",
+            "g",
+        ] {
+            let term = Term::from(BlankNode::new_unchecked(label));
+            assert_eq!(round(&term), term);
+        }
+    }
+
+    #[test]
+    fn a_label_names_one_node_whatever_its_file() {
+        let mut encoder = Encoder::default();
+        let mut seen = std::collections::BTreeSet::new();
+        let mut name = |encoded: Encoded<'_>| {
+            let Encoded::Key(kind, key) = encoded else { unreachable!() };
+            assert!(seen.insert(TermView::of_key(kind, key).to_string()), "two nodes have one name");
+        };
+        for file in [0, 1, 2, 0xD7FF, 0xD800, FILES - 1] {
+            for label in ["x", "f1_x", "f0_f1_x", "f0_x", "g1_0", "g0_0"] {
+                name(encoder.blank(file, label));
+            }
+            name(encoder.nameless(file, 0));
+        }
+    }
+
+    #[test]
+    fn only_canonical_forms_are_inlined() {
+        for (value, datatype) in [("-0", xsd::INTEGER), ("+1", xsd::INTEGER), ("00", xsd::INTEGER), ("", xsd::INTEGER)]
+            .into_iter()
+            .chain([("1", xsd::BOOLEAN), ("0", xsd::BOOLEAN), ("TRUE", xsd::BOOLEAN), ("1", xsd::INT)])
+            .chain([("36028797018963968", xsd::INTEGER), (" 1", xsd::INTEGER), ("--1", xsd::INTEGER)])
+        {
+            assert_eq!(inline(value, datatype.as_str()), None, "{value}");
+            let term = Term::from(Literal::new_typed_literal(value, datatype));
+            assert_eq!(round(&term), term);
+        }
+        for value in ["0", "-1", "36028797018963967", "-36028797018963968"] {
+            let term = Term::from(Literal::new_typed_literal(value, xsd::INTEGER));
+            assert_eq!(inline(value, xsd::INTEGER.as_str()).unwrap().as_integer(), value.parse().ok());
+            assert_eq!(round(&term), term);
+        }
+    }
+}
