@@ -1,0 +1,113 @@
+//! Counts the words of a text file: one box reads lines, several split them into words and count their share, one adds
+//! up.
+//!
+//! `cargo run -p vicus --example word_count -- FILE`
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read};
+use std::sync::{Arc, Mutex};
+use vicus::{
+    BoxError, BoxModel, Column, Envelope, FlowError, ModelBuilder, Operator, Runtime, Schema, Turn, Type, library,
+};
+
+const LINES_AT_ONCE: usize = 1000;
+const COUNTERS: usize = 4;
+
+/// Reads a thousand lines for each invocation, and deals them to its outputs in turn.
+struct Lines<R> {
+    input: BufReader<R>,
+    blocks: usize,
+}
+
+impl<R: Read + Send> Operator for Lines<R> {
+    fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
+        turn.take(0);
+        let input = &mut self.input;
+        // A file may make a thread wait; meanwhile the neighbourhood gets another one.
+        let lines = turn.blocking(|| input.lines().take(LINES_AT_ONCE).collect::<Result<Vec<String>, _>>())?;
+        if lines.is_empty() {
+            turn.send_pills();
+        } else {
+            let output = self.blocks % turn.outputs();
+            turn.send(output, Envelope::new([Column::from_iter(lines)]));
+            self.blocks += 1;
+            turn.run_again();
+        }
+        Ok(())
+    }
+}
+
+/// Counts words until the pill, then sends what it counted.
+#[derive(Default)]
+struct Count(BTreeMap<String, u64>);
+
+impl Operator for Count {
+    fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
+        match turn.take(0) {
+            Some(pill) if pill.is_pill() => {
+                let (words, counts): (Vec<String>, Vec<u64>) = std::mem::take(&mut self.0).into_iter().unzip();
+                turn.send(0, Envelope::new([Column::from_iter(words), Column::from(counts)]));
+                turn.send_pill(0);
+            }
+            Some(envelope) => {
+                for word in envelope.column(0).texts().flat_map(str::split_whitespace) {
+                    match self.0.get_mut(word) {
+                        Some(count) => *count += 1,
+                        None => _ = self.0.insert(word.to_owned(), 1),
+                    }
+                }
+            }
+            None => {}
+        }
+        Ok(())
+    }
+}
+
+fn word_count<R: Read + Send + 'static>(text: R) -> Result<BTreeMap<String, u64>, FlowError> {
+    let lines = Schema::new([("line", Type::Text)]);
+    let counts = Schema::new([("word", Type::Text), ("count", Type::U64)]);
+    // The reader belongs to one run alone, so the first instance takes it.
+    let text = Mutex::new(Some(text));
+    let total = Arc::new(Mutex::new(BTreeMap::new()));
+
+    let mut net = ModelBuilder::new("word count");
+    let read =
+        move || Lines { input: BufReader::new(text.lock().unwrap().take().expect("a text is read once")), blocks: 0 };
+    let reader = net.source((0..COUNTERS).fold(BoxModel::new("lines", read), |model, _| model.output(&lines)));
+    for part in 0..COUNTERS {
+        let count = net.add(BoxModel::new("count", Count::default).input(&lines).output(&counts));
+        let into = Arc::clone(&total);
+        let add = net.add(library::sink("add", &counts, move |envelope| {
+            let mut total = into.lock().unwrap();
+            for (word, count) in envelope.column(0).texts().zip(envelope.column(1).u64s()) {
+                *total.entry(word.to_owned()).or_insert(0) += count;
+            }
+            Ok(())
+        }));
+        net.connect(reader.output(part), count.input(0));
+        net.connect(count.output(0), add.input(0));
+        net.end(add.output(0));
+    }
+    Runtime::builder().start().submit(&net.build().expect("the network above is a model")).wait()?;
+    let counted = std::mem::take(&mut *total.lock().unwrap());
+    Ok(counted)
+}
+
+fn main() -> Result<(), BoxError> {
+    let path = std::env::args().nth(1).ok_or("usage: word_count FILE")?;
+    for (word, count) in word_count(std::fs::File::open(path)?)? {
+        println!("{count}\t{word}");
+    }
+    Ok(())
+}
+
+#[test]
+fn counts_are_those_of_a_plain_loop() {
+    let text: String = (0..20_000).map(|n| format!("line {} of a {}\n", n % 100, n % 7)).collect();
+    let mut expected = BTreeMap::new();
+    for word in text.split_whitespace() {
+        *expected.entry(word.to_owned()).or_insert(0) += 1;
+    }
+    assert_eq!(word_count(std::io::Cursor::new(text)).unwrap(), expected);
+    assert!(word_count(std::io::empty()).unwrap().is_empty());
+}
