@@ -1,9 +1,83 @@
-//! `vicus generate`.
+//! `vicus generate`: test data, the same bytes for the same seed on every machine.
 
-/// See `vicus generate --help`.
+mod sp2b;
+
+use anyhow::Context;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use indicatif::{ProgressBar, ProgressStyle};
+use sp2b::Syntax;
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// Write test data.
 #[derive(clap::Args)]
-pub(crate) struct Args {}
+pub(crate) struct Args {
+    #[command(subcommand)]
+    what: What,
+}
 
-pub(crate) fn run(_args: Args) -> anyhow::Result<()> {
-    anyhow::bail!("`vicus generate` is not built yet")
+#[derive(clap::Subcommand)]
+enum What {
+    /// RDF shaped like the DBLP bibliography, for the queries of SP2Bench.
+    Sp2b(Sp2b),
+}
+
+#[derive(clap::Args)]
+struct Sp2b {
+    /// About how many triples. The file ends with the document that reaches this number; a smaller file of the same
+    /// seed is the beginning of a larger one.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    triples: u64,
+    /// The same seed gives the same bytes.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Where to: FILE.nt or FILE.ttl, with .gz behind it to compress.
+    #[arg(long, value_name = "FILE")]
+    output: PathBuf,
+}
+
+pub(crate) fn run(args: Args) -> anyhow::Result<()> {
+    let What::Sp2b(args) = args.what;
+    let path = &args.output;
+    let (syntax, compressed) = by_ending(path)?;
+    let cannot_write = || format!("{}: can't be written", path.display());
+    let file = File::create(path).with_context(cannot_write)?;
+    let bar = progress(args.triples);
+    let triples = if compressed {
+        let mut gzip = GzEncoder::new(file, Compression::default());
+        let written = sp2b::write(args.seed, args.triples, syntax, &mut gzip, &mut |done| bar.set_position(done));
+        written.and_then(|triples| gzip.finish()?.flush().map(|()| triples))
+    } else {
+        sp2b::write(args.seed, args.triples, syntax, &mut &file, &mut |done| bar.set_position(done))
+    };
+    bar.finish_and_clear();
+    let triples = triples.with_context(cannot_write)?;
+    eprintln!("{triples} triples in {}", path.display());
+    Ok(())
+}
+
+/// The syntax, and whether to compress.
+fn by_ending(path: &Path) -> anyhow::Result<(Syntax, bool)> {
+    let name = path.file_name().map(|name| name.to_string_lossy().to_lowercase()).unwrap_or_default();
+    let (name, compressed) = name.strip_suffix(".gz").map_or((&*name, false), |name| (name, true));
+    let syntax = match name.rsplit_once('.') {
+        Some((_, "nt")) => Syntax::NTriples,
+        Some((_, "ttl")) => Syntax::Turtle,
+        _ => anyhow::bail!(
+            "{}: the name must end in .nt (N-Triples), .ttl (Turtle), .nt.gz or .ttl.gz, to say what to write",
+            path.display()
+        ),
+    };
+    Ok((syntax, compressed))
+}
+
+/// Drawn on a terminal only, and not for what is done before one can look at it.
+fn progress(triples: u64) -> ProgressBar {
+    if triples < 2_000_000 {
+        return ProgressBar::hidden();
+    }
+    let style = ProgressStyle::with_template("{bar:40} {human_pos} of {human_len} triples, {eta} left");
+    ProgressBar::new(triples).with_style(style.expect("the template is well formed"))
 }

@@ -58,8 +58,8 @@ pub fn this_machine() -> Discovered {
     Discovered { topology, warnings }
 }
 
-/// Reads a machine that hwloc (`lstopo machine.xml`) wrote. PUs outside the allowed set of the process that captured it
-/// are not usable.
+/// Reads a machine that hwloc (`lstopo machine.xml`) wrote. PUs outside the allowed set of the process that captured
+/// it are not usable.
 ///
 /// # Errors
 /// The file can't be read, or hwloc does not find a machine in it.
@@ -291,7 +291,8 @@ const NEAR: u32 = 10;
 /// What stands in between two nodes where there is no matrix.
 const FAR: u32 = 20;
 
-/// hwloc's tree as our flat lists, all in hwloc's logical order, so that neighbours in a list are neighbours in silicon.
+/// hwloc's tree as our flat lists, all in hwloc's logical order, so that neighbours in a list are neighbours in
+/// silicon.
 fn translate(hwloc: &hwlocality::Topology, name: String, usable: impl Fn(u32) -> bool) -> Result<Topology, String> {
     let os_index = |object: &TopologyObject| object.os_index().and_then(|index| u32::try_from(index).ok());
     let pu_objects: Vec<&TopologyObject> = hwloc.objects_with_type(ObjectType::PU).collect();

@@ -10,8 +10,8 @@ pub(super) fn affinity() -> io::Result<Vec<u32>> {
     loop {
         let bytes = size_of_val(&words[..]);
         #[expect(unsafe_code, reason = "no safe wrapper takes masks of more than 1024 CPUs")]
-        // SAFETY: the pointer is to `bytes` writable bytes, which the call fills at most; u64 has at least the alignment
-        // of cpu_set_t, an array of words; 0 is the calling thread.
+        // SAFETY: the pointer is to `bytes` writable bytes, which the call fills at most; u64 has at least the
+        // alignment of cpu_set_t, an array of words; 0 is the calling thread.
         let failed = unsafe { libc::sched_getaffinity(0, bytes, words.as_mut_ptr().cast::<libc::cpu_set_t>()) } != 0;
         if !failed {
             let is_set = |&cpu: &usize| words[cpu / 64] >> (cpu % 64) & 1 == 1;
