@@ -20,8 +20,8 @@ pub enum Column {
     F64(ScalarBuffer<f64>),
     /// See [`Type::U8`].
     U8(ScalarBuffer<u8>),
-    /// See [`Type::Text`].
-    Text(StringArray),
+    /// See [`Type::Text`]. Behind a pointer, since it is three times as large as the others.
+    Text(Arc<StringArray>),
 }
 
 impl Column {
@@ -69,7 +69,7 @@ impl Column {
             Column::I64(values) => Column::I64(values.to_vec().into()),
             Column::F64(values) => Column::F64(values.to_vec().into()),
             Column::U8(values) => Column::U8(values.to_vec().into()),
-            Column::Text(values) => Column::Text(values.iter().collect()),
+            Column::Text(values) => values.iter().flatten().collect(),
         }
     }
 
@@ -80,7 +80,7 @@ impl Column {
             Column::I64(values) => Arc::new(PrimitiveArray::<types::Int64Type>::new(values.clone(), None)),
             Column::F64(values) => Arc::new(PrimitiveArray::<types::Float64Type>::new(values.clone(), None)),
             Column::U8(values) => Arc::new(PrimitiveArray::<types::UInt8Type>::new(values.clone(), None)),
-            Column::Text(values) => Arc::new(values.clone()),
+            Column::Text(values) => Arc::clone(values) as ArrayRef,
         }
     }
 }
@@ -136,7 +136,7 @@ fn wrong_type(is: Type, wanted: Type) -> ! {
 impl<S: AsRef<str>> FromIterator<S> for Column {
     /// A text column.
     fn from_iter<I: IntoIterator<Item = S>>(texts: I) -> Column {
-        Column::Text(StringArray::from_iter_values(texts))
+        Column::Text(Arc::new(StringArray::from_iter_values(texts)))
     }
 }
 
@@ -162,12 +162,18 @@ impl Column {
 /// assert!(Envelope::pill().is_pill());
 /// ```
 #[derive(Clone, Debug)]
-pub struct Envelope {
+pub struct Envelope(
+    /// One word, because an envelope is moved half a dozen times on its way from box to box.
+    Box<Table>,
+);
+
+#[derive(Clone, Debug)]
+struct Table {
     columns: Vec<Column>,
     rows: u32,
     pill: bool,
     /// The sender's logical time, where the run is traced; else 0.
-    pub(crate) stamp: u64,
+    stamp: u64,
 }
 
 impl Envelope {
@@ -184,56 +190,64 @@ impl Envelope {
     pub fn of_rows(columns: Vec<Column>, rows: usize) -> Envelope {
         assert!(columns.iter().all(|column| column.len() == rows), "columns of one envelope have one length");
         let rows = u32::try_from(rows).expect("an envelope is small: fewer than four billion rows");
-        Envelope { columns, rows, pill: false, stamp: 0 }
+        Envelope(Box::new(Table { columns, rows, pill: false, stamp: 0 }))
     }
 
     /// The poisoned pill (Bobox report §4.1): no rows, no columns, the end of the stream.
     pub fn pill() -> Envelope {
-        Envelope { columns: Vec::new(), rows: 0, pill: true, stamp: 0 }
+        Envelope(Box::new(Table { columns: Vec::new(), rows: 0, pill: true, stamp: 0 }))
     }
 
     /// Whether it is the poisoned pill.
     pub fn is_pill(&self) -> bool {
-        self.pill
+        self.0.pill
     }
 
     /// How many rows.
     pub fn rows(&self) -> usize {
-        self.rows as usize
+        self.0.rows as usize
     }
 
     /// The columns, in the order of the schema.
     pub fn columns(&self) -> &[Column] {
-        &self.columns
+        &self.0.columns
     }
 
     /// One column. Panics if there are not so many.
     pub fn column(&self, index: usize) -> &Column {
-        &self.columns[index]
+        &self.0.columns[index]
     }
 
     /// The columns, to be changed or passed on.
     pub fn into_columns(self) -> Vec<Column> {
-        self.columns
+        self.0.columns
+    }
+
+    pub(crate) fn stamp(&self) -> u64 {
+        self.0.stamp
+    }
+
+    pub(crate) fn set_stamp(&mut self, stamp: u64) {
+        self.0.stamp = stamp;
     }
 
     /// Changes a column in place: in its own memory if it is unshared, in a copy otherwise (Bobox report §7).
     pub fn change(&mut self, column: usize, change: impl FnOnce(Column) -> Column) {
-        let slot = &mut self.columns[column];
+        let slot = &mut self.0.columns[column];
         let taken = std::mem::replace(slot, Column::U8(ScalarBuffer::from(Vec::new())));
         *slot = change(taken);
-        assert_eq!(slot.len(), self.rows as usize, "a changed column keeps its length");
+        assert_eq!(slot.len(), self.0.rows as usize, "a changed column keeps its length");
     }
 
     /// Bytes of memory that its values take.
     pub fn bytes(&self) -> u64 {
-        self.columns.iter().map(Column::bytes).sum()
+        self.0.columns.iter().map(Column::bytes).sum()
     }
 
     /// Whether it fits a via's schema. A pill fits every schema.
     pub fn fits(&self, schema: &Schema) -> bool {
         let types = schema.columns().iter().map(|(_, kind)| *kind);
-        self.pill || self.columns.iter().map(Column::kind).eq(types)
+        self.0.pill || self.0.columns.iter().map(Column::kind).eq(types)
     }
 }
 

@@ -496,7 +496,7 @@ impl Running<'_> {
                             input,
                             rows: head.rows(),
                             pill: head.is_pill(),
-                            stamp: head.stamp,
+                            stamp: head.stamp(),
                         });
                     }
                 }
@@ -610,7 +610,9 @@ impl Instance {
         // The initialization pill wakes the boxes that start by themselves: larger pieces of work, to be spread.
         let kind = if sender == 0 { Kind::Deferred } else { Kind::Immediate };
         for (output, mut envelope) in body.outbox.drain(..) {
-            envelope.stamp = desk.clock;
+            if desk.recording {
+                envelope.set_stamp(desk.clock);
+            }
             if desk.recording {
                 desk.facts.push(Fact::Sent {
                     output,

@@ -1,9 +1,37 @@
-//! `vicus bench`.
+//! `vicus bench`: measures, prints, and can write the results as JSON.
+//!
+//! Whatever is compared runs alternating in one process, and the ratio is printed; a machine that is busy with something
+//! else then slows both sides.
+
+mod flow;
+mod measure;
+
+use clap::Subcommand;
+use std::path::PathBuf;
 
 /// See `vicus bench --help`.
 #[derive(clap::Args)]
-pub(crate) struct Args {}
+pub(crate) struct Args {
+    #[command(subcommand)]
+    what: What,
+    /// Writes the results as an array of objects with name, unit, ours, peer, theirs and ratio (ours / theirs; lower is
+    /// better).
+    #[arg(long, global = true, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
 
-pub(crate) fn run(_args: Args) -> anyhow::Result<()> {
-    anyhow::bail!("`vicus bench` is not built yet")
+#[derive(Subcommand)]
+enum What {
+    /// Boxes and vias: the Bobox report's pipeline (§6.3) on 1 to 32 threads, and what an invocation costs.
+    Flow(flow::Args),
+}
+
+pub(crate) fn run(args: Args) -> anyhow::Result<()> {
+    let results = match args.what {
+        What::Flow(args) => flow::run(&args)?,
+    };
+    if let Some(path) = args.json {
+        measure::write_json(&path, &results)?;
+    }
+    Ok(())
 }

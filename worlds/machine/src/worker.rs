@@ -18,8 +18,13 @@ pub(crate) struct Worker {
     desk: Desk,
     /// The request whose task was run last. The worker's own reference: it looks at the instance after its last task.
     current: Option<Arc<Instance>>,
+    /// The task to run next: what it would push to its own queue and pop again at once, without the two full fences of
+    /// that. Nobody misses it there: it is run before anything else is looked for.
+    next: Option<Found<TaskRef>>,
     /// Tasks that a full queue refused: this seat runs them itself, the youngest first.
     refused: Vec<TaskRef>,
+    /// Whether the youngest task of its own lock-free queue is what this seat takes first (rule 1 of most strategies).
+    runs_next: bool,
     /// The sweep that this seat has done.
     swept: u64,
     recorder: Recorder,
@@ -30,7 +35,22 @@ impl Worker {
         let recorder = Recorder::new(&shared);
         let desk = Desk { recording: recorder.is_on(), ..Desk::default() };
         let cursors = vec![0; shared.plan.cursors(seat)];
-        Worker { shared, seat, cursors, desk, current: None, refused: Vec::new(), swept: 0, recorder }
+        let plan = &shared.plan.seats[seat.index()];
+        let own = plan.place[Kind::Immediate as usize];
+        let first = &plan.look[0];
+        let runs_next = shared.plan.is_owner_lifo(own) && first.scan.queues().first() == Some(&own);
+        Worker {
+            shared,
+            seat,
+            cursors,
+            desk,
+            current: None,
+            next: None,
+            refused: Vec::new(),
+            runs_next,
+            swept: 0,
+            recorder,
+        }
     }
 
     /// Works until `goes_on` says no. It is asked between two tasks and around sleep.
@@ -76,7 +96,18 @@ impl Worker {
                 }
             }
         }
+        self.give_up_tasks();
         self.leave();
+    }
+
+    /// Tasks that this seat kept for itself go to where others find them: its thread turns away.
+    fn give_up_tasks(&mut self) {
+        let kept = self.next.take().map(|next| next.task).into_iter().chain(self.refused.drain(..));
+        let entry = self.shared.plan.entry[0];
+        for task in kept {
+            self.shared.queues.push(entry, task).unwrap_or_else(|_| panic!("an entry queue has no capacity"));
+            self.shared.wake_for(entry, true);
+        }
     }
 
     /// Leaves the seat for good: what it recorded goes into the runtime's trace.
@@ -89,6 +120,9 @@ impl Worker {
     }
 
     fn find(&mut self, plan: &SeatPlan) -> Option<(TaskRef, Option<Found<TaskRef>>)> {
+        if let Some(next) = self.next.take() {
+            return Some((next.task, Some(next)));
+        }
         if let Some(task) = self.refused.pop() {
             return Some((task, None));
         }
@@ -166,16 +200,21 @@ impl Worker {
     /// is this seat's own next task (rule 1), and a thread woken for it could only take it away from its rows.
     fn spawn_all(&mut self, instance: &Instance, by: BoxId) {
         let mut activations = std::mem::take(&mut self.desk.activations);
+        let shared = &self.shared;
+        let plan = &shared.plan.seats[self.seat.index()];
         let last = activations.len().wrapping_sub(1);
         for (number, activation) in activations.drain(..).enumerate() {
             let Activation { task, kind, index } = activation;
-            let queue = self.shared.plan.seats[self.seat.index()].place[kind as usize];
+            let queue = plan.place[kind as usize];
             self.recorder.enqueued(instance, index, kind, by);
-            match self.shared.queues.push(queue, task) {
-                Ok(()) if number == last && kind == Kind::Immediate => {}
+            if number == last && kind == Kind::Immediate && self.runs_next {
+                self.next = Some(Found { task, rule: plan.look[0].rule, queue });
+                continue;
+            }
+            match shared.queues.push(queue, task) {
                 Ok(()) => {
-                    if let Some(pool) = self.shared.wake_for(queue, kind == Kind::Deferred) {
-                        self.recorder.woke(&self.shared, pool);
+                    if let Some(pool) = shared.wake_for(queue, kind == Kind::Deferred) {
+                        self.recorder.woke(shared, pool);
                     }
                 }
                 Err(task) => self.refused.push(task),

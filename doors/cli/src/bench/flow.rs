@@ -1,0 +1,218 @@
+//! What boxes and vias cost, and how a pipeline scales.
+//!
+//! Bobox report 2011/1, §6.3: a source, ten boxes that compute, a box that only receives; 256 envelopes of 4,096 rows;
+//! 1 to 32 threads. Its Table 3 collapses at 16 threads (1.43) and 32 (0.78) on four cores. The speed-up is held against
+//! that of a plain loop over the same kernel, split over as many threads, measured alternating in the same run.
+
+use super::measure::{Outcome, median, milliseconds, quartiles};
+use std::hint::black_box;
+use std::sync::Arc;
+use vicus::{BoxModel, Column, Envelope, Model, ModelBuilder, Runtime, Schema, Setting, Turn, Type, library};
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Threads to try.
+    #[arg(long, value_delimiter = ',', default_value = "1,2,4,8,16,32")]
+    threads: Vec<usize>,
+    /// What an invocation of a computing box takes, in microseconds.
+    #[arg(long, default_value_t = 5000)]
+    work_us: u64,
+    /// Envelopes through the pipeline.
+    #[arg(long, default_value_t = 256)]
+    envelopes: usize,
+    /// How often each is run; the medians count.
+    #[arg(long, default_value_t = 5)]
+    repeats: usize,
+    /// The strategy, with its parameters.
+    #[arg(long, default_value = "las")]
+    strategy: Setting,
+    /// Measures only what an invocation costs.
+    #[arg(long)]
+    only_overhead: bool,
+}
+
+const ROWS: usize = 4096;
+const BOXES: usize = 10;
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
+    let mut results = overhead(args)?;
+    if !args.only_overhead {
+        results.extend(pipeline(args)?);
+    }
+    Ok(results)
+}
+
+fn schema(columns: usize) -> Schema {
+    Schema::new((0..columns).map(|column| (format!("c{column}"), Type::U64)))
+}
+
+/// A source that sends the same envelope again and again, boxes in a row, and a sink.
+fn network(envelope: &Envelope, envelopes: usize, boxes: impl Fn() -> BoxModel) -> anyhow::Result<Arc<Model>> {
+    let schema = schema(envelope.columns().len());
+    let mut net = ModelBuilder::new("pipeline");
+    let envelope = envelope.clone();
+    let source = BoxModel::new("source", move || {
+        let (mut left, envelope) = (envelopes, envelope.clone());
+        move |turn: &mut Turn<'_>| {
+            turn.take(0);
+            turn.send(0, envelope.clone());
+            left -= 1;
+            if left > 0 {
+                turn.run_again()
+            } else {
+                turn.send_pill(0)
+            }
+            Ok(())
+        }
+    });
+    let mut last = net.source(source.output(&schema));
+    for _ in 0..BOXES {
+        let next = net.add(boxes());
+        net.connect(last.output(0), next.input(0));
+        last = next;
+    }
+    let sink = net.add(library::sink("sink", &schema, |envelope| {
+        black_box(envelope.rows());
+        Ok(())
+    }));
+    net.connect(last.output(0), sink.input(0));
+    net.end(sink.output(0));
+    Ok(net.build()?)
+}
+
+/// Boxes that do nothing, on one thread: nanoseconds an invocation.
+fn overhead(args: &Args) -> anyhow::Result<Vec<Outcome>> {
+    const ENVELOPES: usize = 20_000;
+    let columns: Vec<Column> = (0..4).map(|_| Column::from(vec![1u64; ROWS])).collect();
+    let envelope = Envelope::new(columns);
+    let schema = schema(4);
+    let pass = network(&envelope, ENVELOPES, || library::map("pass", &schema, &schema, Some))?;
+    let fresh = network(&envelope, ENVELOPES, || {
+        library::map("fresh", &schema, &schema, |_| {
+            let columns: Vec<Column> = (0..4).map(|n| Column::from(vec![n + 1u64; ROWS])).collect();
+            Some(Envelope::new(columns))
+        })
+    })?;
+    let runtime = Runtime::builder().threads(1).strategy(args.strategy.clone()).quiet().start();
+    let per_act = |model: &Arc<Model>| -> anyhow::Result<f64> {
+        let (ms, totals) = milliseconds(|| runtime.submit(model).wait());
+        Ok(ms * 1e6 / totals?.acts as f64)
+    };
+    let mut blocks: Vec<Vec<u64>> = (0..4).map(|_| vec![0; ROWS]).collect();
+    let (mut passing, mut making, mut writing) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..args.repeats.max(5) {
+        passing.push(per_act(&pass)?);
+        making.push(per_act(&fresh)?);
+        // The time to write four columns, which is not the runtime's.
+        let (ms, ()) = milliseconds(|| {
+            for round in 0..ENVELOPES {
+                for (n, block) in blocks.iter_mut().enumerate() {
+                    block.fill((round + n) as u64);
+                    black_box(&mut *block);
+                }
+            }
+        });
+        writing.push(ms * 1e6 / ENVELOPES as f64);
+    }
+    // Of 13 invocations an envelope (source, ten boxes, sink, and the pills' share), ten write.
+    let share = BOXES as f64 / (BOXES + 2) as f64;
+    let (pass_ns, fresh_ns) = (median(&passing), median(&making) - share * median(&writing));
+    println!("an invocation that passes the envelope on        {pass_ns:8.0} ns   (goal: at most 150)");
+    println!(
+        "an invocation with four fresh columns of 32 KiB  {fresh_ns:8.0} ns   (goal: at most 500; writing them takes {:.0} ns more)",
+        median(&writing)
+    );
+    Ok(vec![
+        Outcome::new("invocation, envelope passed on", "ns", pass_ns, "goal", 150.0),
+        Outcome::new("invocation, four fresh columns", "ns", fresh_ns, "goal", 500.0),
+    ])
+}
+
+/// Computes on each row for so many rounds.
+fn compute(values: &mut [u64], rounds: u64) {
+    for value in values {
+        let mut x = *value | 1;
+        for _ in 0..rounds {
+            x ^= x << 13;
+            x ^= x >> 7;
+            x ^= x << 17;
+        }
+        *value = x;
+    }
+}
+
+/// Rounds for which `compute` takes so long on one envelope.
+fn calibrate(work_us: u64) -> u64 {
+    let mut values = vec![1u64; ROWS];
+    let mut rounds = 16;
+    loop {
+        let (ms, ()) = milliseconds(|| compute(black_box(&mut values), rounds));
+        if ms >= 2.0 {
+            let best = (0..5).map(|_| milliseconds(|| compute(black_box(&mut values), rounds)).0);
+            let ms = best.fold(f64::INFINITY, f64::min);
+            return ((work_us as f64 / 1e3 / ms) * rounds as f64).max(1.0) as u64;
+        }
+        rounds *= 2;
+    }
+}
+
+/// The same kernel in a plain loop on so many threads: milliseconds.
+fn spin(threads: usize, calls: usize, rounds: u64) -> f64 {
+    let (ms, ()) = milliseconds(|| {
+        std::thread::scope(|scope| {
+            for thread in 0..threads {
+                let mine = (calls + thread) / threads;
+                scope.spawn(move || {
+                    let mut values = vec![1u64; ROWS];
+                    (0..mine).for_each(|_| compute(black_box(&mut values), rounds));
+                });
+            }
+        });
+    });
+    ms
+}
+
+fn pipeline(args: &Args) -> anyhow::Result<Vec<Outcome>> {
+    let rounds = calibrate(args.work_us);
+    let envelope = Envelope::new([Column::from((0..ROWS as u64).collect::<Vec<_>>())]);
+    let schema = schema(1);
+    let model = network(&envelope, args.envelopes, || {
+        library::map("compute", &schema, &schema, move |mut envelope| {
+            envelope.change(0, |column| {
+                let mut values = column.into_u64s();
+                compute(&mut values, rounds);
+                values.into()
+            });
+            Some(envelope)
+        })
+    })?;
+    println!(
+        "\n{} envelopes of {ROWS} rows through {BOXES} boxes of {} us, strategy {}, medians of {}",
+        args.envelopes, args.work_us, args.strategy, args.repeats
+    );
+    // A tenth of the pipeline's work is enough for the loop.
+    let calls = (args.envelopes * BOXES / 10).max(args.threads.iter().copied().max().unwrap_or(1));
+    let mut ours = vec![Vec::new(); args.threads.len()];
+    let mut loops = vec![Vec::new(); args.threads.len()];
+    for repeat in 0..args.repeats {
+        for (index, &threads) in args.threads.iter().enumerate() {
+            loops[index].push(spin(threads, calls, rounds));
+            let runtime = Runtime::builder().threads(threads).strategy(args.strategy.clone()).quiet().start();
+            let (ms, totals) = milliseconds(|| runtime.submit(&model).wait());
+            totals?;
+            ours[index].push(ms);
+            eprintln!("  repeat {} of {}, {threads} threads: {ms:.0} ms", repeat + 1, args.repeats);
+        }
+    }
+    println!("threads    ms (quartiles)           speed-up   a loop's   of the loop's");
+    let mut results = Vec::new();
+    for (index, &threads) in args.threads.iter().enumerate() {
+        let (low, high) = quartiles(&ours[index]);
+        let (ms, own) = (median(&ours[index]), median(&ours[0]) / median(&ours[index]));
+        let theirs = median(&loops[0]) / median(&loops[index]);
+        println!("{threads:7} {ms:9.0} ({low:.0} to {high:.0})   {own:14.2} {theirs:10.2} {:14.3}", own / theirs);
+        let loop_ms = median(&ours[0]) / theirs;
+        results.push(Outcome::new(format!("pipeline, {threads} threads"), "ms", ms, "spin loop's speed-up", loop_ms));
+    }
+    Ok(results)
+}
