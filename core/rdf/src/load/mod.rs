@@ -12,9 +12,10 @@
 //!  all ────── Store::new                                                once
 //! ```
 //!
-//! [`Loader`] and [`build`] are all of that in sequence.
+//! [`Loader`] and [`build`] are all of that in sequence; [`Load`] is all of it as boxes of a flow request.
 
 mod chunk;
+mod flow;
 mod merge;
 mod ntriples;
 mod plain;
@@ -23,9 +24,10 @@ mod terms;
 mod turtle;
 
 pub use chunk::{Chunk, Chunker};
+pub use flow::{Load, LoadError, LoadOptions, Loaded, Malformed, Phase, Progress, Source, Syntax};
 pub use merge::{Assembled, MergedTerms, Numbering, SortedTerms, assemble, cut_terms, merge_terms};
 pub use ntriples::{parse_ntriples, parse_ntriples_into};
-pub use runs::{Run, cut_runs, index, merge_runs, remap};
+pub use runs::{Run, cut_runs, derive_runs, index, merge_runs, remap};
 pub use turtle::{TurtleReader, parse_turtle};
 
 use crate::index::Order;

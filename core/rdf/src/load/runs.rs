@@ -41,19 +41,7 @@ impl Run {
     /// The same triples in another order: at most two thirds of the work, one third if only one level moves to the
     /// front.
     pub fn derive(&self, order: Order) -> Run {
-        let [from, to] = [self.order.positions(), order.positions()];
-        let mut rows: Vec<Row> = self.rows.iter().map(|&row| order.arrange(self.order.restore(row))).collect();
-        // With the first two levels equal, any order is right for the third. With the first alone equal, the other two
-        // are in order already if they stand in the same sequence here and there.
-        let place = |position| from.iter().position(|&other| other == position);
-        let mut scratch = Vec::new();
-        if place(to[1]) > place(to[2]) {
-            sort_by_level(&mut rows, &mut scratch, 1);
-        }
-        if from != to {
-            sort_by_level(&mut rows, &mut scratch, 0);
-        }
-        Run { order, rows }
+        derive_runs(std::slice::from_ref(self), order)
     }
 
     /// The order of the rows.
@@ -70,6 +58,29 @@ impl Run {
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
+}
+
+/// As [`Run::derive`], for a run that comes in the parts that [`merge_runs`] merged, in the order in which they were cut.
+/// Panics unless they have the same order.
+pub fn derive_runs(parts: &[Run], order: Order) -> Run {
+    let known = parts.first().map_or(order, Run::order);
+    assert!(parts.iter().all(|part| part.order == known), "parts of one order");
+    let [from, to] = [known.positions(), order.positions()];
+    let mut rows: Vec<Row> = Vec::with_capacity(parts.iter().map(Run::len).sum());
+    for part in parts {
+        rows.extend(part.rows.iter().map(|&row| order.arrange(known.restore(row))));
+    }
+    // With the first two levels equal, any order is right for the third. With the first alone equal, the other two
+    // are in order already if they stand in the same sequence here and there.
+    let place = |position| from.iter().position(|&other| other == position);
+    let mut scratch = Vec::new();
+    if place(to[1]) > place(to[2]) {
+        sort_by_level(&mut rows, &mut scratch, 1);
+    }
+    if from != to {
+        sort_by_level(&mut rows, &mut scratch, 0);
+    }
+    Run { order, rows }
 }
 
 /// Stable radix sort by one level, least significant digit first; digits in which all rows agree cost no pass.
@@ -187,9 +198,11 @@ mod tests {
             let runs: Vec<Run> = (0..4).map(|seed| Run::new(Order::Pos, triples(500 * seed, seed))).collect();
             let cut = cut_runs(&runs, parts);
             assert_eq!(cut.len(), parts);
-            let merged: Vec<Row> = cut.iter().flat_map(|part| merge_runs(&runs, part).rows).collect();
-            let all = (0..4).flat_map(|seed| triples(500 * seed, seed)).collect();
-            assert_eq!(merged, Run::new(Order::Pos, all).rows);
+            let merged: Vec<Run> = cut.iter().map(|part| merge_runs(&runs, part)).collect();
+            let all: Vec<_> = (0..4).flat_map(|seed| triples(500 * seed, seed)).collect();
+            let rows: Vec<Row> = merged.iter().flat_map(|part| part.rows.clone()).collect();
+            assert_eq!(rows, Run::new(Order::Pos, all.clone()).rows);
+            assert_eq!(derive_runs(&merged, Order::Spo), Run::new(Order::Spo, all));
         }
     }
 }

@@ -76,6 +76,11 @@ impl TurtleReader {
         std::mem::take(&mut self.parsed)
     }
 
+    /// What was parsed since it was taken last.
+    pub fn parsed(&self) -> &Parsed {
+        &self.parsed
+    }
+
     /// Parses the end of the file.
     pub fn finish(mut self) -> Result<Parsed, SyntaxError> {
         self.parser.end();

@@ -1,0 +1,225 @@
+//! From pieces to a store: the network, and the boxes behind the parsers.
+
+use super::slots::{Slots, each, gather};
+use super::text::{self, Piece};
+use super::{Phase, Shared};
+use crate::index::{Index, Order};
+use crate::load::{
+    Assembled, MergedTerms, Numbering, Run, SortedTerms, assemble, cut_runs, cut_terms, derive_runs, index, merge_runs,
+    merge_terms, remap,
+};
+use crate::store::Store;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use vicus_flow::{Bound, BoxId, BoxModel, Envelope, Model, ModelBuilder, Turn};
+
+/// A part has about this many terms or rows at most, so that merging it is some tens of milliseconds: between two
+/// invocations other requests get their turn, and a stop is seen.
+const PART: usize = 1 << 20;
+
+/// A part of all terms that is to be merged.
+struct TermPart {
+    terms: Arc<Vec<SortedTerms>>,
+    ranges: Vec<Range<usize>>,
+}
+
+/// All terms, with the triples of each piece.
+struct Everything {
+    terms: Arc<Vec<SortedTerms>>,
+    triples: Vec<Vec<[u32; 3]>>,
+}
+
+/// Triples of local numbers, with the table that leads to numbers.
+struct Local {
+    triples: Vec<[u32; 3]>,
+    table: Vec<u32>,
+}
+
+/// A part of all runs that is to be merged.
+struct RunPart {
+    runs: Arc<Vec<Run>>,
+    ranges: Vec<Range<usize>>,
+}
+
+/// All triples in the order Spo, of which an index in another order is to be made.
+struct IndexOf {
+    order: Order,
+    spo: Arc<Vec<Run>>,
+    numbering: Arc<Numbering>,
+}
+
+/// The network for so many readers and workers, and these orders.
+pub(super) fn network(shared: &Arc<Shared>, readers: usize, workers: usize, orders: &[Order]) -> Arc<Model> {
+    let mut net = ModelBuilder::new("load");
+    // Handles and text: what an envelope stands for is much more than its bytes.
+    let one = Bound { envelopes: 1, bytes: u64::MAX };
+
+    let (texts, pieces) = (Slots::new(), Slots::new());
+    let loads: Arc<[AtomicUsize]> = (0..workers).map(|_| AtomicUsize::new(0)).collect();
+    let deal = net.add(text::deal(readers, &loads));
+    let term_parts = Slots::new();
+    let everything = Slots::new();
+    let cut_terms = net.add(cut_terms_box(shared, workers + readers, workers, &pieces, &term_parts, &everything));
+    for number in 0..readers {
+        let read = net.source(text::read(shared, &texts, &pieces, number == 0));
+        net.connect(read.output(0), deal.input(number)).bound(one);
+        net.connect(read.output(1), cut_terms.input(workers + number));
+    }
+    for number in 0..workers {
+        let parse = net.add(text::parse(shared, &texts, &pieces, &loads, number));
+        net.connect(deal.output(number), parse.input(0)).bound(one);
+        net.connect(parse.output(0), cut_terms.input(number));
+    }
+
+    let (merged_terms, locals, numberings, dictionaries) = (Slots::new(), Slots::new(), Slots::new(), Slots::new());
+    let assemble = {
+        let (shared, merged, everything) = (Arc::clone(shared), merged_terms.clone(), everything.clone());
+        let (locals, numberings, dictionaries) = (locals.clone(), numberings.clone(), dictionaries.clone());
+        net.add(gather("assemble", workers + 1, workers + 2, move |mut came, turn| {
+            let Everything { terms, triples } = everything.take(&came.pop().expect("the last input")[0]);
+            let parts = in_turn(came).iter().map(|part| merged.take(part)).collect();
+            let terms = Arc::into_inner(terms).expect("whoever merged has let go of the terms");
+            let Assembled { dictionary, numbering, tables } = assemble(terms, parts);
+            shared.progress.enter(Phase::Triples);
+            let mut pairs: Vec<Local> =
+                triples.into_iter().zip(tables).map(|(triples, table)| Local { triples, table }).collect();
+            // The longest first, each to the box that has least.
+            pairs.sort_by_key(|local| std::cmp::Reverse(local.triples.len()));
+            let mut loads = vec![0; workers];
+            for local in pairs {
+                let to = (0..workers).min_by_key(|&to| loads[to]).expect("there is a worker");
+                loads[to] += local.triples.len();
+                turn.send(to, locals.put(local));
+            }
+            turn.send(workers, numberings.put(numbering));
+            turn.send(workers + 1, dictionaries.put(dictionary));
+        }))
+    };
+    let merge_terms = |part: TermPart, _: &Turn<'_>| Some(merge_terms(&part.terms, &part.ranges));
+    side_by_side(&mut net, workers, cut_terms, assemble, || {
+        each::<TermPart, MergedTerms>("merge terms", &term_parts, &merged_terms, merge_terms)
+    });
+    net.connect(cut_terms.output(workers), assemble.input(workers));
+
+    let (runs, run_parts, merged_runs, jobs) = (Slots::new(), Slots::new(), Slots::new(), Slots::new());
+    let cut_runs = net.add(cut_runs_box(workers, &runs, &run_parts, &merged_runs));
+    side_by_side(&mut net, workers, assemble, cut_runs, || each::<Local, Run>("sort", &locals, &runs, sort));
+
+    let gather_runs = {
+        let (shared, merged, numberings, jobs) =
+            (Arc::clone(shared), merged_runs.clone(), numberings.clone(), jobs.clone());
+        let orders = orders.to_vec();
+        net.add(gather("gather runs", workers + 2, orders.len(), move |mut came, turn| {
+            let numbering = Arc::new(numberings.take(&came.pop().expect("the last input")[0]));
+            let alone = came.pop().expect("the input before");
+            let spo: Vec<Run> = alone.into_iter().chain(in_turn(came)).map(|part| merged.take(&part)).collect();
+            let spo = Arc::new(spo);
+            shared.progress.enter(Phase::Indexes);
+            for (output, &order) in orders.iter().enumerate() {
+                let job = IndexOf { order, spo: Arc::clone(&spo), numbering: Arc::clone(&numbering) };
+                turn.send(output, jobs.put(job));
+            }
+        }))
+    };
+    let merge_runs = |part: RunPart, _: &Turn<'_>| Some(merge_runs(&part.runs, &part.ranges));
+    side_by_side(&mut net, workers, cut_runs, gather_runs, || {
+        each::<RunPart, Run>("merge runs", &run_parts, &merged_runs, merge_runs)
+    });
+    net.connect(cut_runs.output(workers), gather_runs.input(workers));
+    net.connect(assemble.output(workers), gather_runs.input(workers + 1));
+
+    let indexes = Slots::new();
+    let store = {
+        let (shared, indexes) = (Arc::clone(shared), indexes.clone());
+        net.add(gather("store", orders.len() + 1, 1, move |mut came, _| {
+            let dictionary = dictionaries.take(&came.pop().expect("the last input")[0]);
+            let store = Store::new(dictionary, came.iter().flatten().map(|index| indexes.take(index)));
+            shared.end(store);
+        }))
+    };
+    side_by_side(&mut net, orders.len(), gather_runs, store, || {
+        each::<IndexOf, Index>("index", &jobs, &indexes, make_index)
+    });
+    net.connect(assemble.output(workers + 1), store.input(orders.len()));
+    net.end(store.output(0));
+    net.build().unwrap_or_else(|error| panic!("the network is well made: {error}"))
+}
+
+/// Puts boxes between the first outputs of one box and the first inputs of another.
+fn side_by_side(net: &mut ModelBuilder, count: usize, from: BoxId, to: BoxId, make: impl Fn() -> BoxModel) {
+    for number in 0..count {
+        let between = net.add(make());
+        net.connect(from.output(number), between.input(0));
+        net.connect(between.output(0), to.input(number));
+    }
+}
+
+/// How many parts to make of so much.
+fn parts(workers: usize, total: usize) -> usize {
+    total.div_ceil(PART).max(workers)
+}
+
+/// Parts were dealt to boxes in turn; this is their order again.
+fn in_turn(boxes: Vec<Vec<Envelope>>) -> Vec<Envelope> {
+    let mut boxes: Vec<_> = boxes.into_iter().map(Vec::into_iter).collect();
+    let longest = boxes.first().map_or(0, |first| first.len());
+    (0..longest).flat_map(|_| boxes.iter_mut().filter_map(Iterator::next).collect::<Vec<_>>()).collect()
+}
+
+fn cut_terms_box(
+    shared: &Arc<Shared>,
+    inputs: usize,
+    workers: usize,
+    pieces: &Slots<Piece>,
+    term_parts: &Slots<TermPart>,
+    everything: &Slots<Everything>,
+) -> BoxModel {
+    let (shared, pieces) = (Arc::clone(shared), pieces.clone());
+    let (term_parts, everything) = (term_parts.clone(), everything.clone());
+    gather("cut terms", inputs, workers + 1, move |came, turn| {
+        shared.all_is_parsed();
+        let pieces = came.iter().flatten().map(|piece| pieces.take(piece));
+        let (terms, triples): (Vec<_>, Vec<_>) = pieces.map(|piece| (piece.terms, piece.triples)).unzip();
+        let terms = Arc::new(terms);
+        let count = parts(workers, terms.iter().map(SortedTerms::len).sum());
+        for (number, ranges) in cut_terms(&terms, count).into_iter().enumerate() {
+            turn.send(number % workers, term_parts.put(TermPart { terms: Arc::clone(&terms), ranges }));
+        }
+        turn.send(workers, everything.put(Everything { terms, triples }));
+    })
+}
+
+fn sort(local: Local, turn: &Turn<'_>) -> Option<Run> {
+    let Local { mut triples, table } = local;
+    remap(&mut triples, &table);
+    drop(table);
+    (!turn.is_stopped()).then(|| Run::new(Order::Spo, triples))
+}
+
+/// A run that is alone needs no merging and goes by output number `workers`.
+fn cut_runs_box(workers: usize, runs: &Slots<Run>, run_parts: &Slots<RunPart>, merged: &Slots<Run>) -> BoxModel {
+    let (runs, run_parts, merged) = (runs.clone(), run_parts.clone(), merged.clone());
+    gather("cut runs", workers, workers + 1, move |came, turn| {
+        let mut runs: Vec<Run> = came.iter().flatten().map(|run| runs.take(run)).collect();
+        if runs.len() == 1 {
+            turn.send(workers, merged.put(runs.remove(0)));
+            return;
+        }
+        let runs = Arc::new(runs);
+        let count = parts(workers, runs.iter().map(Run::len).sum());
+        for (number, ranges) in cut_runs(&runs, count).into_iter().enumerate() {
+            turn.send(number % workers, run_parts.put(RunPart { runs: Arc::clone(&runs), ranges }));
+        }
+    })
+}
+
+fn make_index(job: IndexOf, turn: &Turn<'_>) -> Option<Index> {
+    let IndexOf { order, spo, numbering } = job;
+    if order == Order::Spo {
+        return Some(index(order, &spo, &numbering));
+    }
+    let run = derive_runs(&spo, order);
+    drop(spo);
+    (!turn.is_stopped()).then(|| index(order, &[run], &numbering))
+}

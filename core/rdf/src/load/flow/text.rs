@@ -1,0 +1,269 @@
+//! From sources to pieces: the boxes that read, deal and parse.
+//!
+//! A reader reads one chunk an invocation, so that a slow pipe or a gzip stream holds up nobody but itself. `deal`
+//! hands each chunk of whole lines to the parser with the fewest bytes before it. Vias here hold one envelope, so the
+//! text in memory is at most a few chunks for each reader and parser, however fast the readers are.
+
+use super::slots::{Slots, handle};
+use super::{LoadError, Shared, Source, Syntax};
+use crate::load::{Chunk, Chunker, OnError, Parsed, SortedTerms, SyntaxError, TurtleReader, parse_ntriples_into};
+use memchr::memrchr;
+use std::io::{self, Read};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use vicus_flow::{BoxError, BoxModel, Envelope, Operator, Schema, Turn, Type};
+
+/// Turtle is parsed in bites of this size, some milliseconds each; in between, the reader asks whether to go on.
+const BITE_BYTES: usize = 256 << 10;
+
+/// So much room is made at once, however long chunks may be.
+const RESERVE_BYTES: usize = 16 << 20;
+
+/// Whole lines of a source.
+pub(super) struct Text {
+    bytes: Vec<u8>,
+    first_line: u64,
+    file: u32,
+}
+
+/// What one parser or one Turtle source came to.
+pub(super) struct Piece {
+    pub(super) terms: SortedTerms,
+    pub(super) triples: Vec<[u32; 3]>,
+}
+
+impl Piece {
+    /// Sorts the terms. What was skipped has been noted already.
+    fn new(parsed: Parsed) -> Piece {
+        let (terms, triples) = SortedTerms::new(parsed);
+        Piece { terms, triples }
+    }
+}
+
+/// Envelopes of text say how long it is.
+fn text_schema() -> Schema {
+    Schema::new([("handle", Type::U64), ("bytes", Type::U64)])
+}
+
+/// One of the boxes that read. Outputs: text for `deal`, pieces of Turtle.
+pub(super) fn read(shared: &Arc<Shared>, texts: &Slots<Text>, pieces: &Slots<Piece>, first: bool) -> BoxModel {
+    let (shared, texts, pieces) = (Arc::clone(shared), texts.clone(), pieces.clone());
+    let factory = move || Reader {
+        shared: Arc::clone(&shared),
+        texts: texts.clone(),
+        pieces: pieces.clone(),
+        begins: first,
+        open: None,
+    };
+    BoxModel::new("read", factory).output(&text_schema()).output(&handle())
+}
+
+struct Reader {
+    shared: Arc<Shared>,
+    texts: Slots<Text>,
+    pieces: Slots<Piece>,
+    /// Whether it is the first invocation of the first reader.
+    begins: bool,
+    open: Option<Open>,
+}
+
+/// A source that is being read.
+struct Open {
+    file: u32,
+    reader: Box<dyn Read + Send>,
+    /// What was read and not handed on.
+    buffer: Vec<u8>,
+    format: Format,
+}
+
+enum Format {
+    /// Chunks of any length: the reader cuts by reading.
+    Lines(Chunker),
+    Turtle(Box<TurtleReader>),
+}
+
+impl Operator for Reader {
+    fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
+        turn.take(0);
+        let shared = &*self.shared;
+        if std::mem::take(&mut self.begins) && shared.begun.swap(true, Ordering::Relaxed) {
+            return Err(LoadError::Again.into());
+        }
+        let mut open = match self.open.take() {
+            Some(open) => open,
+            None => match shared.next_source() {
+                Some((file, source)) => {
+                    Open::new(file, source, shared.on_error).map_err(|error| shared.malformed(error))?
+                }
+                None => {
+                    turn.send_pills();
+                    return Ok(());
+                }
+            },
+        };
+        let before = open.buffer.len();
+        let ended = open.read(shared.chunk_bytes, turn).map_err(|error| shared.unreadable(open.file, error))?;
+        shared.progress.add_bytes(open.buffer.len() - before);
+        let Open { file, reader, mut buffer, mut format } = open;
+        match &mut format {
+            Format::Lines(chunker) => {
+                if let Some((bytes, first_line)) = cut(chunker, &mut buffer, before, ended, shared) {
+                    turn.send(0, envelope_of(&self.texts, Text { bytes, first_line, file }));
+                }
+            }
+            Format::Turtle(parser) => {
+                let known = parser.parsed().triples().len();
+                for bite in buffer.chunks(BITE_BYTES) {
+                    if turn.is_stopped() {
+                        return Ok(());
+                    }
+                    parser.feed(bite).map_err(|error| shared.malformed(error))?;
+                }
+                shared.progress.add_triples(parser.parsed().triples().len() - known);
+                buffer.clear();
+            }
+        }
+        match format {
+            Format::Turtle(parser) if ended => {
+                let known = parser.parsed().triples().len();
+                let mut parsed = parser.finish().map_err(|error| shared.malformed(error))?;
+                shared.progress.add_triples(parsed.triples().len() - known);
+                shared.note_skipped(&mut parsed);
+                turn.send(1, self.pieces.put(Piece::new(parsed)));
+            }
+            Format::Lines(_) if ended => {}
+            format => self.open = Some(Open { file, reader, buffer, format }),
+        }
+        turn.run_again();
+        Ok(())
+    }
+}
+
+fn envelope_of(texts: &Slots<Text>, text: Text) -> Envelope {
+    let bytes = text.bytes.len() as u64;
+    let mut columns = texts.put(text).into_columns();
+    columns.push(vec![bytes].into());
+    Envelope::new(columns)
+}
+
+impl Open {
+    fn new(file: u32, source: Source, on_error: OnError) -> Result<Open, SyntaxError> {
+        let format = match source.syntax {
+            Syntax::NTriples => Format::Lines(Chunker::new(usize::MAX)),
+            Syntax::Turtle => Format::Turtle(Box::new(TurtleReader::new(file, source.base.as_deref(), on_error)?)),
+        };
+        Ok(Open { file, reader: source.reader, buffer: Vec::new(), format })
+    }
+
+    /// Reads until the buffer has a chunk, or a whole chunk more if a long line has filled it. Says whether the source
+    /// has ended.
+    fn read(&mut self, chunk_bytes: usize, turn: &mut Turn<'_>) -> io::Result<bool> {
+        let before = self.buffer.len();
+        let room = if before < chunk_bytes { chunk_bytes - before } else { chunk_bytes };
+        self.buffer.reserve(room.min(RESERVE_BYTES));
+        let Open { reader, buffer, .. } = self;
+        let read = turn.blocking(|| reader.take(room as u64).read_to_end(buffer))?;
+        Ok(read < room)
+    }
+}
+
+/// The whole lines in the buffer, if there are any; up to `searched` there is no newline. What is left of it stays.
+fn cut(
+    chunker: &mut Chunker,
+    buffer: &mut Vec<u8>,
+    searched: usize,
+    ended: bool,
+    shared: &Shared,
+) -> Option<(Vec<u8>, u64)> {
+    if !ended && memrchr(b'\n', &buffer[searched..]).is_none() {
+        return None;
+    }
+    let (chunks, used) = chunker.cut(buffer, ended);
+    let first_line = chunks.first()?.first_line;
+    let mut rest = shared.buffer();
+    rest.extend_from_slice(&buffer[used..]);
+    buffer.truncate(used);
+    Some((std::mem::replace(buffer, rest), first_line))
+}
+
+/// Deals text to parsers. `loads` are the bytes that each has before it.
+pub(super) fn deal(inputs: usize, loads: &Arc<[AtomicUsize]>) -> BoxModel {
+    let loads = Arc::clone(loads);
+    let parsers = loads.len();
+    let factory = move || {
+        let loads = Arc::clone(&loads);
+        let mut open = inputs;
+        // Where the last look ended, so that no reader waits longer than the others.
+        let mut next = 0;
+        move |turn: &mut Turn<'_>| -> Result<(), BoxError> {
+            for _ in 0..inputs {
+                let input = next;
+                next = (next + 1) % inputs;
+                match turn.take(input) {
+                    Some(pill) if pill.is_pill() => open -= 1,
+                    Some(text) => {
+                        // Of equals the first: the fewer parsers have terms, the less there is to merge.
+                        let least = (0..parsers).min_by_key(|&parser| loads[parser].load(Ordering::Relaxed));
+                        let parser = least.expect("there is a parser");
+                        loads[parser].fetch_add(text.column(1).u64s()[0] as usize, Ordering::Relaxed);
+                        turn.send(parser, text);
+                        break;
+                    }
+                    None => {}
+                }
+            }
+            if open == 0 {
+                turn.send_pills();
+            }
+            Ok(())
+        }
+    };
+    let mut model = BoxModel::new("deal", factory);
+    for _ in 0..inputs {
+        model = model.input(&text_schema());
+    }
+    for _ in 0..parsers {
+        model = model.output(&text_schema());
+    }
+    model
+}
+
+/// One of the boxes that parse N-Triples. All that it parses becomes one piece.
+pub(super) fn parse(
+    shared: &Arc<Shared>,
+    texts: &Slots<Text>,
+    pieces: &Slots<Piece>,
+    loads: &Arc<[AtomicUsize]>,
+    number: usize,
+) -> BoxModel {
+    let (shared, texts, pieces, loads) = (Arc::clone(shared), texts.clone(), pieces.clone(), Arc::clone(loads));
+    let factory = move || {
+        let (shared, texts, pieces, loads) = (Arc::clone(&shared), texts.clone(), pieces.clone(), Arc::clone(&loads));
+        let mut parsed = Parsed::default();
+        move |turn: &mut Turn<'_>| -> Result<(), BoxError> {
+            match turn.take(0) {
+                Some(pill) if pill.is_pill() => {
+                    let parsed = std::mem::take(&mut parsed);
+                    if parsed.term_count() > 0 {
+                        turn.send(0, pieces.put(Piece::new(parsed)));
+                    }
+                    turn.send_pill(0);
+                }
+                Some(envelope) => {
+                    let Text { bytes, first_line, file } = texts.take(&envelope);
+                    let known = parsed.triples().len();
+                    let chunk = Chunk { bytes: &bytes, first_line };
+                    parse_ntriples_into(&mut parsed, chunk, file, shared.on_error)
+                        .map_err(|error| shared.malformed(error))?;
+                    shared.progress.add_triples(parsed.triples().len() - known);
+                    shared.note_skipped(&mut parsed);
+                    loads[number].fetch_sub(bytes.len(), Ordering::Relaxed);
+                    shared.give_back(bytes);
+                }
+                None => {}
+            }
+            Ok(())
+        }
+    };
+    BoxModel::new("parse", factory).input(&text_schema()).output(&handle())
+}
