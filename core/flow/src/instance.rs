@@ -67,6 +67,19 @@ pub struct Totals {
     pub far: u64,
 }
 
+impl std::ops::Add for Totals {
+    type Output = Totals;
+
+    fn add(self, other: Totals) -> Totals {
+        Totals {
+            tasks: self.tasks + other.tasks,
+            acts: self.acts + other.acts,
+            taken: std::array::from_fn(|rule| self.taken[rule] + other.taken[rule]),
+            far: self.far + other.far,
+        }
+    }
+}
+
 /// A box with everything that is its own. Its address is its task.
 #[repr(C)]
 pub(crate) struct BoxCell {

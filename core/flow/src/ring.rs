@@ -44,10 +44,12 @@ pub(crate) trait Load {
     fn bytes(&self) -> u64;
 }
 
+type Slot<T> = UnsafeCell<MaybeUninit<(T, u64)>>;
+
 #[derive(Debug)]
 pub(crate) struct Ring<T> {
     /// A power of two of them, so that a slot is found without a division; with the bytes of each value.
-    slots: Box<[UnsafeCell<MaybeUninit<(T, u64)>>]>,
+    slots: Box<[Slot<T>]>,
     bound: Bound,
     /// Written by the producer alone.
     put: Padded<Side>,
@@ -119,7 +121,7 @@ impl<T: Load> Ring<T> {
     }
 
     #[inline]
-    fn slot(&self, at: usize) -> &UnsafeCell<MaybeUninit<(T, u64)>> {
+    fn slot(&self, at: usize) -> &Slot<T> {
         &self.slots[at & (self.slots.len() - 1)]
     }
 

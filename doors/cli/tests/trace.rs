@@ -146,7 +146,7 @@ fn an_unknown_kind_is_told_with_the_known_ones() {
 fn a_reader_that_has_seen_enough_is_no_error() {
     let mut log = Log::new(100_000);
     (0..100_000).for_each(|time_ns| {
-        log.record(time_ns, What::Woke { seat: 0 });
+        log.record(time_ns, What::Woke { pool: 0 });
     });
     let path = trace_file("long.trace", &Trace::new(Header::for_seats(1), vec![log.finish()]));
     let mut child = Command::new(env!("CARGO_BIN_EXE_vicus"))

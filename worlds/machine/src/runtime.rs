@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
+use std::time::Duration;
 use vicus_flow::{BoxId, FlowError, Instance, Model, Operator, Totals};
 use vicus_schedule::{Plan, PoolId, QueueId, RequestId, SeatId, Setting, TaskRef};
 use vicus_topology::Topology;
@@ -396,6 +397,13 @@ impl Request {
                 None => result = self.state.done.wait(result).expect("nothing panics under this lock"),
             }
         }
+    }
+
+    /// Blocks the calling thread until the request is over, but no longer than this. `None`: it is not over yet.
+    pub fn wait_for(&self, at_most: Duration) -> Option<Result<Totals, FlowError>> {
+        let result = self.state.result.lock().expect("nothing panics under this lock");
+        let waiting = self.state.done.wait_timeout_while(result, at_most, |result| result.is_none());
+        waiting.expect("nothing panics under this lock").0.clone()
     }
 
     /// Whether it is over.
