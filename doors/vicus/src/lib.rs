@@ -42,3 +42,8 @@ pub use vicus_machine::{
 };
 pub use vicus_schedule::{Plan, Setting, SettingError};
 pub use vicus_topology::Topology;
+
+/// The README's program is a test.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

@@ -72,12 +72,6 @@ impl Worker {
             self.recorder.sleep_begins();
             shared.pools[pool.index()].announce(&shared.barrier);
             match self.find(plan) {
-                _ if !goes_on() => {
-                    if shared.pools[pool.index()].stay() {
-                        // That wake was meant for someone who works here.
-                        shared.pools[pool.index()].wake_one();
-                    }
-                }
                 Some((task, found)) => {
                     let woken = shared.pools[pool.index()].stay();
                     self.recorder.sleep_ends(&shared, pool);
@@ -86,6 +80,14 @@ impl Worker {
                         shared.pools[pool.index()].wake_one();
                     }
                     self.run(task, found);
+                }
+                None if !goes_on() => {
+                    let woken = shared.pools[pool.index()].stay();
+                    self.recorder.sleep_ends(&shared, pool);
+                    if woken {
+                        // That wake was meant for someone who works here.
+                        shared.pools[pool.index()].wake_one();
+                    }
                 }
                 None => {
                     shared.pools[pool.index()].sleep();

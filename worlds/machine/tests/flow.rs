@@ -359,3 +359,47 @@ fn a_machine_of_many_groups_runs_on_any_host() {
         assert!(trace.check().is_empty(), "{:?}", trace.check().first());
     }
 }
+
+#[test]
+fn a_lent_thread_that_goes_back_leaves_no_task_behind() {
+    // What happened: a lent thread found a task in its last look before sleep, saw that it was no longer wanted, and
+    // turned away with the task in its hand. The request never ended.
+    let schema = numbers();
+    let mut net = ModelBuilder::new("blocks often");
+    for _ in 0..4 {
+        let source = net.source(
+            BoxModel::new("source", || {
+                let mut left = 100u64;
+                move |turn: &mut Turn<'_>| {
+                    turn.take(0);
+                    turn.blocking(|| std::thread::sleep(Duration::from_micros(left * 37 % 150)));
+                    left -= 1;
+                    if left == 0 {
+                        turn.send_pill(0);
+                    } else {
+                        turn.send(0, Envelope::new([Column::from(vec![left])]));
+                        turn.run_again();
+                    }
+                    Ok(())
+                }
+            })
+            .output(&schema),
+        );
+        let mut last = source.output(0);
+        for _ in 0..3 {
+            let pass = net.add(library::map("pass", &schema, &schema, Some));
+            net.connect(last, pass.input(0));
+            last = pass.output(0);
+        }
+        net.end(last);
+    }
+    let model = net.build().unwrap();
+    for strategy in ["las", "nls"] {
+        let runtime = runtime(strategy, 4);
+        for round in 0..20 {
+            let request = runtime.submit(&model);
+            let ended = request.wait_for(Duration::from_secs(60));
+            ended.unwrap_or_else(|| panic!("round {round}: a task was lost")).unwrap();
+        }
+    }
+}
