@@ -165,7 +165,7 @@ fn load_in_pieces(text: &[u8], chunk_bytes: usize, workers: usize) -> Store {
     Store::new(dictionary, indexes)
 }
 
-fn assert_same(a: &Store, b: &Store) -> Result<(), TestCaseError> {
+pub(crate) fn assert_same(a: &Store, b: &Store) -> Result<(), TestCaseError> {
     prop_assert_eq!(a.dictionary().len(), b.dictionary().len());
     for kind in Kind::IN_DICTIONARY {
         prop_assert_eq!(a.dictionary().count(kind), b.dictionary().count(kind));

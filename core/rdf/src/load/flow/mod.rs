@@ -17,7 +17,7 @@
 //!
 //! The store does not depend on the number of workers, on chunks or on the schedule: it is [`Loader`](super::Loader)'s.
 
-mod build;
+mod network;
 mod slots;
 mod text;
 
@@ -93,6 +93,11 @@ impl Default for LoadOptions {
 
 /// One loading: submit its model to a runtime, and when the request has ended, take the store.
 ///
+/// Boxes read the sources a chunk at a time, deal the chunks to parsers, and put what these made together. The store is
+/// the one that [`Loader`](super::Loader) makes of the same sources, whatever the schedule. Memory: a few chunks of text
+/// for each worker, and then at most about twice the store. A stop is seen between two steps; the longest, which take
+/// about 30 ns a triple, are sorting one worker's share and sorting all triples in one order.
+///
 /// ```
 /// use vicus_flow::sequential;
 /// use vicus_rdf::load::{Load, LoadOptions, Source, Syntax};
@@ -117,8 +122,8 @@ impl Load {
         assert!(sources.len() < 1_112_064, "a file's number is part of its blank nodes' names, as one character");
         let workers = options.workers.max(1);
         let readers = sources.len().clamp(1, workers);
-        // A box goes to a sleeper from the one end and to the sender's own seat from the other: Pos and Ops, which
-        // take longest, are at the ends, so that they are begun first.
+        // The sender's seat goes on with the box that was activated last, and a thief takes the first: the two orders
+        // that take longest, Pos and Ops, are at the ends, so that they are begun first.
         let is_wanted = |order: &Order| Order::USUAL.contains(order) || options.orders.contains(order);
         let orders = [Order::Ops, Order::Osp, Order::Spo, Order::Pso, Order::Sop, Order::Pos];
         let orders: Vec<Order> = orders.into_iter().filter(is_wanted).collect();
@@ -133,7 +138,7 @@ impl Load {
             progress: Arc::default(),
             store: Mutex::default(),
         });
-        Load { model: build::network(&shared, readers, workers, &orders), shared }
+        Load { model: network::network(&shared, readers, workers, &orders), shared }
     }
 
     /// What to submit, once.

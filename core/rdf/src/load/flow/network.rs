@@ -1,4 +1,4 @@
-//! From pieces to a store: the network, and the boxes behind the parsers.
+//! The network, and the boxes behind the parsers: from pieces to a store.
 
 use super::slots::{Slots, each, gather};
 use super::text::{self, Piece};
@@ -52,7 +52,7 @@ struct IndexOf {
 /// The network for so many readers and workers, and these orders.
 pub(super) fn network(shared: &Arc<Shared>, readers: usize, workers: usize, orders: &[Order]) -> Arc<Model> {
     let mut net = ModelBuilder::new("load");
-    // Handles and text: what an envelope stands for is much more than its bytes.
+    // For text, since a handle's own bytes say nothing of what it stands for.
     let one = Bound { envelopes: 1, bytes: u64::MAX };
 
     let (texts, pieces) = (Slots::new(), Slots::new());

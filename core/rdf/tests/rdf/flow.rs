@@ -1,0 +1,288 @@
+//! Loading as a flow request: the same store as in sequence, whatever the schedule, and an end whatever goes wrong.
+
+use crate::model::assert_same;
+use crate::{check, random, read, shared};
+use proptest::prelude::*;
+use std::io::{self, Read};
+use std::sync::{Arc, OnceLock};
+use vicus_flow::{FlowError, sequential};
+use vicus_rdf::load::{Load, LoadError, LoadOptions, Loaded, Phase, Progress, Source, Syntax};
+use vicus_rdf::{Loader, OnError, Order, Store};
+
+/// Gives its bytes a few at a time, and then an error if it is told to.
+struct Pipe {
+    bytes: Vec<u8>,
+    at: usize,
+    step: usize,
+    error: Option<io::ErrorKind>,
+    /// Dropped with the pipe.
+    _held: Arc<()>,
+}
+
+impl Pipe {
+    fn new(bytes: impl Into<Vec<u8>>, step: usize) -> Pipe {
+        Pipe { bytes: bytes.into(), at: 0, step, error: None, _held: Arc::default() }
+    }
+}
+
+impl Read for Pipe {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let rest = &self.bytes[self.at..];
+        if rest.is_empty()
+            && let Some(kind) = self.error
+        {
+            return Err(io::Error::new(kind, "the disk is on fire"));
+        }
+        let count = rest.len().min(self.step).min(buffer.len());
+        buffer[..count].copy_from_slice(&rest[..count]);
+        self.at += count;
+        Ok(count)
+    }
+}
+
+/// Runs a load in an order that follows from the seed; 0 is the youngest first.
+fn run(load: &Load, seed: u64) -> Result<(), FlowError> {
+    let mut state = seed;
+    let choose = |count: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(seed);
+        (state >> 33) as usize % count
+    };
+    sequential::run(load.model(), Vec::new(), choose).map(|_| ())
+}
+
+fn load(sources: Vec<Source>, options: LoadOptions, seed: u64) -> Result<Loaded, FlowError> {
+    let load = Load::new(sources, options);
+    run(&load, seed)?;
+    Ok(load.finish().expect("the request has ended well"))
+}
+
+/// A failure that a door would show.
+fn error(failure: &FlowError) -> &LoadError {
+    LoadError::of(failure).unwrap_or_else(|| panic!("not an error of loading: {failure}"))
+}
+
+const BASE: &str = "http://e/";
+
+fn in_sequence(sources: &[(Syntax, Vec<u8>)], on_error: OnError) -> Loader {
+    let mut loader = Loader::new(on_error);
+    for (syntax, text) in sources {
+        match syntax {
+            Syntax::NTriples => loader.ntriples(text),
+            Syntax::Turtle => loader.turtle(text, Some(BASE)),
+        }
+        .expect("it is well-formed, or errors are skipped");
+    }
+    loader
+}
+
+fn piped(sources: &[(Syntax, Vec<u8>)], step: usize) -> Vec<Source> {
+    let source = |(place, (syntax, text)): (usize, &(Syntax, Vec<u8>))| {
+        Source::new(format!("file {place}"), *syntax, Pipe::new(text.clone(), step)).with_base(BASE)
+    };
+    sources.iter().enumerate().map(source).collect()
+}
+
+#[test]
+fn any_schedule_chunks_and_workers_make_the_same_store() {
+    let syntax = prop_oneof![2 => Just(Syntax::NTriples), 1 => Just(Syntax::Turtle)];
+    let sources = proptest::collection::vec((syntax, random::triples(), any::<bool>()), 0..5);
+    let numbers = (1..9_usize, 1..3000_usize, prop_oneof![Just(1_usize), Just(7), Just(usize::MAX)], any::<u64>());
+    check(300, (sources, numbers), |(sources, (workers, chunk_bytes, step, seed))| {
+        let mut texts = Vec::new();
+        for (syntax, triples, ends_with_newline) in sources {
+            let mut text = random::document(&triples);
+            if !ends_with_newline {
+                text.pop();
+            }
+            texts.push((syntax, text));
+        }
+        let whole = in_sequence(&texts, OnError::Fail).finish();
+        let options = LoadOptions { workers, chunk_bytes, ..LoadOptions::default() };
+        let loaded =
+            load(piped(&texts, step), options, seed).map_err(|error| TestCaseError::fail(error.to_string()))?;
+        loaded.store.assert_valid();
+        prop_assert_eq!((loaded.skipped, loaded.first_skipped), (0, None));
+        assert_same(&whole, &loaded.store)
+    });
+}
+
+#[test]
+fn nothing_loads_as_nothing() {
+    for workers in [1, 3] {
+        for count in [0, 1, 5] {
+            for syntax in [Syntax::NTriples, Syntax::Turtle] {
+                let sources = (0..count).map(|_| Source::new("empty", syntax, io::empty())).collect();
+                let loaded = load(sources, LoadOptions { workers, ..LoadOptions::default() }, 5).unwrap();
+                loaded.store.assert_valid();
+                assert!(loaded.store.is_empty() && loaded.store.dictionary().is_empty());
+            }
+        }
+    }
+}
+
+#[test]
+fn an_error_names_its_source_and_place() {
+    let good = "<http://e/a> <http://e/b> \"c\" .\n".repeat(50);
+    let bad = format!("{good}<http://e/a> <http://e/é> .\n{good}");
+    for (syntax, column) in [(Syntax::NTriples, 27), (Syntax::Turtle, 27)] {
+        for (workers, chunk_bytes, seed) in [(1, 100, 0), (2, 1 << 20, 3), (4, 333, 4), (8, 1, 9)] {
+            let texts = [good.clone(), bad.clone(), good.clone()].map(|text| (syntax, text.into_bytes()));
+            let options = LoadOptions { workers, chunk_bytes, ..LoadOptions::default() };
+            let failure = load(piped(&texts, 50), options, seed).unwrap_err();
+            let LoadError::Malformed(malformed) = error(&failure) else { panic!("{failure}") };
+            assert_eq!((malformed.name.as_str(), malformed.error.file), ("file 1", 1));
+            assert_eq!((malformed.error.line, malformed.error.column), (51, column), "{malformed}");
+            let shown = failure.to_string();
+            assert!(shown.contains(&format!("failed: file 1:51:{column}: ")), "{shown}");
+        }
+    }
+}
+
+#[test]
+fn a_base_that_is_no_iri_is_the_sources_error() {
+    let source = Source::new("a.ttl", Syntax::Turtle, io::empty()).with_base("no iri");
+    let failure = load(vec![source], LoadOptions::default(), 0).unwrap_err();
+    assert!(error(&failure).to_string().starts_with("a.ttl:0:0: the base must be an IRI"), "{failure}");
+}
+
+#[test]
+fn skipped_lines_are_counted_and_the_first_is_told() {
+    let good = "<http://e/a> <http://e/b> _:c .\n";
+    let texts = [
+        (Syntax::NTriples, good.repeat(9).into_bytes()),
+        (Syntax::NTriples, format!("{good}{good}nonsense\n{good}\n\"a\" .\n{good}").into_bytes()),
+        (Syntax::Turtle, format!("{good}nonsense .\n{good}").into_bytes()),
+        (Syntax::NTriples, b"more nonsense".to_vec()),
+    ];
+    let mut expected = in_sequence(&texts, OnError::Skip);
+    let skipped = expected.skipped();
+    assert!(skipped >= 4);
+    let expected = std::mem::take(&mut expected).finish();
+    for (workers, chunk_bytes, seed) in [(1, 1 << 20, 0), (2, 40, 1), (5, 1, 2)] {
+        let options = LoadOptions { workers, chunk_bytes, on_error: OnError::Skip, ..LoadOptions::default() };
+        let loaded = load(piped(&texts, 3), options, seed).unwrap();
+        assert_eq!(loaded.skipped, skipped);
+        let first = loaded.first_skipped.expect("some were skipped");
+        assert_eq!((first.name.as_str(), first.error.line, first.error.column), ("file 1", 3, 1));
+        assert_same(&expected, &loaded.store).unwrap();
+    }
+}
+
+#[test]
+fn a_source_that_breaks_fails_the_request_and_lets_go_of_all_sources() {
+    let good = "<http://e/a> <http://e/b> \"c\" .\n";
+    for seed in 0..60 {
+        let held = Arc::new(());
+        let sources = (0..6_usize).map(|place| {
+            let syntax = if place % 3 == 1 { Syntax::Turtle } else { Syntax::NTriples };
+            let mut pipe = Pipe::new(good.repeat(seed * place), 40);
+            pipe._held = Arc::clone(&held);
+            pipe.error = (place == 4).then_some(io::ErrorKind::TimedOut);
+            Source::new(format!("pipe {place}"), syntax, pipe)
+        });
+        let options = LoadOptions { workers: 1 + seed % 4, chunk_bytes: 100, ..LoadOptions::default() };
+        let load = Load::new(sources.collect(), options);
+        let failure = run(&load, seed as u64).unwrap_err();
+        let LoadError::Unreadable { name, error: io } = error(&failure) else { panic!("{failure}") };
+        assert_eq!((name.as_str(), io.kind()), ("pipe 4", io::ErrorKind::TimedOut));
+        assert_eq!(error(&failure).to_string(), "pipe 4 could not be read: the disk is on fire");
+        assert!(matches!(load.finish(), Err(LoadError::Unfinished)));
+        assert_eq!(Arc::strong_count(&held), 1);
+    }
+}
+
+#[test]
+fn a_load_is_one_request() {
+    let load = Load::new(vec![Source::new("a", Syntax::NTriples, &b"<a:a> <a:b> <a:c> ."[..])], LoadOptions::default());
+    run(&load, 0).unwrap();
+    let failure = run(&load, 1).unwrap_err();
+    assert!(matches!(error(&failure), LoadError::Again));
+    // What the first one loaded is still there.
+    assert_eq!(load.finish().unwrap().store.len(), 1);
+}
+
+#[test]
+fn a_line_may_be_longer_than_many_chunks() {
+    let short = "<http://e/a> <http://e/b> \"c\" .\n";
+    let long = format!("{short}<http://e/a> <http://e/b> \"{}\" .\n{short}", "long ".repeat(2 << 20));
+    let options = || LoadOptions { workers: 2, chunk_bytes: 64 << 10, ..LoadOptions::default() };
+    let source = |text: &str| vec![Source::new("long", Syntax::NTriples, Pipe::new(text, usize::MAX))];
+    let loaded = load(source(&long), options(), 7).unwrap();
+    assert_same(&Store::of_ntriples(long.as_bytes()).unwrap(), &loaded.store).unwrap();
+    // Lines behind it keep their numbers.
+    let failure = load(source(&format!("{long}nonsense")), options(), 7).unwrap_err();
+    assert!(error(&failure).to_string().starts_with("long:4:1: "), "{failure}");
+    // Without any newline at all.
+    let line = long.lines().nth(1).unwrap();
+    assert_eq!(load(source(line), options(), 7).unwrap().store.len(), 1);
+}
+
+#[test]
+fn further_orders_are_made() {
+    let texts = [(Syntax::NTriples, b"<a:a> <a:b> <a:c> .\n<a:c> <a:b> <a:a> .\n".repeat(3))];
+    let orders = vec![Order::Osp, Order::Pos];
+    let loaded = load(piped(&texts, 10), LoadOptions { orders, ..LoadOptions::default() }, 0).unwrap();
+    loaded.store.assert_valid();
+    let made: Vec<Order> = loaded.store.orders().collect();
+    assert_eq!(made, [Order::Spo, Order::Pso, Order::Pos, Order::Osp, Order::Ops]);
+    assert_eq!(loaded.store.index(Order::Osp).len(), 2);
+}
+
+/// Sees at each read how far the parsers are behind.
+struct Ahead {
+    line: &'static [u8],
+    lines: u64,
+    progress: Arc<OnceLock<Arc<Progress>>>,
+    most: u64,
+}
+
+impl Read for Ahead {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let progress = self.progress.get().expect("it is set before the start");
+        let length = self.line.len() as u64;
+        let ahead = progress.bytes() - progress.triples() * length;
+        assert!(ahead <= self.most, "{ahead} bytes wait to be parsed");
+        if self.lines == 0 {
+            return Ok(0);
+        }
+        self.lines -= 1;
+        buffer[..self.line.len()].copy_from_slice(self.line);
+        Ok(self.line.len())
+    }
+}
+
+#[test]
+fn readers_do_not_run_ahead_of_parsers() {
+    let line = b"<http://e/a> <http://e/b> <http://e/c> .\n";
+    let lines_in_chunk = 10;
+    for seed in 0..40 {
+        let workers = 1 + seed as usize % 3;
+        let chunk_bytes = line.len() * lines_in_chunk;
+        let progress = Arc::new(OnceLock::new());
+        // In hand, refused, waiting for `deal`; in `deal`; before each parser.
+        let chunks = 4 + workers;
+        let most = (chunks * chunk_bytes) as u64;
+        let reader = Ahead { line, lines: 1000, progress: Arc::clone(&progress), most };
+        let options = LoadOptions { workers, chunk_bytes, ..LoadOptions::default() };
+        let load = Load::new(vec![Source::new("endless", Syntax::NTriples, reader)], options);
+        assert_eq!(load.progress().phase(), Phase::Text);
+        progress.set(load.progress()).expect("set once");
+        run(&load, seed).unwrap();
+        let progress = load.progress();
+        assert_eq!((progress.triples(), progress.bytes()), (1000, 1000 * line.len() as u64));
+        assert_eq!(progress.phase(), Phase::Done);
+        assert_eq!(load.finish().unwrap().store.len(), 1);
+    }
+}
+
+#[test]
+fn sp2bench_files_load_the_same() {
+    let Some(path) = shared("sp2b/data/sp2b-50000.nt.gz") else { return };
+    let Some(turtle) = shared("sp2b/data/original-10k.ttl.gz") else { return };
+    let texts = [(Syntax::NTriples, read(&path)), (Syntax::Turtle, read(&turtle)), (Syntax::NTriples, read(&path))];
+    let whole = in_sequence(&texts, OnError::Fail).finish();
+    for (workers, seed) in [(1, 0), (2, 1), (5, 2)] {
+        let options = LoadOptions { workers, ..LoadOptions::default() };
+        assert_same(&whole, &load(piped(&texts, usize::MAX), options, seed).unwrap().store).unwrap();
+    }
+}
