@@ -46,8 +46,8 @@ mod tests {
 
     #[test]
     fn a_syntax_error_says_where() {
-        let error = parse("SELECT ?s WHERE {\n  ?s ?p ?o .\n  FILTER (?o <)\n}").err().unwrap();
-        assert_eq!((error.line, error.column, error.kind), (3, 15, QueryErrorKind::Syntax));
+        let error = parse("SELECT ?s WHERE {\n  ?s ?p ?o .\n  FILTER (?o = )\n}").err().unwrap();
+        assert_eq!((error.line, error.column, error.kind), (3, 16, QueryErrorKind::Syntax));
         let error = parse("").err().unwrap();
         assert_eq!((error.line, error.column), (1, 1));
     }

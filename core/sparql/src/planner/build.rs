@@ -96,9 +96,9 @@ impl Planner {
     }
 
     fn filtered(conditions: &[Expr], estimate: Estimate) -> Estimate {
-        let rows = conditions
-            .iter()
-            .fold(estimate.rows, |rows, condition| rows * estimate::selectivity(condition, &estimate.facts));
+        let distinct = |slot: Slot| estimate.facts.get(&slot).map_or(1.0, |facts| facts.distinct);
+        let kept: f64 = conditions.iter().map(|condition| estimate::selectivity(condition, &distinct)).product();
+        let rows = estimate.rows * kept;
         estimate.with_rows(rows)
     }
 

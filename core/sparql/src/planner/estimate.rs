@@ -135,19 +135,19 @@ pub(crate) fn join<'a>(tables: impl Iterator<Item = &'a Estimate>) -> Estimate {
     Estimate { rows: 0.0, facts }.with_rows(rows)
 }
 
-/// Which part of the rows a condition keeps.
-pub(crate) fn selectivity(condition: &Expr, facts: &BTreeMap<Slot, Facts>) -> f64 {
-    let distinct = |expr: &Expr| match expr {
-        Expr::Slot(slot) => facts.get(slot).map_or(1.0, |facts| facts.distinct.max(1.0)),
+/// Which part of the rows a condition keeps; `distinct` says how many values a slot has.
+pub(crate) fn selectivity(condition: &Expr, distinct: &impl Fn(Slot) -> f64) -> f64 {
+    let values = |expr: &Expr| match expr {
+        Expr::Slot(slot) => distinct(*slot).max(1.0),
         _ => 1.0,
     };
     match condition {
-        Expr::Compare(Compare::Equal, a, b) | Expr::SameTerm(a, b) => 1.0 / distinct(a).max(distinct(b)).max(2.0),
+        Expr::Compare(Compare::Equal, a, b) | Expr::SameTerm(a, b) => 1.0 / values(a).max(values(b)).max(2.0),
         Expr::Compare(Compare::NotEqual, ..) => 0.95,
         Expr::Compare(..) => 0.4,
         Expr::Bound(_) => 0.8,
         Expr::Not(_) => 0.5,
-        Expr::Or(all) => all.iter().map(|part| selectivity(part, facts)).sum::<f64>().min(1.0),
+        Expr::Or(all) => all.iter().map(|part| selectivity(part, distinct)).sum::<f64>().min(1.0),
         Expr::In(_, all) => (0.1 * all.len() as f64).min(1.0),
         _ => 0.3,
     }

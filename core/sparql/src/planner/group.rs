@@ -1,7 +1,7 @@
 //! A group: patterns and other operands that are joined, and the conditions on them.
 
 use super::estimate;
-use super::order::{Leaf, Ordering};
+use super::order::{Leaf, MOST, Ordering};
 use super::{Goal, Physical, Planner};
 use crate::algebra::{At, Node, Pattern, Slot, Slots};
 use crate::boxes::hash_table::{By, Keep};
@@ -50,6 +50,10 @@ impl Planner {
         let mut nodes = nodes.to_vec();
         let mut conditions = conditions.to_vec();
         let copies = self.unify(&mut nodes, &mut conditions);
+        if nodes.len() > MOST {
+            let rest = nodes.split_off(MOST - 1);
+            nodes.push(Node::Join(rest));
+        }
         let mut inside = needed.clone();
         for (copy, original) in &copies {
             if inside.remove(copy) {

@@ -11,6 +11,7 @@ use crate::algebra::{At, Pattern, Slot, Slots};
 use crate::boxes::hash_table::{By, Keep};
 use crate::boxes::join::JoinKind;
 use crate::expression::Expr;
+use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
 /// An operand of a group.
@@ -31,11 +32,14 @@ impl Leaf {
 /// A set of leaves, a bit each.
 type Set = u64;
 
+/// As many leaves at most.
+pub(crate) const MOST: usize = 60;
+
 /// Up to as many leaves all orders are tried.
 const EXHAUSTIVE: usize = 10;
 
 /// How the rows of a set of leaves are best made.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 struct Best {
     cost: f64,
     startup: f64,
@@ -58,40 +62,62 @@ pub(crate) struct Ordering<'a> {
     estimates: Vec<Estimate>,
     conditions: Vec<Expr>,
     goal: Goal,
+    slots: BTreeMap<Slot, Shared>,
     /// For each leaf, those that it shares a slot or an equality with.
     neighbours: Vec<Set>,
     /// By which of its slots a pattern is best read: the one that most others have.
     hubs: Vec<Option<Slot>>,
-    known: BTreeMap<Set, (Estimate, f64)>,
+    rows: FxHashMap<Set, f64>,
+}
+
+/// Who has a slot.
+#[derive(Default)]
+struct Shared {
+    holders: Set,
+    /// Those in which it is never unbound.
+    certain: Set,
+    /// For each holder, in the order of leaves, how many distinct values there are.
+    distinct: Vec<f64>,
+}
+
+impl Shared {
+    /// Whether the slot has its final value in the join of a set.
+    fn is_settled(&self, set: Set) -> bool {
+        self.certain & set != 0 || self.holders & !set == 0
+    }
 }
 
 impl<'a> Ordering<'a> {
     pub(crate) fn new(planner: &'a Planner, leaves: Vec<Leaf>, conditions: Vec<Expr>, goal: Goal) -> Ordering<'a> {
         let estimates: Vec<Estimate> = leaves.iter().map(|leaf| leaf.estimate().clone()).collect();
-        assert!(leaves.len() <= 64, "a group of more than 64 operands is cut before");
-        let shares = |a: &Estimate, b: &Estimate| {
-            let has = |slot: &Slot, estimate: &Estimate| estimate.facts.contains_key(slot);
-            let joined = |condition: &Expr| {
-                condition.as_slot_equality().is_some_and(|(x, y)| has(&x, a) && has(&y, b) || has(&y, a) && has(&x, b))
-            };
-            a.facts.keys().any(|slot| has(slot, b)) || conditions.iter().any(joined)
-        };
-        let neighbours = (0..leaves.len())
-            .map(|leaf| {
-                let near =
-                    (0..leaves.len()).filter(|&other| other != leaf && shares(&estimates[leaf], &estimates[other]));
-                near.fold(0, |set, other| set | 1 << other)
-            })
-            .collect();
+        assert!(leaves.len() <= MOST, "a group of more operands is cut before");
+        let mut slots: BTreeMap<Slot, Shared> = BTreeMap::new();
+        for (leaf, estimate) in estimates.iter().enumerate() {
+            for (slot, facts) in &estimate.facts {
+                let shared = slots.entry(*slot).or_default();
+                shared.holders |= 1 << leaf;
+                shared.certain |= Set::from(facts.certain) << leaf;
+                shared.distinct.push(facts.distinct.max(1.0));
+            }
+        }
+        let mut neighbours: Vec<Set> = vec![0; leaves.len()];
+        let mut connect = |a: Set, b: Set| members(a).for_each(|leaf| neighbours[leaf] |= b & !(1 << leaf));
+        slots.values().for_each(|shared| connect(shared.holders, shared.holders));
+        for (a, b) in conditions.iter().filter_map(Expr::as_slot_equality) {
+            if let (Some(a), Some(b)) = (slots.get(&a), slots.get(&b)) {
+                connect(a.holders, b.holders);
+                connect(b.holders, a.holders);
+            }
+        }
         let hub = |leaf: &Leaf| {
             let Leaf::Pattern(pattern, _) = leaf else { return None };
-            let uses = |slot: &Slot| estimates.iter().filter(|estimate| estimate.facts.contains_key(slot)).count();
+            let uses = |slot: Slot| slots[&slot].holders.count_ones();
             // Of equals the first: subjects before objects.
-            pattern.slots().reduce(|best, slot| if uses(&slot) > uses(&best) { slot } else { best })
+            pattern.slots().reduce(|best, slot| if uses(slot) > uses(best) { slot } else { best })
         };
         let hubs = leaves.iter().map(hub).collect();
         let leaves = leaves.into_iter().map(Some).collect();
-        Ordering { planner, leaves, estimates, conditions, goal, neighbours, hubs, known: BTreeMap::new() }
+        Ordering { planner, leaves, estimates, conditions, goal, slots, neighbours, hubs, rows: FxHashMap::default() }
     }
 
     /// The plan of the whole group.
@@ -100,12 +126,12 @@ impl<'a> Ordering<'a> {
             return self.planner.values(&[], &[Vec::new()], needed);
         }
         // Without anything in common, the parts are multiplied at the end, the smallest first.
-        let mut plans: Vec<(Set, BTreeMap<Set, Best>)> = Vec::new();
+        let mut plans: Vec<(Set, FxHashMap<Set, Best>)> = Vec::new();
         for part in self.parts() {
             let best = if part.count_ones() as usize <= EXHAUSTIVE { self.exhaustive(part) } else { self.greedy(part) };
             plans.push((part, best));
         }
-        plans.sort_by(|a, b| self.rows(a.0).total_cmp(&self.rows(b.0)));
+        plans.sort_by_cached_key(|(part, _)| self.rows(*part).to_bits());
         let mut plans = plans.into_iter();
         let (mut done, mut best) = plans.next().expect("there are leaves");
         for (part, more) in plans {
@@ -118,7 +144,7 @@ impl<'a> Ordering<'a> {
 
     /// Sets of leaves that hang together.
     fn parts(&self) -> Vec<Set> {
-        let mut rest: Set = if self.leaves.len() == 64 { !0 } else { (1 << self.leaves.len()) - 1 };
+        let mut rest: Set = (1 << self.leaves.len()) - 1;
         let mut parts = Vec::new();
         while rest != 0 {
             let mut part: Set = 1 << rest.trailing_zeros();
@@ -135,32 +161,44 @@ impl<'a> Ordering<'a> {
         parts
     }
 
-    /// What is known of the join of a set, and how many candidate pairs there are before its newest conditions.
-    fn estimate(&mut self, set: Set) -> &(Estimate, f64) {
-        if !self.known.contains_key(&set) {
-            let all = estimate::join(members(set).map(|leaf| &self.estimates[leaf]));
-            let mut rows = all.rows;
-            for condition in self.conditions.iter().filter(|condition| self.applies(condition, set)) {
-                rows *= estimate::selectivity(condition, &all.facts);
-            }
-            let pairs = all.rows;
-            self.known.insert(set, (all.with_rows(rows), pairs));
+    /// How many rows the join of a set has. The same for every order of joining.
+    fn rows(&mut self, set: Set) -> f64 {
+        if let Some(rows) = self.rows.get(&set) {
+            return *rows;
         }
-        &self.known[&set]
+        let mut rows: f64 = members(set).map(|leaf| self.estimates[leaf].rows).product();
+        for shared in self.slots.values().filter(|shared| (shared.holders & set).count_ones() > 1) {
+            let distinct = members(shared.holders).zip(&shared.distinct).filter(|(leaf, _)| set & 1 << leaf != 0);
+            // All but the smallest number of values: the others contain those.
+            let (least, all) = distinct.fold((f64::INFINITY, 1.0), |(least, all), (_, d)| (d.min(least), all * d));
+            rows *= least / all;
+        }
+        for condition in self.conditions.iter().filter(|condition| self.applies(condition, set)) {
+            rows *= self.selectivity(condition);
+        }
+        self.rows.insert(set, rows);
+        rows
     }
 
-    fn rows(&mut self, set: Set) -> f64 {
-        self.estimate(set).0.rows
+    fn selectivity(&self, condition: &Expr) -> f64 {
+        let distinct =
+            |slot: Slot| self.slots.get(&slot).map_or(1.0, |s| s.distinct.iter().copied().fold(1.0, f64::max));
+        estimate::selectivity(condition, &distinct)
     }
 
     /// Whether a condition's slots have their final values in the join of a set.
     fn applies(&self, condition: &Expr, set: Set) -> bool {
-        condition.slots().iter().all(|slot| {
-            let has = |leaf: usize| self.estimates[leaf].facts.contains_key(slot);
-            let certain = members(set).any(|leaf| self.estimates[leaf].is_certain(*slot));
-            let mut holders = (0..self.estimates.len()).filter(|&leaf| has(leaf)).peekable();
-            certain || holders.peek().is_some() && holders.all(|leaf| set & 1 << leaf != 0)
-        })
+        condition.slots().iter().all(|slot| self.slots.get(slot).is_some_and(|shared| shared.is_settled(set)))
+    }
+
+    /// Whether a pattern can be searched for each row of the join of a set, and whether by this slot alone or first.
+    fn can_search(&self, pattern: &Pattern, set: Set, sorted: Option<Slot>) -> Option<bool> {
+        let mut known = pattern.slots().filter(|slot| self.slots[slot].holders & set != 0).peekable();
+        known.peek()?;
+        let known: Vec<Slot> = known.collect();
+        let is_first = |slot| known.iter().all(|other| *other == slot) || pattern.0[0] == At::Slot(slot);
+        let near = sorted.is_some_and(|slot| known.contains(&slot) && is_first(slot));
+        known.iter().all(|slot| self.slots[slot].certain & set != 0).then_some(near)
     }
 
     fn leaf(&mut self, leaf: usize) -> Best {
@@ -177,8 +215,7 @@ impl<'a> Ordering<'a> {
 
     /// The best way to join two sets that are joined well already.
     fn join(&mut self, left: Set, right: Set, a: &Best, b: &Best) -> Best {
-        let (left_rows, right_rows) = (self.rows(left), self.rows(right));
-        let pairs = estimate::join([&self.estimate(left).0.clone(), &self.estimate(right).0.clone()].into_iter()).rows;
+        let (left_rows, right_rows, pairs) = (self.rows(left), self.rows(right), self.pairs(left, right));
         let building = b.cost + right_rows * cost::BUILD;
         let mut best = Best {
             cost: a.cost + building + left_rows * cost::PROBE + pairs * cost::MAKE,
@@ -186,32 +223,37 @@ impl<'a> Ordering<'a> {
             sorted: a.sorted,
             how: How::Hash(left, right),
         };
-        if right.count_ones() == 1 {
-            let leaf = right.trailing_zeros() as usize;
-            if let Some(Leaf::Pattern(pattern, _)) = self.leaves[leaf] {
-                let estimate = self.estimate(left).0.clone();
-                if self.planner.can_search(&pattern, &estimate) {
-                    let near = a.sorted.is_some_and(|slot| self.is_first_searched(&pattern, slot, &estimate));
-                    let search = if near { cost::SEARCH_NEAR } else { cost::SEARCH_FAR };
-                    let searched = Best {
-                        cost: a.cost + left_rows * search + pairs * cost::MAKE,
-                        startup: a.startup + search,
-                        sorted: a.sorted,
-                        how: How::Search(left, leaf),
-                    };
-                    if self.price(&searched) <= self.price(&best) {
-                        best = searched;
-                    }
-                }
+        let leaf = right.trailing_zeros() as usize;
+        if right.count_ones() == 1
+            && let Some(Leaf::Pattern(pattern, _)) = &self.leaves[leaf]
+            && let Some(near) = self.can_search(pattern, left, a.sorted)
+        {
+            let search = if near { cost::SEARCH_NEAR } else { cost::SEARCH_FAR };
+            let searched = Best {
+                cost: a.cost + left_rows * search + pairs * cost::MAKE,
+                startup: a.startup + search,
+                sorted: a.sorted,
+                how: How::Search(left, leaf),
+            };
+            if self.price(&searched) <= self.price(&best) {
+                best = searched;
             }
         }
         best
     }
 
-    /// Whether this slot decides where a pattern is searched.
-    fn is_first_searched(&self, pattern: &Pattern, slot: Slot, input: &Estimate) -> bool {
-        let known = pattern.slots().filter(|slot| input.facts.contains_key(slot)).collect::<Slots>();
-        pattern.0.contains(&At::Slot(slot)) && (known.len() == 1 || pattern.0[0] == At::Slot(slot))
+    /// How many candidate pairs there are, before the conditions that are new.
+    fn pairs(&mut self, left: Set, right: Set) -> f64 {
+        let mut pairs = self.rows(left | right);
+        for condition in &self.conditions {
+            if self.applies(condition, left | right)
+                && !self.applies(condition, left)
+                && !self.applies(condition, right)
+            {
+                pairs /= self.selectivity(condition);
+            }
+        }
+        pairs
     }
 
     fn price(&self, best: &Best) -> f64 {
@@ -222,8 +264,8 @@ impl<'a> Ordering<'a> {
         members(left).any(|leaf| self.neighbours[leaf] & right != 0)
     }
 
-    fn exhaustive(&mut self, all: Set) -> BTreeMap<Set, Best> {
-        let mut best: BTreeMap<Set, Best> = BTreeMap::new();
+    fn exhaustive(&mut self, all: Set) -> FxHashMap<Set, Best> {
+        let mut best: FxHashMap<Set, Best> = FxHashMap::default();
         let leaves: Vec<usize> = members(all).collect();
         for numbers in 1..(1 as Set) << leaves.len() {
             // Counting visits every subset after all of its own subsets.
@@ -237,10 +279,10 @@ impl<'a> Ordering<'a> {
             let mut winner: Option<Best> = None;
             while left != 0 {
                 let right = set & !left;
-                if let (Some(a), Some(b)) = (best.get(&left), best.get(&right))
+                if let (Some(&a), Some(&b)) = (best.get(&left), best.get(&right))
                     && self.is_connected(left, right)
                 {
-                    let joined = self.join(left, right, &a.clone(), &b.clone());
+                    let joined = self.join(left, right, &a, &b);
                     if winner.as_ref().is_none_or(|winner| self.price(&joined) < self.price(winner)) {
                         winner = Some(joined);
                     }
@@ -254,8 +296,8 @@ impl<'a> Ordering<'a> {
         best
     }
 
-    fn greedy(&mut self, all: Set) -> BTreeMap<Set, Best> {
-        let mut best: BTreeMap<Set, Best> = BTreeMap::new();
+    fn greedy(&mut self, all: Set) -> FxHashMap<Set, Best> {
+        let mut best: FxHashMap<Set, Best> = FxHashMap::default();
         let mut open: Vec<Set> = members(all).map(|leaf| 1 << leaf).collect();
         for &set in &open {
             let leaf = self.leaf(set.trailing_zeros() as usize);
@@ -268,7 +310,7 @@ impl<'a> Ordering<'a> {
                     if !self.is_connected(left, right) {
                         continue;
                     }
-                    let joined = self.join(left, right, &best[&left].clone(), &best[&right].clone());
+                    let joined = self.join(left, right, &best[&left], &best[&right]);
                     // What the join adds, and what its rows will cost later.
                     let added = self.price(&joined) - self.price(&best[&left]) - self.price(&best[&right]);
                     let weight = added + self.rows(left | right) * cost::SEARCH_FAR;
@@ -285,7 +327,7 @@ impl<'a> Ordering<'a> {
         best
     }
 
-    fn build(&mut self, set: Set, best: &BTreeMap<Set, Best>, needed: &Slots) -> Physical {
+    fn build(&mut self, set: Set, best: &FxHashMap<Set, Best>, needed: &Slots) -> Physical {
         let (left, right) = match best[&set].how {
             How::Leaf(leaf) => return self.build_leaf(leaf, needed),
             How::Search(left, leaf) => (left, 1 << leaf),
