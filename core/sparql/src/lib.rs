@@ -1,1 +1,31 @@
 //! Parse, plan and lower a query to a flow model.
+//!
+//! ```text
+//!  text ── parse ──▶ Parsed ── translate ──▶ algebra over slots and ids
+//!                    optimise ─▶ the same, rewritten: filters down, constants in, anti-joins
+//!                    planner ──▶ physical operators: indexes, join order, columns
+//!                    lower ────▶ a vicus_flow model: a box for each operator
+//! ```
+//!
+//! Begin at [`parse()`] and [`plan()`]. All that flows is ids; terms are looked at by the few expressions that need their
+//! values, and by whoever prints the solutions.
+
+mod algebra;
+mod boxes;
+mod condition;
+mod error;
+mod evaluate;
+mod explain;
+mod expression;
+mod lower;
+mod optimise;
+mod parse;
+mod plan;
+mod planner;
+mod terms;
+mod translate;
+mod value;
+
+pub use error::{QueryError, QueryErrorKind};
+pub use parse::{Parsed, parse};
+pub use plan::{Form, Options, Plan, plan};

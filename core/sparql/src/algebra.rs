@@ -1,0 +1,181 @@
+//! A query as a tree of operators over numbered variables: what the optimiser rewrites.
+//!
+//! SPARQL 1.1 Query Language, §18. We differ in three things that make rewriting easy. Variables are *slots*, and a
+//! variable that a sub-select doesn't project has a slot of its own, so no slot ever means two things. A variable that
+//! an expression can't see where it stands is an error value there already. And joins and filters have any number of
+//! operands.
+
+use crate::expression::Expr;
+use std::collections::BTreeSet;
+use vicus_rdf::Id;
+
+/// A variable or blank node of a query, by number.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(crate) struct Slot(pub(crate) usize);
+
+/// Slots, ascending.
+pub(crate) type Slots = BTreeSet<Slot>;
+
+/// What stands at one place of a triple pattern.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum At {
+    Slot(Slot),
+    /// A term; if the store doesn't have it, an id that no triple has.
+    Constant(Id),
+}
+
+/// A triple pattern: subject, predicate, object.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Pattern(pub(crate) [At; 3]);
+
+impl Pattern {
+    pub(crate) fn slots(&self) -> impl Iterator<Item = Slot> {
+        self.0.into_iter().filter_map(|at| match at {
+            At::Slot(slot) => Some(slot),
+            At::Constant(_) => None,
+        })
+    }
+}
+
+/// One key of ORDER BY; expressions were computed into slots.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct SortKey {
+    pub(crate) slot: Slot,
+    pub(crate) descending: bool,
+}
+
+/// An operator with its operands.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum Node {
+    Pattern(Pattern),
+    /// All operands' compatible solutions; of none, one empty solution.
+    Join(Vec<Node>),
+    /// Those for which all conditions are true.
+    Filter(Vec<Expr>, Box<Node>),
+    LeftJoin {
+        left: Box<Node>,
+        right: Box<Node>,
+        conditions: Vec<Expr>,
+    },
+    /// What of the left has no partner on the right: OPTIONAL with `!bound`. Right slots stay unbound.
+    AntiJoin {
+        left: Box<Node>,
+        right: Box<Node>,
+        conditions: Vec<Expr>,
+    },
+    Minus(Box<Node>, Box<Node>),
+    Union(Vec<Node>),
+    Extend(Box<Node>, Slot, Expr),
+    /// A table; `Id::UNBOUND` where a row has no value.
+    Values(Vec<Slot>, Vec<Vec<Id>>),
+    Sort(Box<Node>, Vec<SortKey>),
+    /// The border of a sub-select, and the top of a query: other slots are not seen outside.
+    Project(Box<Node>, Vec<Slot>),
+    Distinct(Box<Node>),
+    Slice(Box<Node>, usize, Option<usize>),
+}
+
+/// Which slots may have a value in a node's solutions, and which have one in each of them.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub(crate) struct Scope {
+    pub(crate) possible: Slots,
+    pub(crate) certain: Slots,
+}
+
+impl Node {
+    /// One empty solution.
+    pub(crate) fn unit() -> Node {
+        Node::Join(Vec::new())
+    }
+
+    /// The node with conditions on top, if there are any.
+    pub(crate) fn filtered(self, conditions: Vec<Expr>) -> Node {
+        if conditions.is_empty() { self } else { Node::Filter(conditions, Box::new(self)) }
+    }
+
+    /// What is bound by it. Takes time in the size of the tree.
+    pub(crate) fn scope(&self) -> Scope {
+        match self {
+            Node::Pattern(pattern) => {
+                let slots: Slots = pattern.slots().collect();
+                Scope { possible: slots.clone(), certain: slots }
+            }
+            Node::Join(nodes) => nodes.iter().fold(Scope::default(), |mut all, node| {
+                let scope = node.scope();
+                all.possible.extend(scope.possible);
+                all.certain.extend(scope.certain);
+                all
+            }),
+            Node::Filter(_, inner) | Node::Sort(inner, _) | Node::Distinct(inner) | Node::Slice(inner, ..) => {
+                inner.scope()
+            }
+            Node::LeftJoin { left, right, .. } => {
+                let mut scope = left.scope();
+                scope.possible.extend(right.scope().possible);
+                scope
+            }
+            Node::AntiJoin { left, .. } | Node::Minus(left, _) => left.scope(),
+            Node::Union(nodes) => {
+                let mut scopes = nodes.iter().map(Node::scope);
+                let first = scopes.next().unwrap_or_default();
+                scopes.fold(first, |mut all, scope| {
+                    all.possible.extend(scope.possible);
+                    all.certain.retain(|slot| scope.certain.contains(slot));
+                    all
+                })
+            }
+            Node::Extend(inner, slot, expr) => {
+                let mut scope = inner.scope();
+                if expr.never_fails(&scope.certain) {
+                    scope.certain.insert(*slot);
+                }
+                scope.possible.insert(*slot);
+                scope
+            }
+            Node::Values(slots, rows) => {
+                let bound = |place: usize| rows.iter().all(|row| !row[place].is_unbound());
+                Scope {
+                    possible: slots.iter().copied().collect(),
+                    certain: slots
+                        .iter()
+                        .enumerate()
+                        .filter(|(place, _)| bound(*place))
+                        .map(|(_, slot)| *slot)
+                        .collect(),
+                }
+            }
+            Node::Project(inner, slots) => {
+                let mut scope = inner.scope();
+                scope.possible.retain(|slot| slots.contains(slot));
+                scope.certain.retain(|slot| slots.contains(slot));
+                scope
+            }
+        }
+    }
+
+    /// Its direct operands.
+    pub(crate) fn children_mut(&mut self) -> Vec<&mut Node> {
+        match self {
+            Node::Pattern(_) | Node::Values(..) => Vec::new(),
+            Node::Join(nodes) | Node::Union(nodes) => nodes.iter_mut().collect(),
+            Node::Filter(_, inner)
+            | Node::Sort(inner, _)
+            | Node::Distinct(inner)
+            | Node::Slice(inner, ..)
+            | Node::Extend(inner, ..)
+            | Node::Project(inner, _) => vec![inner],
+            Node::LeftJoin { left, right, .. } | Node::AntiJoin { left, right, .. } | Node::Minus(left, right) => {
+                vec![left, right]
+            }
+        }
+    }
+
+    /// Applies a rewriting to each node, operands first.
+    pub(crate) fn rewrite(mut self, rule: &mut impl FnMut(Node) -> Node) -> Node {
+        for child in self.children_mut() {
+            let taken = std::mem::replace(child, Node::unit());
+            *child = taken.rewrite(rule);
+        }
+        rule(self)
+    }
+}

@@ -1,0 +1,54 @@
+//! Adds columns: values of expressions, constants, copies, or nothing; and drops and reorders columns on the way.
+
+use super::slices;
+use crate::evaluate::Evaluator;
+use crate::expression::Expr;
+use crate::terms::Terms;
+use std::sync::Arc;
+use vicus_flow::{BoxError, Column, Envelope, Operator, Turn};
+
+/// What an output column is.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum Make {
+    /// A column of the input; it is shared, not copied.
+    Column(usize),
+    /// The same bits in each row; 0 for unbound.
+    Constant(u64),
+    /// Over the input's columns; unbound where it is an error.
+    Expr(Expr),
+}
+
+pub(crate) struct Extend {
+    terms: Arc<Terms>,
+    makes: Arc<[Make]>,
+}
+
+impl Extend {
+    pub(crate) fn new(terms: &Arc<Terms>, makes: &Arc<[Make]>) -> Extend {
+        Extend { terms: Arc::clone(terms), makes: Arc::clone(makes) }
+    }
+}
+
+impl Operator for Extend {
+    fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
+        let Some(envelope) = turn.take(0) else { return Ok(()) };
+        if envelope.is_pill() {
+            turn.send_pill(0);
+            return Ok(());
+        }
+        let rows = envelope.rows();
+        let columns = slices(&envelope);
+        let mut evaluator = Evaluator::new(&self.terms);
+        let made = self.makes.iter().map(|make| match make {
+            Make::Column(column) => envelope.column(*column).clone(),
+            Make::Constant(bits) => Column::from(vec![*bits; rows]),
+            Make::Expr(expr) => {
+                let value = |row: usize| evaluator.id(expr, &|column| columns[column][row]).bits();
+                Column::from((0..rows).map(value).collect::<Vec<u64>>())
+            }
+        });
+        let made = Envelope::of_rows(made.collect(), rows);
+        turn.send(0, made);
+        Ok(())
+    }
+}

@@ -1,0 +1,55 @@
+//! Keeps the rows for which a condition is true.
+
+use super::{Outbox, gather, slices};
+use crate::condition::{Condition, Selector};
+use crate::terms::Terms;
+use std::sync::Arc;
+use vicus_flow::{BoxError, Envelope, Operator, Turn};
+
+pub(crate) struct Filter {
+    selector: Selector,
+    /// Columns that are kept.
+    output: Arc<[usize]>,
+    outbox: Outbox,
+    kept: Vec<u32>,
+}
+
+impl Filter {
+    pub(crate) fn new(terms: &Arc<Terms>, condition: &Condition, output: &Arc<[usize]>, limit: usize) -> Filter {
+        Filter {
+            selector: condition.evaluator(terms),
+            output: Arc::clone(output),
+            outbox: Outbox::new(output.len(), limit),
+            kept: Vec::new(),
+        }
+    }
+}
+
+impl Operator for Filter {
+    fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
+        let Some(envelope) = turn.take(0) else { return Ok(()) };
+        if envelope.is_pill() {
+            self.outbox.flush(turn);
+            turn.send_pill(0);
+            return Ok(());
+        }
+        let columns = slices(&envelope);
+        self.selector.select(&columns, envelope.rows(), &mut self.kept);
+        if self.kept.len() == envelope.rows() {
+            let columns = self.output.iter().map(|&column| envelope.column(column).clone()).collect();
+            self.outbox.pass(turn, Envelope::of_rows(columns, envelope.rows()));
+            return Ok(());
+        }
+        if self.kept.len() > self.outbox.room() {
+            self.outbox.flush(turn);
+        }
+        for (values, &column) in self.outbox.columns.iter_mut().zip(&*self.output) {
+            gather(columns[column], &self.kept, values);
+        }
+        self.outbox.rows += self.kept.len();
+        if self.outbox.is_due() {
+            self.outbox.flush(turn);
+        }
+        Ok(())
+    }
+}

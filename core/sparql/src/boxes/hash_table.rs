@@ -1,0 +1,326 @@
+//! Finds the partners of a row in a hash table: one side of a hash join.
+//!
+//! The table is an array of buckets over rows that are stored bucket by bucket, so that the partners of a row lie side
+//! by side: Kim et al., "Sort vs. hash revisited", VLDB 2009, §4. It is built once, when all rows have come, from two
+//! passes over them.
+
+use super::join::{Place, Probe};
+use super::slices;
+use crate::terms::Terms;
+use crate::value::value_key;
+use std::sync::Arc;
+use vicus_flow::{Column, Envelope};
+use vicus_rdf::Id;
+
+/// A pair of columns that must agree.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Key {
+    pub(crate) probe: usize,
+    pub(crate) build: usize,
+    pub(crate) by: By,
+}
+
+/// How two ids agree.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum By {
+    /// They are the same.
+    Id,
+    /// Their values may be equal: a condition looks again.
+    Value,
+    /// They are the same, or one of them is unbound: compatible solutions.
+    Loose,
+}
+
+/// Of the built rows with the same keys, which are kept.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) enum Keep {
+    All,
+    /// One: for asking whether there is any.
+    Any,
+    /// The one with the least id in this column.
+    Least(usize),
+    /// The one with the greatest id in this column.
+    Greatest(usize),
+}
+
+/// How a hash table is built and probed.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct HashSpec {
+    pub(crate) keys: Vec<Key>,
+    pub(crate) keep: Keep,
+    /// Built columns that are put out.
+    pub(crate) output: Vec<usize>,
+    /// Whether a pair counts only if both sides have a value for at least one key: MINUS.
+    pub(crate) needs_overlap: bool,
+}
+
+pub(crate) struct HashTable {
+    terms: Arc<Terms>,
+    spec: Arc<HashSpec>,
+    /// What came and is not built yet.
+    envelopes: Vec<Envelope>,
+    built: bool,
+    /// Bucket `b` is rows `starts[b]..starts[b + 1]`.
+    starts: Vec<u32>,
+    /// 64 minus the logarithm of the number of buckets.
+    shift: u32,
+    /// For each strict key, in the order of rows.
+    keys: Vec<Vec<u64>>,
+    /// All columns that are wanted, in the order of rows.
+    columns: Vec<Vec<u64>>,
+    /// Of the envelope that is being probed: its keys, and the rows of each row's bucket.
+    probed: Vec<Column>,
+    ranges: Vec<(u32, u32)>,
+    buckets: Vec<u32>,
+}
+
+impl HashTable {
+    pub(crate) fn new(terms: &Arc<Terms>, spec: &Arc<HashSpec>) -> HashTable {
+        HashTable {
+            terms: Arc::clone(terms),
+            spec: Arc::clone(spec),
+            envelopes: Vec::new(),
+            built: false,
+            starts: vec![0, 0],
+            shift: 63,
+            keys: Vec::new(),
+            columns: Vec::new(),
+            probed: Vec::new(),
+            ranges: Vec::new(),
+            buckets: Vec::new(),
+        }
+    }
+
+    pub(crate) fn add(&mut self, envelope: Envelope) {
+        self.envelopes.push(envelope);
+    }
+
+    /// No row has been added.
+    pub(crate) fn is_empty(&self) -> bool {
+        if self.built { self.starts.last() == Some(&0) } else { self.envelopes.is_empty() }
+    }
+
+    fn strict(&self) -> impl Iterator<Item = &Key> {
+        self.spec.keys.iter().filter(|key| key.by != By::Loose)
+    }
+
+    /// All rows have been added.
+    pub(crate) fn build(&mut self) {
+        self.built = true;
+        let envelopes = std::mem::take(&mut self.envelopes);
+        let rows: usize = envelopes.iter().map(Envelope::rows).sum();
+        assert!(u32::try_from(rows).is_ok(), "fewer than 2^32 rows are built into one table");
+        let column = |number: usize| {
+            let mut values = Vec::with_capacity(rows);
+            envelopes.iter().for_each(|envelope| values.extend_from_slice(envelope.column(number).u64s()));
+            values
+        };
+        let keys: Vec<Vec<u64>> = self
+            .strict()
+            .map(|key| {
+                let mut values = column(key.build);
+                if key.by == By::Value {
+                    values.iter_mut().for_each(|id| *id = value_key(&self.terms, Id::from_bits(*id)));
+                }
+                values
+            })
+            .collect();
+        let bits = (rows.max(2) as u64).next_power_of_two().trailing_zeros();
+        let bits = if keys.is_empty() { 0 } else { bits };
+        self.shift = 64 - bits;
+        let buckets: Vec<u32> = {
+            let slices: Vec<&[u64]> = keys.iter().map(Vec::as_slice).collect();
+            let mut buckets = Vec::new();
+            hashes(&slices, rows, self.shift, &mut buckets);
+            buckets
+        };
+        let mut starts = vec![0u32; (1 << bits) + 1];
+        for &bucket in &buckets {
+            starts[bucket as usize + 1] += 1;
+        }
+        for bucket in 1..starts.len() {
+            starts[bucket] += starts[bucket - 1];
+        }
+        let mut next = starts.clone();
+        let mut order = vec![0u32; rows];
+        for (row, &bucket) in buckets.iter().enumerate() {
+            let place = &mut next[bucket as usize];
+            order[*place as usize] = row as u32;
+            *place += 1;
+        }
+        drop((buckets, next));
+        let reduced = match self.spec.keep {
+            Keep::All => None,
+            Keep::Any => Some(reduce(&keys, &order, &starts, |_, _| false)),
+            Keep::Least(by) => {
+                let by = column(by);
+                Some(reduce(&keys, &order, &starts, |new, old| by[new] < by[old]))
+            }
+            Keep::Greatest(by) => {
+                let by = column(by);
+                Some(reduce(&keys, &order, &starts, |new, old| by[new] > by[old]))
+            }
+        };
+        if let Some(reduced) = reduced {
+            (order, starts) = reduced;
+        }
+        let ordered = |values: &[u64]| {
+            let mut ordered = Vec::with_capacity(order.len());
+            super::gather(values, &order, &mut ordered);
+            ordered
+        };
+        self.keys = keys.iter().map(|values| ordered(values)).collect();
+        let width = envelopes.first().map_or(0, |envelope| envelope.columns().len());
+        let wanted = |number: usize| {
+            self.spec.output.contains(&number)
+                || self.spec.keys.iter().any(|key| key.build == number && key.by == By::Loose)
+                || self.spec.needs_overlap
+        };
+        self.columns =
+            (0..width).map(|number| if wanted(number) { ordered(&column(number)) } else { Vec::new() }).collect();
+        self.starts = starts;
+    }
+
+    /// The columns that a row is searched by, as the table has them.
+    fn probe_keys(&self, input: &Envelope) -> Vec<Column> {
+        self.strict()
+            .map(|key| match (key.by, input.column(key.probe)) {
+                (By::Value, column) => {
+                    let values = column.u64s().iter().map(|id| value_key(&self.terms, Id::from_bits(*id)));
+                    values.collect::<Vec<u64>>().into()
+                }
+                (_, column) => column.clone(),
+            })
+            .collect()
+    }
+}
+
+/// The bucket of each row.
+fn hashes(keys: &[&[u64]], rows: usize, shift: u32, into: &mut Vec<u32>) {
+    into.clear();
+    match keys {
+        [] => into.resize(rows, 0),
+        [key] => into.extend(key.iter().map(|&id| (mix(id) >> shift) as u32)),
+        [a, b] => into.extend(a.iter().zip(*b).map(|(&a, &b)| (mix(mix(a) ^ b) >> shift) as u32)),
+        _ => into.extend((0..rows).map(|row| {
+            let hash = keys.iter().fold(0, |hash, key| mix(hash ^ key[row]));
+            (hash >> shift) as u32
+        })),
+    }
+}
+
+/// Multiplies by an odd number near 2^64 over the golden ratio, and folds the high half in: Knuth, TAOCP 3, §6.4.
+#[inline]
+pub(crate) fn mix(id: u64) -> u64 {
+    let product = u128::from(id) * 0x9E37_79B9_7F4A_7C15;
+    ((product >> 64) as u64) ^ (product as u64)
+}
+
+/// Leaves one row for each combination of keys, and among those the best.
+fn reduce(
+    keys: &[Vec<u64>],
+    order: &[u32],
+    starts: &[u32],
+    better: impl Fn(usize, usize) -> bool,
+) -> (Vec<u32>, Vec<u32>) {
+    let mut kept: Vec<u32> = Vec::with_capacity(order.len());
+    let mut kept_starts = Vec::with_capacity(starts.len());
+    kept_starts.push(0);
+    for bucket in starts.windows(2) {
+        let first = kept.len();
+        for &row in &order[bucket[0] as usize..bucket[1] as usize] {
+            let same = |other: u32| keys.iter().all(|key| key[other as usize] == key[row as usize]);
+            match kept[first..].iter_mut().find(|other| same(**other)) {
+                Some(other) if better(row as usize, *other as usize) => *other = row,
+                Some(_) => {}
+                None => kept.push(row),
+            }
+        }
+        kept_starts.push(kept.len() as u32);
+    }
+    (kept, kept_starts)
+}
+
+impl Probe for HashTable {
+    fn is_ready(&self) -> bool {
+        self.built
+    }
+
+    fn partners(&mut self, input: &Envelope, at: &mut Place, limit: usize, left: &mut Vec<u32>, right: &mut Vec<u32>) {
+        if *at == Place::default() {
+            self.probed = self.probe_keys(input);
+            let keys: Vec<&[u64]> = self.probed.iter().map(Column::u64s).collect();
+            hashes(&keys, input.rows(), self.shift, &mut self.buckets);
+            // Loads that don't wait for each other: the processor has many of them under way at once.
+            let range = |&bucket: &u32| (self.starts[bucket as usize], self.starts[bucket as usize + 1]);
+            self.ranges.clear();
+            self.ranges.extend(self.buckets.iter().map(range));
+        }
+        let keys: Vec<&[u64]> = self.probed.iter().map(Column::u64s).collect();
+        let rows = input.rows();
+        while at.row < rows && left.len() < limit {
+            let row = at.row;
+            let (start, end) = self.ranges[row];
+            let mut next = start as usize + at.done;
+            let end = end as usize;
+            match (&*keys, &*self.keys) {
+                ([key], [stored]) => {
+                    let key = key[row];
+                    while next < end && left.len() < limit {
+                        if stored[next] == key {
+                            left.push(row as u32);
+                            right.push(next as u32);
+                        }
+                        next += 1;
+                    }
+                }
+                _ => {
+                    while next < end && left.len() < limit {
+                        if keys.iter().zip(&self.keys).all(|(key, stored)| stored[next] == key[row]) {
+                            left.push(row as u32);
+                            right.push(next as u32);
+                        }
+                        next += 1;
+                    }
+                }
+            }
+            if next < end {
+                at.done = next - start as usize;
+            } else {
+                *at = Place { row: row + 1, done: 0 };
+            }
+        }
+        if self.spec.needs_overlap || self.spec.keys.iter().any(|key| key.by == By::Loose) {
+            self.keep_compatible(&slices(input), left, right);
+        }
+    }
+
+    fn gather(&self, output: usize, right: &[u32], into: &mut Vec<u64>) {
+        super::gather(&self.columns[self.spec.output[output]], right, into);
+    }
+}
+
+impl HashTable {
+    /// Compatible solutions, SPARQL 1.1 §18.3: where both have a value, it is the same.
+    fn keep_compatible(&self, input: &[&[u64]], left: &mut Vec<u32>, right: &mut Vec<u32>) {
+        let mut count = 0;
+        for place in 0..left.len() {
+            let (row, partner) = (left[place] as usize, right[place] as usize);
+            let mut compatible = true;
+            let mut overlap = false;
+            for key in &self.spec.keys {
+                let a = input[key.probe][row];
+                let b = if self.columns[key.build].is_empty() { a } else { self.columns[key.build][partner] };
+                compatible &= key.by != By::Loose || a == b || a == 0 || b == 0;
+                overlap |= a != 0 && b != 0;
+            }
+            if compatible && (overlap || !self.spec.needs_overlap) {
+                left[count] = left[place];
+                right[count] = right[place];
+                count += 1;
+            }
+        }
+        left.truncate(count);
+        right.truncate(count);
+    }
+}

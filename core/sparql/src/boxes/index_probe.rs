@@ -1,0 +1,199 @@
+//! Finds the partners of a row by searching an index: one side of an index nested-loop join.
+
+use super::join::{Place, Probe};
+use super::search::{Searcher, gallop};
+use super::slices;
+use std::ops::Range;
+use std::sync::Arc;
+use vicus_flow::Envelope;
+use vicus_rdf::{Id, Index, Order, Store};
+
+/// Where a value to search for comes from.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) enum Source {
+    Constant(Id),
+    /// A column of the input, which is never unbound.
+    Column(usize),
+}
+
+/// How a pattern is searched for each row of an input.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct IndexSpec {
+    pub(crate) order: Order,
+    /// What the first levels must hold: constants first as far as the order allows.
+    pub(crate) prefix: Vec<Source>,
+    /// What other levels must hold.
+    pub(crate) checks: Vec<(usize, Source)>,
+    /// Pairs of free levels that must hold the same.
+    pub(crate) repeated: Vec<(usize, usize)>,
+    /// Levels that become columns, none of them in the prefix.
+    pub(crate) output: Vec<usize>,
+    /// How many partners that differ in what is put out only the caller wants to see.
+    pub(crate) want: Want,
+}
+
+/// Which partners are worth finding, where duplicates don't count.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) enum Want {
+    All,
+    /// One for each value of the level behind the prefix.
+    Groups,
+    /// Any one.
+    First,
+}
+
+#[derive(Clone)]
+pub(crate) struct IndexProbe {
+    store: Arc<Store>,
+    spec: Arc<IndexSpec>,
+    /// The rows under the prefix's leading constants.
+    base: Range<usize>,
+    leading: usize,
+    searcher: Searcher,
+}
+
+impl IndexProbe {
+    pub(crate) fn new(store: &Arc<Store>, spec: &Arc<IndexSpec>) -> IndexProbe {
+        let index = store.index(spec.order);
+        let constants: Vec<Id> = spec
+            .prefix
+            .iter()
+            .map_while(|source| match source {
+                Source::Constant(id) => Some(*id),
+                Source::Column(_) => None,
+            })
+            .collect();
+        let base = index.range(&constants);
+        let leading = constants.len();
+        let mut probe = IndexProbe {
+            store: Arc::clone(store),
+            spec: Arc::clone(spec),
+            base,
+            leading,
+            searcher: Searcher::new(&[]),
+        };
+        probe.searcher = Searcher::new(probe.column(index));
+        probe
+    }
+
+    /// The ascending column in which the first variable level is searched.
+    fn column<'a>(&self, index: &'a Index) -> &'a [Id] {
+        match self.leading {
+            0 => index.keys(),
+            1 => &index.second()[self.base.clone()],
+            2 => &index.third()[self.base.clone()],
+            _ => &[],
+        }
+    }
+}
+
+fn level_of(index: &Index, level: usize) -> &[Id] {
+    match level {
+        1 => index.second(),
+        2 => index.third(),
+        _ => panic!("the first level is always searched for, never read"),
+    }
+}
+
+impl Probe for IndexProbe {
+    fn is_ready(&self) -> bool {
+        true
+    }
+
+    fn partners(&mut self, input: &Envelope, at: &mut Place, limit: usize, left: &mut Vec<u32>, right: &mut Vec<u32>) {
+        let store = Arc::clone(&self.store);
+        let spec = Arc::clone(&self.spec);
+        let index = store.index(spec.order);
+        let columns = slices(input);
+        let column = self.column(index);
+        let single = match spec.prefix[self.leading..] {
+            [Source::Column(key)] => Some(columns[key]),
+            _ => None,
+        };
+        let mut cursor = index.cursor();
+        let first_is_enough = spec.want == Want::First && spec.checks.is_empty() && spec.repeated.is_empty();
+        while at.row < input.rows() && left.len() < limit {
+            let row = at.row;
+            let all = match single {
+                Some(keys) => {
+                    let found = self.searcher.find(column, Id::from_bits(keys[row]));
+                    match self.leading {
+                        0 if found.is_empty() => 0..0,
+                        0 => index.rows_of_key(found.start),
+                        _ => self.base.start + found.start..self.base.start + found.end,
+                    }
+                }
+                None if spec.prefix.len() == self.leading => self.base.clone(),
+                None => {
+                    let mut ids = [Id::UNBOUND; 3];
+                    for (id, source) in ids.iter_mut().zip(&spec.prefix) {
+                        *id = match source {
+                            Source::Constant(id) => *id,
+                            Source::Column(column) => Id::from_bits(columns[*column][row]),
+                        };
+                    }
+                    cursor.range(&ids[..spec.prefix.len()])
+                }
+            };
+            let mut next = all.start + at.done;
+            if first_is_enough {
+                if next < all.end {
+                    left.push(row as u32);
+                    right.push(next as u32);
+                }
+                next = all.end;
+            } else if spec.want == Want::Groups {
+                let groups = level_of(index, spec.prefix.len());
+                while next < all.end && left.len() < limit {
+                    left.push(row as u32);
+                    right.push(next as u32);
+                    let id = groups[next];
+                    next += gallop(&groups[next..all.end], 0, |&other| other == id);
+                }
+            } else {
+                let take = (all.end - next).min(limit - left.len());
+                left.extend(std::iter::repeat_n(row as u32, take));
+                right.extend(next as u32..(next + take) as u32);
+                next += take;
+            }
+            if next < all.end {
+                at.done = next - all.start;
+            } else {
+                *at = Place { row: row + 1, done: 0 };
+            }
+        }
+        for (level, source) in &spec.checks {
+            let values = level_of(index, *level);
+            match source {
+                Source::Constant(id) => keep(left, right, |_, place| values[place] == *id),
+                Source::Column(key) => {
+                    let keys = columns[*key];
+                    keep(left, right, |row, place| values[place].bits() == keys[row]);
+                }
+            }
+        }
+        for (a, b) in &spec.repeated {
+            let (a, b) = (level_of(index, *a), level_of(index, *b));
+            keep(left, right, |_, place| a[place] == b[place]);
+        }
+    }
+
+    fn gather(&self, output: usize, right: &[u32], into: &mut Vec<u64>) {
+        let values = level_of(self.store.index(self.spec.order), self.spec.output[output]);
+        into.extend(right.iter().map(|&place| values[place as usize].bits()));
+    }
+}
+
+/// Drops the pairs that fail.
+fn keep(left: &mut Vec<u32>, right: &mut Vec<u32>, pass: impl Fn(usize, usize) -> bool) {
+    let mut count = 0;
+    for place in 0..left.len() {
+        if pass(left[place] as usize, right[place] as usize) {
+            left[count] = left[place];
+            right[count] = right[place];
+            count += 1;
+        }
+    }
+    left.truncate(count);
+    right.truncate(count);
+}

@@ -1,0 +1,340 @@
+//! A join: for each row of the input its partners, found in an index or in a hash table.
+//!
+//! One box for all kinds of joins, so that a condition, unbound values and bounded output are dealt with once.
+//! Candidate pairs are made in batches, the condition is evaluated over whole columns of them, and only pairs that pass
+//! are put together. The order of the input's rows is kept.
+
+use super::Outbox;
+use super::hash_table::{HashSpec, HashTable};
+use super::index_probe::{IndexProbe, IndexSpec};
+use crate::condition::{Condition, Selector};
+use crate::terms::Terms;
+use std::sync::Arc;
+use vicus_flow::{BoxError, Column, Envelope, Operator, Turn};
+
+/// Where the search for partners stands: a row of the input, and how many of its candidates are done.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub(crate) struct Place {
+    pub(crate) row: usize,
+    pub(crate) done: usize,
+}
+
+/// Something that finds partners.
+pub(crate) trait Probe: Send {
+    /// Whether it can be asked.
+    fn is_ready(&self) -> bool;
+
+    /// Appends pairs of an input row and a partner, in the order of input rows, from `at` on until there are `limit`
+    /// of them or no more, and moves `at`. An envelope is begun at `Place::default()`.
+    fn partners(&mut self, input: &Envelope, at: &mut Place, limit: usize, left: &mut Vec<u32>, right: &mut Vec<u32>);
+
+    /// Appends an output column's values of these partners.
+    fn gather(&self, output: usize, right: &[u32], into: &mut Vec<u64>);
+}
+
+/// What becomes of rows with and without partners.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum JoinKind {
+    /// Each pair.
+    Inner,
+    /// Each pair, and rows without partner with unbound values.
+    Left,
+    /// Each row that has a partner, once.
+    Semi,
+    /// Each row that has none.
+    Anti,
+}
+
+/// Where a column of a pair comes from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Part {
+    /// A column of the input.
+    Left(usize),
+    /// An output of the probe.
+    Right(usize),
+    /// The input's value if it has one, else the probe's.
+    Merged(usize, usize),
+    /// Never bound.
+    Unbound,
+}
+
+/// What a join does with pairs.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct JoinSpec {
+    pub(crate) kind: JoinKind,
+    pub(crate) output: Vec<Part>,
+    /// What the condition's columns are.
+    pub(crate) condition_parts: Vec<Part>,
+    pub(crate) condition: Condition,
+}
+
+/// In a list of partners: none.
+const NOBODY: u32 = u32::MAX;
+
+/// As many batches of candidates are looked at in one invocation.
+const BATCHES: usize = 32;
+
+/// The part of a join that knows nothing of how partners are found.
+struct Core {
+    spec: Arc<JoinSpec>,
+    selector: Selector,
+    outbox: Outbox,
+    input: Option<Envelope>,
+    at: Place,
+    /// Rows of the input before this one have been dealt with.
+    settled: usize,
+    /// Candidates, and those that passed.
+    left: Vec<u32>,
+    right: Vec<u32>,
+    kept: Vec<u32>,
+    out_left: Vec<u32>,
+    out_right: Vec<u32>,
+    scratch: Vec<Vec<u64>>,
+}
+
+impl Core {
+    fn new(terms: &Arc<Terms>, spec: &Arc<JoinSpec>, limit: usize) -> Core {
+        Core {
+            spec: Arc::clone(spec),
+            selector: spec.condition.evaluator(terms),
+            outbox: Outbox::new(spec.output.len(), limit),
+            input: None,
+            at: Place::default(),
+            settled: 0,
+            left: Vec::new(),
+            right: Vec::new(),
+            kept: Vec::new(),
+            out_left: Vec::new(),
+            out_right: Vec::new(),
+            scratch: vec![Vec::new(); spec.condition_parts.len()],
+        }
+    }
+
+    /// One invocation: goes on with the envelope at hand, or takes the next.
+    fn act(&mut self, turn: &mut Turn<'_>, probe: &mut impl Probe) {
+        if self.input.is_none() {
+            match turn.take(0) {
+                None => return,
+                Some(pill) if pill.is_pill() => {
+                    self.outbox.flush(turn);
+                    turn.send_pill(0);
+                    return;
+                }
+                Some(envelope) => {
+                    self.input = Some(envelope);
+                    self.at = Place::default();
+                    self.settled = 0;
+                }
+            }
+        }
+        let input = self.input.take().expect("taken above");
+        for _ in 0..BATCHES {
+            let is_new = self.at == Place::default();
+            let limit = self.outbox.room().min(self.outbox.growth.target.max(64));
+            self.left.clear();
+            self.right.clear();
+            probe.partners(&input, &mut self.at, limit, &mut self.left, &mut self.right);
+            let is_done = self.at.row >= input.rows();
+            if is_new && is_done && self.is_one_to_one(input.rows()) {
+                let made = self.pass(&input, probe);
+                self.outbox.pass(turn, made);
+                return;
+            }
+            self.settle(&input, probe);
+            if is_done {
+                if self.outbox.is_due() {
+                    self.outbox.flush(turn);
+                }
+                // A head that waited while this envelope was at hand would call nobody again.
+                if turn.head(0).is_some() {
+                    turn.run_again();
+                }
+                return;
+            }
+            if self.outbox.is_due() {
+                self.outbox.flush(turn);
+                break;
+            }
+            if turn.is_stopped() {
+                break;
+            }
+        }
+        self.input = Some(input);
+        turn.run_again();
+    }
+
+    /// Whether each row of the envelope has exactly one partner, and that is the answer.
+    fn is_one_to_one(&self, rows: usize) -> bool {
+        self.spec.kind != JoinKind::Anti
+            && self.spec.condition.is_empty()
+            && self.left.len() == rows
+            && self.left.iter().enumerate().all(|(row, left)| row as u32 == *left)
+    }
+
+    /// The envelope with partners beside it: its own columns are shared, not copied.
+    fn pass(&self, input: &Envelope, probe: &impl Probe) -> Envelope {
+        let columns = self.spec.output.iter().map(|part| match part {
+            Part::Left(column) => input.column(*column).clone(),
+            part => {
+                let mut values = Vec::with_capacity(input.rows());
+                gather_part(*part, input, probe, &self.left, &self.right, &mut values);
+                Column::from(values)
+            }
+        });
+        Envelope::of_rows(columns.collect(), input.rows())
+    }
+
+    /// Applies the condition to the candidates and puts out what this kind of join makes of them.
+    fn settle(&mut self, input: &Envelope, probe: &impl Probe) {
+        let kind = self.spec.kind;
+        if !self.spec.condition.is_empty() && !self.left.is_empty() {
+            for (values, part) in self.scratch.iter_mut().zip(&self.spec.condition_parts) {
+                values.clear();
+                gather_part(*part, input, probe, &self.left, &self.right, values);
+            }
+            let columns: Vec<&[u64]> = self.scratch.iter().map(Vec::as_slice).collect();
+            self.selector.select(&columns, self.left.len(), &mut self.kept);
+            if self.kept.len() < self.left.len() {
+                for (place, &pair) in self.kept.iter().enumerate() {
+                    self.left[place] = self.left[pair as usize];
+                    self.right[place] = self.right[pair as usize];
+                }
+                self.left.truncate(self.kept.len());
+                self.right.truncate(self.kept.len());
+            }
+        }
+        if kind == JoinKind::Inner {
+            self.put_out_pairs(input, probe);
+            return;
+        }
+        // Rows before this one have all their candidates behind them.
+        let complete = self.at.row;
+        self.out_left.clear();
+        self.out_right.clear();
+        let keeps_lonely = kind != JoinKind::Semi;
+        for (&row, &partner) in self.left.iter().zip(&self.right) {
+            let first_of_row = row as usize >= self.settled;
+            if first_of_row {
+                if keeps_lonely {
+                    self.out_left.extend(self.settled as u32..row);
+                    self.out_right.resize(self.out_left.len(), NOBODY);
+                }
+                self.settled = row as usize + 1;
+            }
+            if kind == JoinKind::Left || kind == JoinKind::Semi && first_of_row {
+                self.out_left.push(row);
+                self.out_right.push(partner);
+            }
+        }
+        if complete > self.settled {
+            if keeps_lonely {
+                self.out_left.extend(self.settled as u32..complete as u32);
+                self.out_right.resize(self.out_left.len(), NOBODY);
+            }
+            self.settled = complete;
+        }
+        std::mem::swap(&mut self.left, &mut self.out_left);
+        std::mem::swap(&mut self.right, &mut self.out_right);
+        self.put_out_pairs(input, probe);
+    }
+
+    fn put_out_pairs(&mut self, input: &Envelope, probe: &impl Probe) {
+        for (values, part) in self.outbox.columns.iter_mut().zip(&self.spec.output) {
+            gather_part(*part, input, probe, &self.left, &self.right, values);
+        }
+        self.outbox.rows += self.left.len();
+    }
+}
+
+/// Appends one column of pairs.
+fn gather_part(part: Part, input: &Envelope, probe: &impl Probe, left: &[u32], right: &[u32], into: &mut Vec<u64>) {
+    match part {
+        Part::Left(column) => super::gather(input.column(column).u64s(), left, into),
+        Part::Unbound => into.resize(into.len() + left.len(), 0),
+        Part::Right(output) => gather_right(probe, output, right, into),
+        Part::Merged(column, output) => {
+            let from = into.len();
+            gather_right(probe, output, right, into);
+            let column = input.column(column).u64s();
+            for (value, &row) in into[from..].iter_mut().zip(left) {
+                if column[row as usize] != 0 {
+                    *value = column[row as usize];
+                }
+            }
+        }
+    }
+}
+
+fn gather_right(probe: &impl Probe, output: usize, right: &[u32], into: &mut Vec<u64>) {
+    let mut rest = right;
+    // Runs with and without partner, one after the other.
+    while let Some(&first) = rest.first() {
+        let lonely = first == NOBODY;
+        let run = rest.iter().take_while(|&&partner| (partner == NOBODY) == lonely).count();
+        if lonely {
+            into.resize(into.len() + run, 0);
+        } else {
+            probe.gather(output, &rest[..run], into);
+        }
+        rest = &rest[run..];
+    }
+}
+
+/// Index nested-loop join: never blocks, and keeps the input's order.
+pub(crate) struct IndexJoin {
+    core: Core,
+    probe: IndexProbe,
+}
+
+impl IndexJoin {
+    pub(crate) fn new(terms: &Arc<Terms>, spec: &Arc<JoinSpec>, index: &Arc<IndexSpec>, limit: usize) -> IndexJoin {
+        IndexJoin { core: Core::new(terms, spec, limit), probe: IndexProbe::new(&terms.store, index) }
+    }
+}
+
+impl Operator for IndexJoin {
+    fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
+        debug_assert!(self.probe.is_ready(), "an index is always ready");
+        self.core.act(turn, &mut self.probe);
+        Ok(())
+    }
+}
+
+/// Hash join: input 1 is built into a table, then input 0 is probed. Until the table is there, the probe's head is left
+/// where it is; both sides are subtrees of their own, so this wait is never part of a cycle.
+pub(crate) struct HashJoin {
+    core: Core,
+    table: HashTable,
+}
+
+impl HashJoin {
+    pub(crate) fn new(terms: &Arc<Terms>, spec: &Arc<JoinSpec>, hash: &Arc<HashSpec>, limit: usize) -> HashJoin {
+        HashJoin { core: Core::new(terms, spec, limit), table: HashTable::new(terms, hash) }
+    }
+}
+
+impl Operator for HashJoin {
+    fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
+        if !self.table.is_ready() {
+            match turn.take(1) {
+                None => return Ok(()),
+                Some(pill) if pill.is_pill() => {
+                    self.table.build();
+                    let needs_partner = matches!(self.core.spec.kind, JoinKind::Inner | JoinKind::Semi);
+                    if needs_partner && self.table.is_empty() {
+                        // Nothing can come of the other side.
+                        turn.close(0);
+                        turn.send_pill(0);
+                        return Ok(());
+                    }
+                }
+                Some(envelope) => {
+                    self.table.add(envelope);
+                    return Ok(());
+                }
+            }
+        }
+        self.core.act(turn, &mut self.table);
+        Ok(())
+    }
+}

@@ -1,0 +1,102 @@
+//! The physical operators, one file each. Envelopes have one column of id bits per slot.
+//!
+//! All keep the flow protocol: they take one head per input and invocation, send a few envelopes of bounded size and ask
+//! to be run again, send the pill once, and pass a reader's lost interest on by closing their inputs.
+
+pub(crate) mod distinct;
+pub(crate) mod extend;
+pub(crate) mod filter;
+pub(crate) mod hash_table;
+pub(crate) mod index_probe;
+pub(crate) mod join;
+pub(crate) mod scan;
+pub(crate) mod search;
+pub(crate) mod slice;
+pub(crate) mod sort;
+pub(crate) mod top;
+pub(crate) mod union;
+pub(crate) mod values;
+
+use vicus_flow::{Column, Envelope, Schema, Turn, Type};
+
+/// The schema of envelopes with so many columns of ids.
+pub(crate) fn schema(columns: usize) -> Schema {
+    Schema::new((0..columns).map(|column| (format!("c{column}"), Type::U64)))
+}
+
+/// The columns of an envelope as slices.
+pub(crate) fn slices(envelope: &Envelope) -> Vec<&[u64]> {
+    envelope.columns().iter().map(Column::u64s).collect()
+}
+
+/// How large the next envelope is to be: a single row first, so that whoever waits for any answer has it soon, then 64
+/// and doubling up to a limit.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Growth {
+    pub(crate) target: usize,
+    limit: usize,
+}
+
+impl Growth {
+    pub(crate) fn new(limit: usize) -> Growth {
+        Growth { target: 1, limit: limit.max(1) }
+    }
+
+    pub(crate) fn grow(&mut self) {
+        self.target = (self.target * 2).max(64).min(self.limit);
+    }
+}
+
+/// Rows that a box has made and not yet sent.
+#[derive(Debug)]
+pub(crate) struct Outbox {
+    pub(crate) columns: Vec<Vec<u64>>,
+    pub(crate) rows: usize,
+    pub(crate) growth: Growth,
+}
+
+impl Outbox {
+    pub(crate) fn new(columns: usize, limit: usize) -> Outbox {
+        Outbox { columns: vec![Vec::new(); columns], rows: 0, growth: Growth::new(limit) }
+    }
+
+    /// How many rows may still be added before they must be sent.
+    pub(crate) fn room(&self) -> usize {
+        self.growth.limit - self.rows.min(self.growth.limit)
+    }
+
+    pub(crate) fn is_due(&self) -> bool {
+        self.rows >= self.growth.target
+    }
+
+    /// Sends what there is, if there is anything.
+    pub(crate) fn flush(&mut self, turn: &mut Turn<'_>) {
+        if self.rows == 0 {
+            return;
+        }
+        let limit = self.growth.limit;
+        let columns: Vec<Column> = self
+            .columns
+            .iter_mut()
+            .map(|column| Column::from(std::mem::replace(column, Vec::with_capacity(self.rows.min(limit)))))
+            .collect();
+        turn.send(0, Envelope::of_rows(columns, self.rows));
+        self.rows = 0;
+        self.growth.grow();
+    }
+
+    /// Sends an envelope as it is, behind what there is already.
+    pub(crate) fn pass(&mut self, turn: &mut Turn<'_>, envelope: Envelope) {
+        self.flush(turn);
+        if envelope.rows() > 0 {
+            turn.send(0, envelope);
+            self.growth.grow();
+        }
+    }
+}
+
+/// Appends the values of a column at these rows.
+#[inline]
+pub(crate) fn gather(column: &[u64], rows: &[u32], into: &mut Vec<u64>) {
+    into.extend(rows.iter().map(|&row| column[row as usize]));
+}

@@ -1,0 +1,112 @@
+//! Source: the rows of an index that match a pattern without any input.
+
+use super::Growth;
+use std::ops::Range;
+use std::sync::Arc;
+use vicus_flow::{BoxError, Column, Envelope, Operator, Turn};
+use vicus_rdf::{Id, Order, Store};
+
+/// What a scan reads. The rows begin with the pattern's constants; other constants and repeated variables are checked
+/// row by row.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct ScanSpec {
+    pub(crate) order: Order,
+    /// A part of it is work for one replica.
+    pub(crate) rows: Range<usize>,
+    /// Levels that become columns.
+    pub(crate) output: Vec<usize>,
+    /// Levels that must hold a constant.
+    pub(crate) constants: Vec<(usize, Id)>,
+    /// Pairs of levels that must hold the same.
+    pub(crate) repeated: Vec<(usize, usize)>,
+    /// Of rows that differ in levels behind this one only, the first is enough.
+    pub(crate) distinct: Option<usize>,
+}
+
+pub(crate) struct Scan {
+    store: Arc<Store>,
+    spec: Arc<ScanSpec>,
+    next: usize,
+    growth: Growth,
+}
+
+impl Scan {
+    pub(crate) fn new(store: &Arc<Store>, spec: &Arc<ScanSpec>, limit: usize) -> Scan {
+        Scan { store: Arc::clone(store), spec: Arc::clone(spec), next: spec.rows.start, growth: Growth::new(limit) }
+    }
+
+    /// The next rows, already checked, in columns.
+    fn read(&mut self) -> Envelope {
+        let index = self.store.index(self.spec.order);
+        // First rows should come soon; checks may drop most of what is read.
+        let end = self.spec.rows.end.min(self.next + self.growth.target);
+        let rows = self.next..end;
+        self.next = end;
+        self.growth.grow();
+        let spec = &self.spec;
+        if spec.constants.is_empty() && spec.repeated.is_empty() && spec.distinct.is_none() {
+            let columns = spec.output.iter().map(|&level| {
+                let mut column = Vec::with_capacity(rows.len());
+                index.fill(level, rows.clone(), &mut column);
+                Column::from(column)
+            });
+            return Envelope::of_rows(columns.collect(), rows.len());
+        }
+        let mut levels: [Vec<u64>; 3] = Default::default();
+        let needs_first = spec.output.contains(&0)
+            || spec.distinct == Some(0)
+            || spec.constants.iter().any(|(level, _)| *level == 0)
+            || spec.repeated.iter().any(|(a, b)| *a == 0 || *b == 0);
+        for (level, column) in levels.iter_mut().enumerate().skip(usize::from(!needs_first)) {
+            index.fill(level, rows.clone(), column);
+        }
+        let mut kept: Vec<u32> = (0..rows.len() as u32).collect();
+        for (level, id) in &spec.constants {
+            kept.retain(|&row| levels[*level][row as usize] == id.bits());
+        }
+        for (a, b) in &spec.repeated {
+            kept.retain(|&row| levels[*a][row as usize] == levels[*b][row as usize]);
+        }
+        if let Some(last) = spec.distinct {
+            let from = usize::from(!needs_first);
+            let mut before: Option<u32> = None;
+            kept.retain(|&row| {
+                let same = |other: u32| {
+                    (from..=last).all(|level| levels[level][row as usize] == levels[level][other as usize])
+                };
+                let is_first = !before.is_some_and(same);
+                before = Some(row);
+                is_first
+            });
+        }
+        let columns = spec.output.iter().map(|&level| {
+            let mut column = Vec::with_capacity(kept.len());
+            super::gather(&levels[level], &kept, &mut column);
+            Column::from(column)
+        });
+        Envelope::of_rows(columns.collect(), kept.len())
+    }
+}
+
+impl Operator for Scan {
+    fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
+        turn.take(0);
+        // Where checks drop everything, an empty envelope is not worth sending.
+        for _ in 0..16 {
+            if self.next >= self.spec.rows.end || turn.is_stopped() {
+                break;
+            }
+            let envelope = self.read();
+            if envelope.rows() > 0 {
+                turn.send(0, envelope);
+                break;
+            }
+        }
+        if self.next >= self.spec.rows.end {
+            turn.send_pill(0);
+        } else {
+            turn.run_again();
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,111 @@
+//! ORDER BY with LIMIT: keeps the first rows only.
+//!
+//! Rows are collected until there are several times as many as wanted; then the best are kept, and rows that can't be
+//! among them are dropped as they come. That costs the same as a bounded heap, and works on columns.
+
+use super::sort::{By, Rows, is_ordered};
+use super::{Growth, slices};
+use crate::terms::Terms;
+use std::sync::Arc;
+use vicus_flow::{BoxError, Operator, Turn};
+
+pub(crate) struct Top {
+    terms: Arc<Terms>,
+    by: Arc<[By]>,
+    /// How many rows are wanted.
+    count: usize,
+    rows: Rows,
+    /// The first key of the last wanted row so far. While all keys are ids in order, rows beyond it can be dropped.
+    bound: Option<u64>,
+    /// All first keys so far are ids in order.
+    is_plain: bool,
+    done: Option<usize>,
+    growth: Growth,
+}
+
+impl Top {
+    pub(crate) fn new(terms: &Arc<Terms>, by: &Arc<[By]>, count: usize, limit: usize) -> Top {
+        Top {
+            terms: Arc::clone(terms),
+            by: Arc::clone(by),
+            count,
+            rows: Rows::default(),
+            bound: None,
+            is_plain: true,
+            done: None,
+            growth: Growth::new(limit),
+        }
+    }
+
+    fn shrink(&mut self) {
+        let mut order = self.rows.order(&self.terms, &self.by);
+        order.truncate(self.count);
+        for column in &mut self.rows.columns {
+            let mut kept = Vec::with_capacity(order.len());
+            super::gather(column, &order, &mut kept);
+            *column = kept;
+        }
+        self.rows.count = order.len();
+        let first = self.by.first().map(|by| &self.rows.columns[by.column]);
+        self.bound = first.and_then(|column| column.last().copied()).filter(|_| self.rows.count == self.count);
+    }
+
+    fn add(&mut self, envelope: &vicus_flow::Envelope) {
+        let Some(first) = self.by.first() else {
+            self.rows.add(envelope);
+            return;
+        };
+        let keys = envelope.column(first.column).u64s();
+        self.is_plain &= keys.iter().all(|&bits| is_ordered(bits));
+        let Some(bound) = self.bound.filter(|_| self.is_plain) else {
+            self.rows.add(envelope);
+            return;
+        };
+        let mut kept: Vec<u32> = Vec::new();
+        let rows = 0..envelope.rows() as u32;
+        if first.descending {
+            kept.extend(rows.filter(|&row| keys[row as usize] >= bound));
+        } else {
+            kept.extend(rows.filter(|&row| keys[row as usize] <= bound));
+        }
+        for (values, column) in self.rows.columns.iter_mut().zip(slices(envelope)) {
+            super::gather(column, &kept, values);
+        }
+        self.rows.count += kept.len();
+    }
+}
+
+impl Operator for Top {
+    fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
+        if self.done.is_none() {
+            match turn.take(0) {
+                None => return Ok(()),
+                Some(pill) if pill.is_pill() => {
+                    self.shrink();
+                    self.done = Some(0);
+                }
+                Some(envelope) => {
+                    self.add(&envelope);
+                    if self.rows.count >= (self.count * 2).max(1024) {
+                        self.shrink();
+                    }
+                    return Ok(());
+                }
+            }
+        }
+        let Some(next) = self.done else { return Ok(()) };
+        let end = self.rows.count.min(next + self.growth.target);
+        if end > next {
+            let order: Vec<u32> = (next as u32..end as u32).collect();
+            turn.send(0, self.rows.envelope(&order));
+            self.growth.grow();
+        }
+        self.done = Some(end);
+        if end == self.rows.count {
+            turn.send_pill(0)
+        } else {
+            turn.run_again()
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,232 @@
+//! Conditions over columns: which rows of a batch are kept.
+//!
+//! Each conjunct is compiled to the cheapest form that statistics allow, then runs over whole columns and narrows a
+//! list of row numbers.
+
+use crate::algebra::Slot;
+use crate::evaluate::Evaluator;
+use crate::expression::{Compare, Expr};
+use crate::terms::Terms;
+use rustc_hash::FxHashMap;
+use std::sync::Arc;
+use vicus_rdf::{Id, Kind};
+
+/// Which kinds of terms may stand in a column: a bit for each of [`Kind::ALL`], and one for computed terms.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Kinds(u16);
+
+impl Kinds {
+    const COMPUTED: u16 = 1 << 15;
+    /// Nothing is known.
+    pub(crate) const ANY: Kinds = Kinds(u16::MAX);
+    pub(crate) const NONE: Kinds = Kinds(0);
+
+    pub(crate) fn of(kind: Kind) -> Kinds {
+        Kinds(1 << kind.index())
+    }
+
+    pub(crate) fn of_id(id: Id) -> Kinds {
+        let computed = if id.is_computed() { Kinds::COMPUTED } else { 0 };
+        Kinds(1 << id.kind().index() | computed)
+    }
+
+    pub(crate) fn or(self, other: Kinds) -> Kinds {
+        Kinds(self.0 | other.0)
+    }
+
+    pub(crate) fn and(self, other: Kinds) -> Kinds {
+        Kinds(self.0 & other.0)
+    }
+
+    fn is_only(self, kinds: &[Kind]) -> bool {
+        let allowed = kinds.iter().fold(0, |all, kind| all | 1 << kind.index());
+        self.0 & !allowed == 0
+    }
+
+    /// Whether `=` of these is equality of ids, and never an error: true without typed literals. (A computed term has
+    /// one id, too, and unbound must be excluded by the caller.)
+    pub(crate) fn equal_by_id(self) -> bool {
+        self.0 & (1 << Kind::Typed.index()) == 0
+    }
+
+    /// Whether `<` among these is `<` of ids, and never an error.
+    pub(crate) fn ordered_by_id(self) -> bool {
+        [Kind::String, Kind::Integer, Kind::Boolean].into_iter().any(|kind| self.is_only(&[kind]))
+    }
+}
+
+/// One side of a comparison.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Side {
+    Column(usize),
+    Constant(u64),
+}
+
+/// One conjunct, compiled.
+#[derive(Clone, PartialEq, Debug)]
+enum Test {
+    /// Compares numbers as they are: statistics say that this compares the terms.
+    Ids(Compare, Side, Side),
+    Bound(usize),
+    NotBound(usize),
+    /// Looks at one column only: answers are remembered by id.
+    Remembered(usize, Expr),
+    General(Expr),
+}
+
+/// A conjunction over numbered columns.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Condition {
+    tests: Vec<Test>,
+}
+
+impl Condition {
+    /// Compiles conjuncts whose slots are numbers of columns. `kinds` says what stands in a column, and whether it is
+    /// always bound.
+    pub(crate) fn new(conjuncts: &[Expr], kinds: &impl Fn(usize) -> (Kinds, bool)) -> Condition {
+        let mut tests: Vec<Test> = conjuncts.iter().map(|expr| compile(expr, kinds)).collect();
+        // Cheap ones first.
+        tests.sort_by_key(|test| match test {
+            Test::Ids(..) | Test::Bound(_) | Test::NotBound(_) => 0,
+            Test::Remembered(..) => 1,
+            Test::General(_) => 2,
+        });
+        Condition { tests }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.tests.is_empty()
+    }
+
+    /// The state that evaluating it needs.
+    pub(crate) fn evaluator(&self, terms: &Arc<Terms>) -> Selector {
+        let memory = self.tests.iter().map(|_| FxHashMap::default()).collect();
+        Selector { condition: self.clone(), terms: Arc::clone(terms), memory }
+    }
+}
+
+fn compile(expr: &Expr, kinds: &impl Fn(usize) -> (Kinds, bool)) -> Test {
+    let side = |expr: &Expr| match expr {
+        Expr::Slot(Slot(column)) => {
+            let (kinds, bound) = kinds(*column);
+            bound.then_some((Side::Column(*column), kinds))
+        }
+        Expr::Constant(id) => Some((Side::Constant(id.bits()), Kinds::of_id(*id))),
+        _ => None,
+    };
+    match expr {
+        Expr::Bound(Slot(column)) => return Test::Bound(*column),
+        Expr::Not(inner) => {
+            if let Expr::Bound(Slot(column)) = **inner {
+                return Test::NotBound(column);
+            }
+        }
+        Expr::Compare(operator, a, b) => {
+            if let (Some((a, a_kinds)), Some((b, b_kinds))) = (side(a), side(b)) {
+                let both = a_kinds.or(b_kinds);
+                let by_id = match operator {
+                    // Different kinds are never equal unless both are typed, or one is and the other is inlined.
+                    Compare::Equal | Compare::NotEqual => both.equal_by_id(),
+                    _ => both.ordered_by_id(),
+                };
+                if by_id {
+                    return Test::Ids(*operator, a, b);
+                }
+            }
+        }
+        Expr::SameTerm(a, b) => {
+            if let (Some((a, _)), Some((b, _))) = (side(a), side(b)) {
+                return Test::Ids(Compare::Equal, a, b);
+            }
+        }
+        _ => {}
+    }
+    let mut slots = expr.slots().into_iter();
+    match (slots.next(), slots.next()) {
+        (Some(Slot(column)), None) => Test::Remembered(column, expr.clone()),
+        _ => Test::General(expr.clone()),
+    }
+}
+
+/// A condition with the memory of what it found out.
+#[derive(Debug)]
+pub(crate) struct Selector {
+    condition: Condition,
+    terms: Arc<Terms>,
+    memory: Vec<FxHashMap<u64, bool>>,
+}
+
+/// As many answers as are remembered for one test.
+const REMEMBERED: usize = 1 << 16;
+
+impl Selector {
+    /// The numbers of the rows that pass, ascending, into `kept`.
+    pub(crate) fn select(&mut self, columns: &[&[u64]], rows: usize, kept: &mut Vec<u32>) {
+        kept.clear();
+        kept.extend(0..rows as u32);
+        let mut evaluator = Evaluator::new(&self.terms);
+        for (test, memory) in self.condition.tests.iter().zip(&mut self.memory) {
+            match test {
+                Test::Ids(operator, a, b) => compare_ids(*operator, *a, *b, columns, kept),
+                Test::Bound(column) => narrow(kept, |row| columns[*column][row] != 0),
+                Test::NotBound(column) => narrow(kept, |row| columns[*column][row] == 0),
+                Test::Remembered(column, expr) => {
+                    let column = columns[*column];
+                    kept.retain(|&row| {
+                        let bits = column[row as usize];
+                        if memory.len() >= REMEMBERED {
+                            memory.clear();
+                        }
+                        *memory.entry(bits).or_insert_with(|| evaluator.is_true(expr, &|_| bits))
+                    });
+                }
+                Test::General(expr) => {
+                    kept.retain(|&row| evaluator.is_true(expr, &|column| columns[column][row as usize]));
+                }
+            }
+        }
+    }
+}
+
+/// Keeps rows without a branch on the outcome.
+#[inline]
+fn narrow(kept: &mut Vec<u32>, mut pass: impl FnMut(usize) -> bool) {
+    let mut count = 0;
+    for place in 0..kept.len() {
+        let row = kept[place];
+        kept[count] = row;
+        count += usize::from(pass(row as usize));
+    }
+    kept.truncate(count);
+}
+
+fn compare_ids(operator: Compare, a: Side, b: Side, columns: &[&[u64]], kept: &mut Vec<u32>) {
+    match (a, b) {
+        (Side::Column(a), Side::Column(b)) => {
+            let (a, b) = (columns[a], columns[b]);
+            compare_with(operator, kept, |row| (a[row], b[row]));
+        }
+        (Side::Column(a), Side::Constant(b)) => {
+            let a = columns[a];
+            compare_with(operator, kept, |row| (a[row], b));
+        }
+        (Side::Constant(a), Side::Column(b)) => {
+            let b = columns[b];
+            compare_with(operator, kept, |row| (a, b[row]));
+        }
+        (Side::Constant(a), Side::Constant(b)) => compare_with(operator, kept, |_| (a, b)),
+    }
+}
+
+#[inline]
+fn compare_with(operator: Compare, kept: &mut Vec<u32>, sides: impl Fn(usize) -> (u64, u64)) {
+    // One loop for each operator: the operator is not asked for row by row.
+    match operator {
+        Compare::Equal => narrow(kept, |row| sides(row).0 == sides(row).1),
+        Compare::NotEqual => narrow(kept, |row| sides(row).0 != sides(row).1),
+        Compare::Less => narrow(kept, |row| sides(row).0 < sides(row).1),
+        Compare::LessOrEqual => narrow(kept, |row| sides(row).0 <= sides(row).1),
+        Compare::Greater => narrow(kept, |row| sides(row).0 > sides(row).1),
+        Compare::GreaterOrEqual => narrow(kept, |row| sides(row).0 >= sides(row).1),
+    }
+}

@@ -1,0 +1,57 @@
+//! Why a query is refused, and where in its text.
+
+use std::fmt;
+
+/// Why a text is not a query that can be answered.
+///
+/// ```
+/// let error = vicus_sparql::parse("SELECT ?s\nWHERE { ?s ?p }").err().unwrap();
+/// assert_eq!((error.line, error.column), (2, 15));
+/// assert!(matches!(error.kind, vicus_sparql::QueryErrorKind::Syntax));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueryError {
+    /// What is wrong, and what was expected.
+    pub message: String,
+    /// From 1; 0 where no place can be named.
+    pub line: usize,
+    /// From 1, in characters; 0 where no place can be named.
+    pub column: usize,
+    /// Whose fault it is.
+    pub kind: QueryErrorKind,
+}
+
+/// Whether the text is wrong or we are not there yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum QueryErrorKind {
+    /// The text breaks SPARQL's grammar.
+    Syntax,
+    /// The text is good SPARQL that this engine doesn't answer.
+    Unsupported {
+        /// What, in the plural: `property paths`.
+        what: String,
+    },
+}
+
+impl QueryError {
+    pub(crate) fn unsupported(what: impl Into<String>) -> QueryError {
+        let what = what.into();
+        QueryError {
+            message: format!("{what} are not supported yet"),
+            line: 0,
+            column: 0,
+            kind: QueryErrorKind::Unsupported { what },
+        }
+    }
+}
+
+impl fmt::Display for QueryError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            0 => f.write_str(&self.message),
+            line => write!(f, "line {line}, column {}: {}", self.column, self.message),
+        }
+    }
+}
+
+impl std::error::Error for QueryError {}

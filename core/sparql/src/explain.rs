@@ -1,0 +1,138 @@
+//! A physical plan as text: an indented tree, each line an operator with its columns and the rows it is thought to make.
+
+use crate::algebra::{At, Pattern, Slot};
+use crate::boxes::hash_table::{By, Keep};
+use crate::boxes::index_probe::Want;
+use crate::boxes::join::JoinKind;
+use crate::expression::{Arithmetic, Expr};
+use crate::planner::{Op, Physical};
+use crate::terms::Terms;
+use std::fmt::Write as _;
+use vicus_rdf::Id;
+
+pub(crate) struct Explainer<'a> {
+    pub(crate) terms: &'a Terms,
+    /// By slot.
+    pub(crate) names: &'a [String],
+}
+
+impl Explainer<'_> {
+    pub(crate) fn explain(&self, plan: &Physical) -> String {
+        let mut text = String::new();
+        self.write(plan, 0, &mut text);
+        text
+    }
+
+    fn slot(&self, slot: Slot) -> String {
+        match self.names.get(slot.0) {
+            Some(name) if name.starts_with("_:") => name.clone(),
+            Some(name) => format!("?{name}"),
+            None => format!("?{}", slot.0),
+        }
+    }
+
+    fn id(&self, id: Id) -> String {
+        if id.is_unbound() { "UNDEF".to_owned() } else { self.terms.view(id, |view| view.to_string()) }
+    }
+
+    fn pattern(&self, pattern: &Pattern) -> String {
+        let at = |at: &At| match at {
+            At::Slot(slot) => self.slot(*slot),
+            At::Constant(id) => self.id(*id),
+        };
+        pattern.0.iter().map(at).collect::<Vec<_>>().join(" ")
+    }
+
+    fn write(&self, plan: &Physical, depth: usize, text: &mut String) {
+        let columns = |plan: &Physical| plan.columns.iter().map(|slot| self.slot(*slot)).collect::<Vec<_>>().join(" ");
+        let kind = |kind: JoinKind| match kind {
+            JoinKind::Inner => "",
+            JoinKind::Left => "left ",
+            JoinKind::Semi => "semi ",
+            JoinKind::Anti => "anti ",
+        };
+        let (what, inputs): (String, Vec<&Physical>) = match &plan.op {
+            Op::Values(table) => (format!("values of {} rows", table.rows), Vec::new()),
+            Op::Scan(pattern, spec) => {
+                let distinct = if spec.distinct.is_some() { ", distinct" } else { "" };
+                (format!("scan {:?} {}{distinct}", spec.order, self.pattern(pattern)), Vec::new())
+            }
+            Op::IndexJoin(input, pattern, index, join) => {
+                let want = match index.want {
+                    Want::All => "",
+                    Want::Groups => ", one for each group",
+                    Want::First => ", any one",
+                };
+                let what = format!("{}index join {:?} {}{want}", kind(join.kind), index.order, self.pattern(pattern));
+                (what, vec![input])
+            }
+            Op::HashJoin(probe, build, hash, join) => {
+                let key = |key: &crate::boxes::hash_table::Key| {
+                    let (a, b) = (probe.columns[key.probe], build.columns[key.build]);
+                    let name = if a == b { self.slot(a) } else { format!("{} = {}", self.slot(a), self.slot(b)) };
+                    match key.by {
+                        By::Id => name,
+                        By::Value => format!("{name} by value"),
+                        By::Loose => format!("{name} if bound"),
+                    }
+                };
+                let keys = hash.keys.iter().map(key).collect::<Vec<_>>().join(", ");
+                let keep = match hash.keep {
+                    Keep::All => String::new(),
+                    Keep::Any => ", any one".to_owned(),
+                    Keep::Least(column) => format!(", least {}", self.slot(build.columns[column])),
+                    Keep::Greatest(column) => format!(", greatest {}", self.slot(build.columns[column])),
+                };
+                (format!("{}hash join on {keys}{keep}", kind(join.kind)), vec![probe, build])
+            }
+            Op::Filter(input, ..) => ("filter".to_owned(), vec![input]),
+            Op::Extend(input, _) => ("extend".to_owned(), vec![input]),
+            Op::Union(inputs, _) => ("union".to_owned(), inputs.iter().collect()),
+            Op::Distinct(input) => ("distinct".to_owned(), vec![input]),
+            Op::Sort(input, _) => ("sort".to_owned(), vec![input]),
+            Op::Top(input, _, count) => (format!("top {count}"), vec![input]),
+            Op::Slice(input, offset, count) => {
+                let limit = count.map_or(String::new(), |count| format!(" limit {count}"));
+                (format!("slice offset {offset}{limit}"), vec![input])
+            }
+        };
+        let indent = "  ".repeat(depth);
+        write!(text, "{indent}{what}").expect("a string takes everything");
+        if !plan.conditions.is_empty() {
+            let conditions = plan.conditions.iter().map(|condition| self.expr(condition)).collect::<Vec<_>>();
+            write!(text, " if {}", conditions.join(" && ")).expect("a string takes everything");
+        }
+        writeln!(text, " [{}] ~{:.0} rows", columns(plan), plan.estimate.rows).expect("a string takes everything");
+        inputs.into_iter().for_each(|input| self.write(input, depth + 1, text));
+    }
+
+    fn expr(&self, expr: &Expr) -> String {
+        let all = |all: &[Expr], by: &str| all.iter().map(|expr| self.expr(expr)).collect::<Vec<_>>().join(by);
+        match expr {
+            Expr::Constant(id) => self.id(*id),
+            Expr::Slot(slot) => self.slot(*slot),
+            Expr::Error => "error".to_owned(),
+            Expr::Or(operands) => format!("({})", all(operands, " || ")),
+            Expr::And(operands) => format!("({})", all(operands, " && ")),
+            Expr::Not(inner) => format!("!{}", self.expr(inner)),
+            Expr::Compare(operator, a, b) => format!("{} {} {}", self.expr(a), operator.sign(), self.expr(b)),
+            Expr::SameTerm(a, b) => format!("sameTerm({}, {})", self.expr(a), self.expr(b)),
+            Expr::In(needle, operands) => format!("{} IN ({})", self.expr(needle), all(operands, ", ")),
+            Expr::Arithmetic(operator, a, b) => {
+                let sign = match operator {
+                    Arithmetic::Add => "+",
+                    Arithmetic::Subtract => "-",
+                    Arithmetic::Multiply => "*",
+                    Arithmetic::Divide => "/",
+                };
+                format!("({} {sign} {})", self.expr(a), self.expr(b))
+            }
+            Expr::Negate(inner) => format!("-{}", self.expr(inner)),
+            Expr::Plus(inner) => format!("+{}", self.expr(inner)),
+            Expr::Bound(slot) => format!("bound({})", self.slot(*slot)),
+            Expr::If(a, b, c) => format!("if({}, {}, {})", self.expr(a), self.expr(b), self.expr(c)),
+            Expr::Coalesce(operands) => format!("coalesce({})", all(operands, ", ")),
+            Expr::Call(function, operands) => format!("{function:?}({})", all(operands, ", ")),
+        }
+    }
+}

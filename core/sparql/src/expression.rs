@@ -1,0 +1,186 @@
+//! Expressions as trees over slots; later, the same trees over the columns of a box.
+
+use crate::algebra::{Slot, Slots};
+use vicus_rdf::Id;
+
+/// A comparison operator.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Compare {
+    Equal,
+    NotEqual,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+}
+
+impl Compare {
+    /// The operator that says the same with its sides exchanged.
+    pub(crate) fn flipped(self) -> Compare {
+        match self {
+            Compare::Less => Compare::Greater,
+            Compare::LessOrEqual => Compare::GreaterOrEqual,
+            Compare::Greater => Compare::Less,
+            Compare::GreaterOrEqual => Compare::LessOrEqual,
+            same => same,
+        }
+    }
+
+    pub(crate) fn sign(self) -> &'static str {
+        match self {
+            Compare::Equal => "=",
+            Compare::NotEqual => "!=",
+            Compare::Less => "<",
+            Compare::LessOrEqual => "<=",
+            Compare::Greater => ">",
+            Compare::GreaterOrEqual => ">=",
+        }
+    }
+}
+
+/// An arithmetic operator.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Arithmetic {
+    Add,
+    Subtract,
+    Multiply,
+    Divide,
+}
+
+/// A function of terms.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Function {
+    Str,
+    Lang,
+    LangMatches,
+    Datatype,
+    IsIri,
+    IsBlank,
+    IsLiteral,
+    IsNumeric,
+    Regex,
+    StrLen,
+    UCase,
+    LCase,
+    Contains,
+    StrStarts,
+    StrEnds,
+    Abs,
+    Ceil,
+    Floor,
+    Round,
+}
+
+/// An expression. Unbound variables and wrong operands make it an error, which a filter takes for false.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum Expr {
+    Constant(Id),
+    Slot(Slot),
+    /// Always an error: a variable that can't be bound here.
+    Error,
+    Or(Vec<Expr>),
+    And(Vec<Expr>),
+    Not(Box<Expr>),
+    Compare(Compare, Box<Expr>, Box<Expr>),
+    SameTerm(Box<Expr>, Box<Expr>),
+    In(Box<Expr>, Vec<Expr>),
+    Arithmetic(Arithmetic, Box<Expr>, Box<Expr>),
+    Negate(Box<Expr>),
+    Plus(Box<Expr>),
+    Bound(Slot),
+    If(Box<Expr>, Box<Expr>, Box<Expr>),
+    Coalesce(Vec<Expr>),
+    Call(Function, Vec<Expr>),
+}
+
+impl Expr {
+    pub(crate) fn children(&self) -> Vec<&Expr> {
+        match self {
+            Expr::Constant(_) | Expr::Slot(_) | Expr::Error | Expr::Bound(_) => Vec::new(),
+            Expr::Or(all) | Expr::And(all) | Expr::Coalesce(all) | Expr::Call(_, all) => all.iter().collect(),
+            Expr::Not(a) | Expr::Negate(a) | Expr::Plus(a) => vec![a],
+            Expr::Compare(_, a, b) | Expr::SameTerm(a, b) | Expr::Arithmetic(_, a, b) => vec![a, b],
+            Expr::In(a, all) => std::iter::once(&**a).chain(all).collect(),
+            Expr::If(a, b, c) => vec![a, b, c],
+        }
+    }
+
+    fn children_mut(&mut self) -> Vec<&mut Expr> {
+        match self {
+            Expr::Constant(_) | Expr::Slot(_) | Expr::Error | Expr::Bound(_) => Vec::new(),
+            Expr::Or(all) | Expr::And(all) | Expr::Coalesce(all) | Expr::Call(_, all) => all.iter_mut().collect(),
+            Expr::Not(a) | Expr::Negate(a) | Expr::Plus(a) => vec![a],
+            Expr::Compare(_, a, b) | Expr::SameTerm(a, b) | Expr::Arithmetic(_, a, b) => vec![a, b],
+            Expr::In(a, all) => std::iter::once(&mut **a).chain(all).collect(),
+            Expr::If(a, b, c) => vec![a, b, c],
+        }
+    }
+
+    /// All slots that it looks at.
+    pub(crate) fn slots(&self) -> Slots {
+        let mut slots = Slots::new();
+        self.collect_slots(&mut slots);
+        slots
+    }
+
+    fn collect_slots(&self, slots: &mut Slots) {
+        if let Expr::Slot(slot) | Expr::Bound(slot) = self {
+            slots.insert(*slot);
+        }
+        self.children().into_iter().for_each(|child| child.collect_slots(slots));
+    }
+
+    /// Replaces slots: by another slot, a constant, or [`Expr::Error`] for one that is never bound.
+    pub(crate) fn replace(&mut self, by: &impl Fn(Slot) -> Expr) {
+        match self {
+            Expr::Slot(slot) => *self = by(*slot),
+            Expr::Bound(slot) => {
+                *self = match by(*slot) {
+                    Expr::Slot(slot) => Expr::Bound(slot),
+                    Expr::Error => Expr::Constant(Id::boolean(false)),
+                    _ => Expr::Constant(Id::boolean(true)),
+                }
+            }
+            _ => self.children_mut().into_iter().for_each(|child| child.replace(by)),
+        }
+    }
+
+    /// The same expression over other slots.
+    pub(crate) fn replaced(&self, by: &impl Fn(Slot) -> Expr) -> Expr {
+        let mut copy = self.clone();
+        copy.replace(by);
+        copy
+    }
+
+    /// Whether it has a value whenever these slots have one. Conservative.
+    pub(crate) fn never_fails(&self, certain: &Slots) -> bool {
+        match self {
+            Expr::Constant(_) | Expr::Bound(_) => true,
+            Expr::Slot(slot) => certain.contains(slot),
+            Expr::SameTerm(..) => self.children().into_iter().all(|child| child.never_fails(certain)),
+            Expr::Call(Function::IsIri | Function::IsBlank | Function::IsLiteral | Function::IsNumeric, operands) => {
+                operands.iter().all(|operand| operand.never_fails(certain))
+            }
+            _ => false,
+        }
+    }
+
+    /// The conjuncts, of which each must be true for the whole to be true.
+    pub(crate) fn conjuncts(self) -> Vec<Expr> {
+        match self {
+            Expr::And(all) => all.into_iter().flat_map(Expr::conjuncts).collect(),
+            other => vec![other],
+        }
+    }
+
+    /// `?a = ?b` of two different slots.
+    pub(crate) fn as_slot_equality(&self) -> Option<(Slot, Slot)> {
+        match self {
+            Expr::Compare(Compare::Equal, a, b) | Expr::SameTerm(a, b) => match (&**a, &**b) {
+                (Expr::Slot(a), Expr::Slot(b)) if a != b => Some((*a, *b)),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+}

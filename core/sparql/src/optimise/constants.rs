@@ -1,0 +1,77 @@
+//! `?v = constant` goes into the patterns that bind `?v`.
+
+use crate::algebra::{At, Node, Pattern, Slot};
+use crate::expression::{Compare, Expr};
+use vicus_rdf::{Id, Kind};
+
+/// Replaces a variable by the constant that it must equal, where equal values are equal terms: IRIs and simple strings.
+/// The variable is bound again on top.
+pub(crate) fn substitute(node: Node) -> Node {
+    let Node::Filter(mut conditions, inner) = node else { return node };
+    let mut nodes = match *inner {
+        Node::Join(nodes) => nodes,
+        pattern @ Node::Pattern(_) => vec![pattern],
+        other => return other.filtered(conditions),
+    };
+    let mut bindings: Vec<(Slot, Id)> = Vec::new();
+    let mut place = 0;
+    while place < conditions.len() {
+        let found = equality(&conditions[place]).filter(|(slot, _)| is_bound_by_patterns_alone(&nodes, *slot));
+        let Some((slot, id)) = found else {
+            place += 1;
+            continue;
+        };
+        conditions.remove(place);
+        for node in &mut nodes {
+            if let Node::Pattern(pattern) = node {
+                *pattern = Pattern(pattern.0.map(|at| if at == At::Slot(slot) { At::Constant(id) } else { at }));
+            }
+        }
+        let value = |other| if other == slot { Expr::Constant(id) } else { Expr::Slot(other) };
+        conditions.iter_mut().for_each(|condition| condition.replace(&value));
+        bindings.push((slot, id));
+        // A condition that was looked at may have become such an equality, with a constant for a variable.
+        place = 0;
+    }
+    let group = if nodes.len() == 1 { nodes.remove(0) } else { Node::Join(nodes) };
+    bindings
+        .into_iter()
+        .fold(group.filtered(conditions), |node, (slot, id)| Node::Extend(Box::new(node), slot, Expr::Constant(id)))
+}
+
+fn equality(condition: &Expr) -> Option<(Slot, Id)> {
+    let (a, b, same_term) = match condition {
+        Expr::Compare(Compare::Equal, a, b) => (&**a, &**b, false),
+        Expr::SameTerm(a, b) => (&**a, &**b, true),
+        _ => return None,
+    };
+    let (slot, id) = match (a, b) {
+        (Expr::Slot(slot), Expr::Constant(id)) | (Expr::Constant(id), Expr::Slot(slot)) => (*slot, *id),
+        _ => return None,
+    };
+    // `=` of these is `sameTerm`, whatever the other side is; for others an error or an equal value may come out.
+    (same_term || matches!(id.kind(), Kind::Iri | Kind::String)).then_some((slot, id))
+}
+
+fn is_bound_by_patterns_alone(nodes: &[Node], slot: Slot) -> bool {
+    let mut holders = nodes.iter().filter(|node| node.scope().possible.contains(&slot)).peekable();
+    holders.peek().is_some() && holders.all(|node| matches!(node, Node::Pattern(_)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_iri_goes_into_the_pattern_and_a_number_does_not() {
+        let pattern = |object| Node::Pattern(Pattern([At::Slot(Slot(0)), At::Slot(Slot(1)), object]));
+        let equals = |id| Expr::Compare(Compare::Equal, Box::new(Expr::Slot(Slot(2))), Box::new(Expr::Constant(id)));
+        let iri = Id::ranked(Kind::Iri, 7);
+        let node = pattern(At::Slot(Slot(2))).filtered(vec![equals(iri)]);
+        let expected = Node::Extend(Box::new(pattern(At::Constant(iri))), Slot(2), Expr::Constant(iri));
+        assert_eq!(substitute(node), expected);
+        // 1.0 is equal to 1, but another term.
+        let node = pattern(At::Slot(Slot(2))).filtered(vec![equals(Id::integer(1).unwrap())]);
+        assert_eq!(substitute(node.clone()), node);
+    }
+}

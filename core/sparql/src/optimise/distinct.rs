@@ -1,0 +1,32 @@
+//! Duplicates go before the work is done.
+
+use crate::algebra::Node;
+
+/// Sorts what is left after duplicates are gone, if it is sorted by what makes rows distinct.
+pub(crate) fn before_sort(node: Node) -> Node {
+    let Node::Distinct(inner) = node else { return node };
+    let Node::Project(inner, slots) = *inner else { return Node::Distinct(inner) };
+    match *inner {
+        Node::Sort(inner, keys) if keys.iter().all(|key| slots.contains(&key.slot)) => {
+            Node::Sort(Box::new(Node::Distinct(Box::new(Node::Project(inner, slots)))), keys)
+        }
+        other => Node::Distinct(Box::new(Node::Project(Box::new(other), slots))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::algebra::{Slot, SortKey};
+
+    #[test]
+    fn distinct_rows_are_sorted_if_the_keys_are_among_their_columns() {
+        let sorted = |slot, node| Node::Sort(Box::new(node), vec![SortKey { slot: Slot(slot), descending: true }]);
+        let distinct = |node| Node::Distinct(Box::new(node));
+        let project = |node| Node::Project(Box::new(node), vec![Slot(0)]);
+        let node = distinct(project(sorted(0, Node::unit())));
+        assert_eq!(before_sort(node), sorted(0, distinct(project(Node::unit()))));
+        let node = distinct(project(sorted(1, Node::unit())));
+        assert_eq!(before_sort(node.clone()), node);
+    }
+}

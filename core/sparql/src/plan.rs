@@ -1,0 +1,137 @@
+//! A query that is ready to run: a model, and what its ids mean.
+
+use crate::algebra::Slot;
+use crate::error::QueryError;
+use crate::explain::Explainer;
+use crate::optimise;
+use crate::parse::Parsed;
+use crate::planner::{Physical, Planner};
+use crate::terms::Terms;
+use crate::{lower, translate};
+use oxrdf::Term;
+use std::sync::Arc;
+use vicus_flow::{BoxError, BoxId, Envelope, Model, Operator, library};
+use vicus_rdf::{Id, Store};
+
+/// How a query is planned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// As many rows at most as an envelope has. The first ones are smaller.
+    pub envelope_rows: usize,
+    /// How many seats will run the plan. So far all operators have one box each, so that a query uses as many seats as
+    /// it has operators at work at once.
+    pub threads: usize,
+    /// Whether the query is rewritten and its joins are reordered. Without, it is answered as it is written: slower,
+    /// and a check on the optimiser.
+    pub optimise: bool,
+}
+
+impl Default for Options {
+    /// Envelopes of 2048 rows, one thread, optimised.
+    fn default() -> Options {
+        Options { envelope_rows: 2048, threads: 1, optimise: true }
+    }
+}
+
+/// What a query asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// A table of solutions.
+    Select {
+        /// The variables' names without `?`, one for each column.
+        variables: Vec<String>,
+    },
+    /// Whether there is any solution: yes, if any row arrives.
+    Ask,
+}
+
+/// A query that is ready to run against the store that it was planned for. Any number of instances at once.
+///
+/// ```
+/// use std::sync::{Arc, mpsc};
+/// use vicus_flow::sequential;
+/// use vicus_rdf::{Id, Store};
+/// use vicus_sparql::{Options, parse, plan};
+///
+/// let store = Store::of_ntriples(b"
+///     <http://e/ann> <http://e/knows> <http://e/bob> .
+///     <http://e/bob> <http://e/name> \"Bob\" .
+/// ")?;
+/// let parsed = parse("SELECT ?name { <http://e/ann> <http://e/knows> ?who . ?who <http://e/name> ?name }")?;
+/// let plan = plan(&Arc::new(store), &parsed, &Options::default())?;
+/// let (send, receive) = mpsc::channel();
+/// let sink = plan.sink_operator(move |envelope| Ok(send.send(envelope.clone())?));
+/// sequential::run(plan.model(), vec![(plan.sink(), sink)], |_| 0)?;
+/// let solutions = receive.recv()?;
+/// let name = plan.term(Id::from_bits(solutions.column(0).u64s()[0]));
+/// assert_eq!(name.to_string(), "\"Bob\"");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Plan {
+    form: Form,
+    physical: Physical,
+    names: Vec<String>,
+    terms: Arc<Terms>,
+    model: Arc<Model>,
+    sink: BoxId,
+}
+
+/// Plans a query. Takes time in the size of the query, not of the data.
+///
+/// # Errors
+/// What is not supported yet; [`parse`](crate::parse()) found it already.
+pub fn plan(store: &Arc<Store>, parsed: &Parsed, options: &Options) -> Result<Plan, QueryError> {
+    let terms = Arc::new(Terms::new(store));
+    let mut translated = translate::translate(&parsed.query, &mut |term| terms.id(term))?;
+    if options.optimise {
+        translated.node = optimise::optimise(translated.node);
+    }
+    let planner = Planner { terms: Arc::clone(&terms), optimise: options.optimise };
+    let slots: Option<Vec<Slot>> =
+        translated.select.as_ref().map(|select| select.iter().map(|(_, slot)| *slot).collect());
+    let physical = planner.query(&translated.node, slots.as_deref());
+    let (model, sink) = lower::lower(&physical, &terms, options.envelope_rows.max(1));
+    let form = match translated.select {
+        Some(select) => Form::Select { variables: select.into_iter().map(|(name, _)| name).collect() },
+        None => Form::Ask,
+    };
+    Ok(Plan { form, physical, names: translated.names, terms, model, sink })
+}
+
+impl Plan {
+    /// What the query asks for.
+    pub fn form(&self) -> &Form {
+        &self.form
+    }
+
+    /// The network that answers it.
+    pub fn model(&self) -> &Arc<Model> {
+        &self.model
+    }
+
+    /// The box that receives envelopes of solutions: for each variable a column of [`Id::bits`], 0 where it is unbound.
+    /// Its own operator drops them; give each instance one made by [`Plan::sink_operator`].
+    pub fn sink(&self) -> BoxId {
+        self.sink
+    }
+
+    /// An operator for [`Plan::sink`] that hands each envelope to a function. Envelopes of ASK have no columns, and a
+    /// row if the answer is yes.
+    pub fn sink_operator(
+        &self,
+        mut on_rows: impl FnMut(&Envelope) -> Result<(), BoxError> + Send + 'static,
+    ) -> Box<dyn Operator> {
+        Box::new(library::sink_operator(move |envelope| on_rows(&envelope)))
+    }
+
+    /// The term that an id in a solution stands for, whether the store has it or the query computed it. Panics for
+    /// unbound.
+    pub fn term(&self, id: Id) -> Term {
+        self.terms.term(id)
+    }
+
+    /// The physical plan as an indented tree with the numbers of rows that are expected.
+    pub fn explain(&self) -> String {
+        Explainer { terms: &self.terms, names: &self.names }.explain(&self.physical)
+    }
+}

@@ -1,0 +1,617 @@
+//! Physical operators with their columns resolved, and what they are thought to cost.
+
+use super::estimate::{self, Estimate, Facts};
+use super::{Goal, Planner};
+use crate::algebra::{At, Pattern, Slot, Slots, SortKey};
+use crate::boxes::extend::Make;
+use crate::boxes::hash_table::{By, HashSpec, Keep, Key};
+use crate::boxes::index_probe::{IndexSpec, Source, Want};
+use crate::boxes::join::{JoinKind, JoinSpec, Part};
+use crate::boxes::scan::ScanSpec;
+use crate::boxes::sort;
+use crate::boxes::values::Table;
+use crate::condition::{Condition, Kinds};
+use crate::expression::Expr;
+use std::sync::Arc;
+use vicus_rdf::{Id, Order, Position};
+
+/// About how long things take, in nanoseconds for a row.
+pub(crate) mod cost {
+    pub(crate) const SCAN: f64 = 2.0;
+    /// Searching an index in ascending order, and in any.
+    pub(crate) const SEARCH_NEAR: f64 = 10.0;
+    pub(crate) const SEARCH_FAR: f64 = 45.0;
+    pub(crate) const BUILD: f64 = 25.0;
+    pub(crate) const PROBE: f64 = 12.0;
+    /// Making a row of the output.
+    pub(crate) const MAKE: f64 = 4.0;
+    pub(crate) const CONDITION: f64 = 3.0;
+    pub(crate) const SORT: f64 = 80.0;
+    pub(crate) const DISTINCT: f64 = 15.0;
+}
+
+/// A physical operator.
+#[derive(Debug)]
+pub(crate) enum Op {
+    Values(Arc<Table>),
+    Scan(Pattern, Arc<ScanSpec>),
+    IndexJoin(Box<Physical>, Pattern, Arc<IndexSpec>, Arc<JoinSpec>),
+    /// The probed side, the built side.
+    HashJoin(Box<Physical>, Box<Physical>, Arc<HashSpec>, Arc<JoinSpec>),
+    Filter(Box<Physical>, Condition, Arc<[usize]>),
+    Extend(Box<Physical>, Arc<[Make]>),
+    Union(Vec<Physical>, Arc<[Vec<Option<usize>>]>),
+    Distinct(Box<Physical>),
+    Sort(Box<Physical>, Arc<[sort::By]>),
+    Top(Box<Physical>, Arc<[sort::By]>, usize),
+    Slice(Box<Physical>, usize, Option<usize>),
+}
+
+/// A physical operator with its operands.
+#[derive(Debug)]
+pub(crate) struct Physical {
+    pub(crate) op: Op,
+    /// What each column of its envelopes is.
+    pub(crate) columns: Vec<Slot>,
+    pub(crate) estimate: Estimate,
+    /// Nanoseconds until the last row, and until the first one.
+    pub(crate) cost: f64,
+    pub(crate) startup: f64,
+    /// A column by which the rows ascend.
+    pub(crate) sorted: Option<Slot>,
+    /// The conditions that it evaluates, for people.
+    pub(crate) conditions: Vec<Expr>,
+}
+
+impl Physical {
+    pub(crate) fn column(&self, slot: Slot) -> Option<usize> {
+        self.columns.iter().position(|other| *other == slot)
+    }
+
+    /// The price by which plans are compared.
+    pub(crate) fn price(&self, goal: Goal) -> f64 {
+        price(self.cost, self.startup, goal)
+    }
+}
+
+pub(crate) fn price(cost: f64, startup: f64, goal: Goal) -> f64 {
+    if goal.first { startup + (cost - startup) * 0.001 } else { cost }
+}
+
+impl Planner {
+    fn compile(&self, conditions: &[Expr], columns: &[Slot], estimate: &Estimate) -> Condition {
+        let resolved: Vec<Expr> = conditions
+            .iter()
+            .map(|condition| {
+                condition.replaced(&|slot| match columns.iter().position(|other| *other == slot) {
+                    Some(column) => Expr::Slot(Slot(column)),
+                    None => Expr::Error,
+                })
+            })
+            .collect();
+        Condition::new(&resolved, &|column| {
+            let facts = estimate.facts.get(&columns[column]);
+            facts.map_or((Kinds::ANY, false), |facts| (facts.kinds, facts.certain))
+        })
+    }
+
+    fn filtered(conditions: &[Expr], estimate: Estimate) -> Estimate {
+        let distinct = |slot: Slot| estimate.facts.get(&slot).map_or(1.0, |facts| facts.distinct);
+        let kept: f64 = conditions.iter().map(|condition| estimate::selectivity(condition, &distinct)).product();
+        let rows = estimate.rows * kept;
+        estimate.with_rows(rows)
+    }
+
+    pub(crate) fn values(&self, slots: &[Slot], rows: &[Vec<Id>], needed: &Slots) -> Physical {
+        let kept: Vec<usize> = (0..slots.len()).filter(|&place| needed.contains(&slots[place])).collect();
+        let column = |place: usize| rows.iter().map(|row| row[place].bits()).collect::<Vec<u64>>();
+        let table = Table { columns: kept.iter().map(|&place| column(place)).collect(), rows: rows.len() };
+        let facts = kept.iter().map(|&place| {
+            let kinds = rows.iter().fold(Kinds::NONE, |all, row| all.or(Kinds::of_id(row[place])));
+            let certain = rows.iter().all(|row| !row[place].is_unbound());
+            (slots[place], Facts { distinct: rows.len() as f64, kinds, certain })
+        });
+        Physical {
+            columns: kept.iter().map(|&place| slots[place]).collect(),
+            estimate: Estimate { rows: rows.len() as f64, facts: facts.collect() },
+            op: Op::Values(Arc::new(table)),
+            cost: 0.0,
+            startup: 0.0,
+            sorted: None,
+            conditions: Vec::new(),
+        }
+    }
+
+    /// Reads a pattern from the index in which its constants stand in front and, if there is a choice, `by` next.
+    pub(crate) fn scan(&self, pattern: &Pattern, by: Option<Slot>, needed: &Slots, goal: Goal) -> Physical {
+        let store = &self.terms.store;
+        let bound = pattern.0.map(|at| matches!(at, At::Constant(_)));
+        let place = |slot| pattern.0.iter().position(|at| *at == At::Slot(slot));
+        let by = by.and_then(place).map(|place| [Position::Subject, Position::Predicate, Position::Object][place]);
+        let order = store.best_order_for(bound, by);
+        let arranged = order.arrange(pattern.0);
+        let prefix = order.prefix(bound);
+        let constant = |at: &At| match at {
+            At::Constant(id) => Some(*id),
+            At::Slot(_) => None,
+        };
+        let ids: Vec<Id> = arranged[..prefix].iter().filter_map(constant).collect();
+        let mut columns = Vec::new();
+        let (mut output, mut constants, mut repeated) = (Vec::new(), Vec::new(), Vec::new());
+        for (level, at) in arranged.iter().enumerate().skip(prefix) {
+            match at {
+                At::Constant(id) => constants.push((level, *id)),
+                At::Slot(slot) => {
+                    if let Some(first) = arranged[..level].iter().position(|other| other == at) {
+                        repeated.push((first, level));
+                    } else if needed.contains(slot) {
+                        output.push(level);
+                        columns.push(*slot);
+                    }
+                }
+            }
+        }
+        let deepest = output.last().copied();
+        let is_simple = constants.is_empty() && repeated.is_empty();
+        let distinct = match deepest {
+            // Rows come sorted, so equal ones follow each other if the levels in front are all put out.
+            Some(level) if goal.set && is_simple && level < 2 && output.len() == level + 1 - prefix => Some(level),
+            _ => None,
+        };
+        let sorted = match arranged.get(prefix) {
+            Some(At::Slot(slot)) if output.contains(&prefix) => Some(*slot),
+            _ => None,
+        };
+        let rows = store.index(order).range(&ids);
+        let spec = ScanSpec { order, rows: rows.clone(), output, constants, repeated, distinct };
+        let mut estimate = estimate::of_pattern(store, pattern).restricted(&columns.iter().copied().collect());
+        if let Some(level) = distinct {
+            let distinct = estimate.facts.values().map(|facts| facts.distinct).product::<f64>();
+            let rows = estimate.rows.min(distinct);
+            debug_assert!(level < 2, "the last level always differs");
+            estimate = estimate.with_rows(rows);
+        }
+        Physical {
+            op: Op::Scan(*pattern, Arc::new(spec)),
+            columns,
+            cost: rows.len() as f64 * cost::SCAN,
+            startup: 0.0,
+            estimate,
+            sorted,
+            conditions: Vec::new(),
+        }
+    }
+
+    /// How a pattern is searched if these slots have values.
+    fn index_spec(&self, pattern: &Pattern, input: &Physical) -> (IndexSpec, Vec<Slot>) {
+        let store = &self.terms.store;
+        let known = pattern.0.map(|at| match at {
+            At::Constant(_) => true,
+            At::Slot(slot) => input.estimate.is_certain(slot),
+        });
+        let constants = pattern.0.map(|at| matches!(at, At::Constant(_)));
+        let rank = |order: &Order| (order.prefix(known), order.prefix(constants));
+        let order = store.orders().max_by_key(rank).expect("a store has indexes");
+        let arranged = order.arrange(pattern.0);
+        let source = |at: &At| match at {
+            At::Constant(id) => Some(Source::Constant(*id)),
+            At::Slot(slot) if input.estimate.is_certain(*slot) => input.column(*slot).map(Source::Column),
+            At::Slot(_) => None,
+        };
+        let prefix: Vec<Source> = arranged.iter().map_while(source).collect();
+        let (mut checks, mut repeated, mut output, mut slots) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        for (level, at) in arranged.iter().enumerate().skip(prefix.len()) {
+            match (source(at), at) {
+                (Some(source), _) => checks.push((level, source)),
+                (None, At::Slot(slot)) => match arranged[prefix.len()..level].iter().position(|other| other == at) {
+                    Some(first) => repeated.push((prefix.len() + first, level)),
+                    None => {
+                        output.push(level);
+                        slots.push(*slot);
+                    }
+                },
+                (None, At::Constant(_)) => unreachable!("constants have a source"),
+            }
+        }
+        (IndexSpec { order, prefix, checks, repeated, output, want: Want::All }, slots)
+    }
+
+    /// Whether a pattern can be searched for each row of a table: it has to be known where to look.
+    pub(crate) fn can_search(&self, pattern: &Pattern, input: &Estimate) -> bool {
+        let shared: Vec<Slot> = pattern.slots().filter(|slot| input.facts.contains_key(slot)).collect();
+        !shared.is_empty() && shared.iter().all(|slot| input.is_certain(*slot))
+    }
+
+    /// Looks the pattern up for each row of the input.
+    pub(crate) fn index_join(
+        &self,
+        input: Physical,
+        pattern: &Pattern,
+        kind: JoinKind,
+        conditions: &[Expr],
+        needed: &Slots,
+        goal: Goal,
+    ) -> Physical {
+        let (mut index, mut slots) = self.index_spec(pattern, &input);
+        let pattern_estimate = estimate::of_pattern(&self.terms.store, pattern);
+        let both = estimate::join([&input.estimate, &pattern_estimate].into_iter());
+        let condition_slots: Slots = conditions.iter().flat_map(Expr::slots).collect();
+        let wanted: Vec<bool> =
+            slots.iter().map(|slot| needed.contains(slot) || condition_slots.contains(slot)).collect();
+        let mut keep = wanted.iter();
+        index.output.retain(|_| *keep.next().expect("one for each output"));
+        let mut keep = wanted.iter();
+        slots.retain(|_| *keep.next().expect("one for each output"));
+        let kind = match kind {
+            JoinKind::Inner if goal.set && !slots.iter().any(|slot| needed.contains(slot)) => JoinKind::Semi,
+            other => other,
+        };
+        if kind == JoinKind::Semi || kind == JoinKind::Anti || goal.set {
+            let depth = index.prefix.len();
+            if slots.is_empty() {
+                index.want = Want::First;
+            } else if index.output == [depth]
+                && (1..2).contains(&depth)
+                && index.checks.is_empty()
+                && index.repeated.is_empty()
+            {
+                index.want = Want::Groups;
+            }
+        }
+        let near = match (input.sorted, index.prefix.iter().find(|source| matches!(source, Source::Column(_)))) {
+            (Some(slot), Some(Source::Column(column))) => input.columns[*column] == slot,
+            _ => false,
+        };
+        let search = if near { cost::SEARCH_NEAR } else { cost::SEARCH_FAR };
+        let (join, columns) = self.join_spec(kind, &input, &slots, &[], conditions, needed, &both);
+        let estimate = self.joined(kind, &input.estimate, both.clone(), conditions, &columns);
+        let sorted = input.sorted.filter(|slot| columns.contains(slot));
+        Physical {
+            cost: input.cost + input.estimate.rows * search + both.rows * cost::MAKE,
+            startup: input.startup + search,
+            op: Op::IndexJoin(Box::new(input), *pattern, Arc::new(index), Arc::new(join)),
+            columns,
+            estimate,
+            sorted,
+            conditions: conditions.to_vec(),
+        }
+    }
+
+    /// Builds one side into a table and probes it with the other. `equalities` are pairs of slots of either side.
+    #[expect(clippy::too_many_arguments, reason = "a join has as many")]
+    pub(crate) fn hash_join(
+        &self,
+        probe: Physical,
+        build: Physical,
+        kind: JoinKind,
+        equalities: &[(Slot, Slot, By)],
+        conditions: &[Expr],
+        keep: Keep,
+        needs_overlap: bool,
+        needed: &Slots,
+        goal: Goal,
+    ) -> Physical {
+        let mut keys = Vec::new();
+        let mut merged = Vec::new();
+        for (column, slot) in probe.columns.iter().enumerate() {
+            let Some(built) = build.column(*slot) else { continue };
+            let strict = probe.estimate.is_certain(*slot) && build.estimate.is_certain(*slot);
+            let by = if strict { By::Id } else { By::Loose };
+            keys.push(Key { probe: column, build: built, by });
+            if !probe.estimate.is_certain(*slot) {
+                merged.push(*slot);
+            }
+        }
+        for (a, b, by) in equalities {
+            let probe = probe.column(*a).expect("an equality's left slot is a column of the probe");
+            let build = build.column(*b).expect("an equality's right slot is a column of the table");
+            keys.push(Key { probe, build, by: *by });
+        }
+        let mut both = estimate::join([&probe.estimate, &build.estimate].into_iter());
+        for (a, b, _) in equalities {
+            let distinct = both.facts[a].distinct.max(both.facts[b].distinct).max(1.0);
+            let rows = both.rows / distinct;
+            both = both.with_rows(rows);
+        }
+        if keep != Keep::All || needs_overlap {
+            both = both.clone().with_rows(both.rows.min(probe.estimate.rows));
+        }
+        let condition_slots: Slots = conditions.iter().flat_map(Expr::slots).collect();
+        let new: Vec<Slot> = build
+            .columns
+            .iter()
+            .copied()
+            .filter(|slot| probe.column(*slot).is_none() || merged.contains(slot))
+            .collect();
+        let slots: Vec<Slot> =
+            new.iter().copied().filter(|slot| needed.contains(slot) || condition_slots.contains(slot)).collect();
+        let kind = match kind {
+            JoinKind::Inner if goal.set && !slots.iter().any(|slot| needed.contains(slot)) => JoinKind::Semi,
+            other => other,
+        };
+        let is_strict = keys.iter().all(|key| key.by == By::Id);
+        let is_test = matches!(kind, JoinKind::Semi | JoinKind::Anti);
+        let keep = if is_test && conditions.is_empty() && is_strict && !needs_overlap { Keep::Any } else { keep };
+        let output = slots.iter().map(|slot| build.column(*slot).expect("it is one of its columns")).collect();
+        let (join, columns) = self.join_spec(kind, &probe, &slots, &merged, conditions, needed, &both);
+        let hash = HashSpec { keys, keep, output, needs_overlap };
+        let estimate = self.joined(kind, &probe.estimate, both.clone(), conditions, &columns);
+        let sorted = probe.sorted.filter(|slot| columns.contains(slot));
+        let building = build.cost + build.estimate.rows * cost::BUILD;
+        let candidates = if hash.keys.iter().any(|key| key.by != By::Loose) {
+            both.rows
+        } else {
+            probe.estimate.rows * build.estimate.rows
+        };
+        Physical {
+            cost: building + probe.cost + probe.estimate.rows * cost::PROBE + candidates * cost::MAKE,
+            startup: building + probe.startup + cost::PROBE,
+            op: Op::HashJoin(Box::new(probe), Box::new(build), Arc::new(hash), Arc::new(join)),
+            columns,
+            estimate,
+            sorted,
+            conditions: conditions.to_vec(),
+        }
+    }
+
+    /// What a join puts out: `slots` are the outputs of its probe, of which `merged` may be bound on either side.
+    #[expect(clippy::too_many_arguments, reason = "a join has as many")]
+    fn join_spec(
+        &self,
+        kind: JoinKind,
+        left: &Physical,
+        slots: &[Slot],
+        merged: &[Slot],
+        conditions: &[Expr],
+        needed: &Slots,
+        both: &Estimate,
+    ) -> (JoinSpec, Vec<Slot>) {
+        let keeps_right = matches!(kind, JoinKind::Inner | JoinKind::Left);
+        let mut columns = Vec::new();
+        let mut output = Vec::new();
+        let part = |slot: Slot| match (left.column(slot), slots.iter().position(|other| *other == slot)) {
+            (Some(column), Some(place)) if merged.contains(&slot) => Some(Part::Merged(column, place)),
+            (Some(column), _) => Some(Part::Left(column)),
+            (None, Some(place)) => Some(Part::Right(place)),
+            (None, None) => None,
+        };
+        for slot in &left.columns {
+            if needed.contains(slot) {
+                columns.push(*slot);
+                output.push(match left.column(*slot) {
+                    Some(column) if !keeps_right => Part::Left(column),
+                    _ => part(*slot).expect("it is a column of the left side"),
+                });
+            }
+        }
+        for slot in slots {
+            if needed.contains(slot) && left.column(*slot).is_none() {
+                columns.push(*slot);
+                output.push(if keeps_right { part(*slot).expect("it is a new column") } else { Part::Unbound });
+            }
+        }
+        let condition_slots: Vec<Slot> = {
+            let all: Slots = conditions.iter().flat_map(Expr::slots).collect();
+            all.into_iter().filter(|slot| part(*slot).is_some()).collect()
+        };
+        let condition = self.compile(conditions, &condition_slots, both);
+        let condition_parts = condition_slots.iter().filter_map(|slot| part(*slot)).collect();
+        (JoinSpec { kind, output, condition_parts, condition }, columns)
+    }
+
+    /// What comes out of a join, of which `both` is what its inner join would be without conditions.
+    fn joined(
+        &self,
+        kind: JoinKind,
+        left: &Estimate,
+        both: Estimate,
+        conditions: &[Expr],
+        columns: &[Slot],
+    ) -> Estimate {
+        let slots: Slots = columns.iter().copied().collect();
+        let pairs = Planner::filtered(conditions, both);
+        let rows = pairs.rows;
+        let mut made = match kind {
+            JoinKind::Inner => return pairs.restricted(&slots),
+            JoinKind::Left => {
+                let mut made = pairs;
+                for (slot, facts) in &mut made.facts {
+                    facts.certain = left.is_certain(*slot);
+                    // A row without partner keeps what it had.
+                    if let Some(old) = left.facts.get(slot) {
+                        facts.kinds = facts.kinds.or(old.kinds);
+                    }
+                }
+                made.with_rows(rows.max(left.rows))
+            }
+            JoinKind::Semi => left.clone().with_rows(left.rows.min(rows)),
+            JoinKind::Anti => left.clone().with_rows((left.rows - rows.min(left.rows)).max(left.rows * 0.1)),
+        };
+        for slot in &slots {
+            made.facts.entry(*slot).or_insert(Facts { distinct: 1.0, kinds: Kinds::ANY, certain: false });
+        }
+        made.restricted(&slots)
+    }
+
+    pub(crate) fn filter(&self, input: Physical, conditions: &[Expr], needed: &Slots) -> Physical {
+        if conditions.is_empty() {
+            return self.project(input, needed);
+        }
+        let condition = self.compile(conditions, &input.columns, &input.estimate);
+        let kept: Vec<usize> =
+            (0..input.columns.len()).filter(|&column| needed.contains(&input.columns[column])).collect();
+        let columns: Vec<Slot> = kept.iter().map(|&column| input.columns[column]).collect();
+        let estimate =
+            Planner::filtered(conditions, input.estimate.clone()).restricted(&columns.iter().copied().collect());
+        Physical {
+            cost: input.cost + input.estimate.rows * cost::CONDITION,
+            startup: input.startup,
+            sorted: input.sorted.filter(|slot| columns.contains(slot)),
+            op: Op::Filter(Box::new(input), condition, kept.into()),
+            columns,
+            estimate,
+            conditions: conditions.to_vec(),
+        }
+    }
+
+    /// Other columns; they are shared, so it costs next to nothing.
+    pub(crate) fn arrange(&self, input: Physical, makes: Vec<Make>, columns: Vec<Slot>) -> Physical {
+        let mut estimate = input.estimate.clone().restricted(&columns.iter().copied().collect());
+        for slot in &columns {
+            estimate.facts.entry(*slot).or_insert(Facts {
+                distinct: estimate.rows.max(1.0),
+                kinds: Kinds::ANY,
+                certain: false,
+            });
+        }
+        Physical {
+            cost: input.cost,
+            startup: input.startup,
+            sorted: input.sorted.filter(|slot| columns.contains(slot)),
+            op: Op::Extend(Box::new(input), makes.into()),
+            columns,
+            estimate,
+            conditions: Vec::new(),
+        }
+    }
+
+    /// Drops the columns that nobody needs.
+    pub(crate) fn project(&self, input: Physical, needed: &Slots) -> Physical {
+        let kept: Vec<usize> =
+            (0..input.columns.len()).filter(|&column| needed.contains(&input.columns[column])).collect();
+        if kept.len() == input.columns.len() {
+            return input;
+        }
+        let columns = kept.iter().map(|&column| input.columns[column]).collect();
+        self.arrange(input, kept.into_iter().map(Make::Column).collect(), columns)
+    }
+
+    pub(crate) fn extend(&self, input: Physical, slot: Slot, expr: &Expr, needed: &Slots) -> Physical {
+        let kept: Vec<usize> =
+            (0..input.columns.len()).filter(|&column| needed.contains(&input.columns[column])).collect();
+        let mut columns: Vec<Slot> = kept.iter().map(|&column| input.columns[column]).collect();
+        let mut makes: Vec<Make> = kept.iter().map(|&column| Make::Column(column)).collect();
+        let known = match expr {
+            Expr::Constant(id) => Some(Facts { distinct: 1.0, kinds: Kinds::of_id(*id), certain: true }),
+            Expr::Slot(other) => input.estimate.facts.get(other).copied(),
+            _ => None,
+        };
+        let make = match expr {
+            Expr::Constant(id) => Make::Constant(id.bits()),
+            Expr::Error => Make::Constant(0),
+            Expr::Slot(other) => input.column(*other).map_or(Make::Constant(0), Make::Column),
+            _ => Make::Expr(expr.replaced(&|slot| match input.column(slot) {
+                Some(column) => Expr::Slot(Slot(column)),
+                None => Expr::Error,
+            })),
+        };
+        let computes = matches!(make, Make::Expr(_));
+        let certain: Slots =
+            input.estimate.facts.iter().filter(|(_, facts)| facts.certain).map(|(slot, _)| *slot).collect();
+        let never_fails = expr.never_fails(&certain);
+        let rows = input.estimate.rows;
+        makes.push(make);
+        columns.push(slot);
+        let mut made = self.arrange(input, makes, columns);
+        let unknown = Facts { distinct: rows.max(1.0), kinds: Kinds::ANY, certain: never_fails };
+        made.estimate.facts.insert(slot, known.unwrap_or(unknown));
+        if computes {
+            made.cost += rows * 100.0;
+        }
+        made
+    }
+
+    pub(crate) fn union(&self, inputs: Vec<Physical>, columns: Vec<Slot>) -> Physical {
+        let maps: Vec<Vec<Option<usize>>> =
+            inputs.iter().map(|input| columns.iter().map(|slot| input.column(*slot)).collect()).collect();
+        let rows = inputs.iter().map(|input| input.estimate.rows).sum();
+        let facts = columns.iter().map(|slot| {
+            let mut all = Facts { distinct: 0.0, kinds: Kinds::NONE, certain: true };
+            for input in &inputs {
+                match input.estimate.facts.get(slot) {
+                    Some(facts) => {
+                        all.distinct += facts.distinct;
+                        all.kinds = all.kinds.or(facts.kinds);
+                        all.certain &= facts.certain;
+                    }
+                    None => all.certain = false,
+                }
+            }
+            (*slot, all)
+        });
+        let facts = facts.collect();
+        Physical {
+            cost: inputs.iter().map(|input| input.cost).sum(),
+            startup: inputs.iter().map(|input| input.startup).fold(f64::INFINITY, f64::min),
+            op: Op::Union(inputs, maps.into()),
+            columns,
+            estimate: Estimate { rows, facts },
+            sorted: None,
+            conditions: Vec::new(),
+        }
+    }
+
+    pub(crate) fn distinct(&self, input: Physical) -> Physical {
+        let limit: f64 = input.estimate.facts.values().map(|facts| facts.distinct.max(1.0)).product();
+        let rows = input.estimate.rows.min(limit);
+        Physical {
+            cost: input.cost + input.estimate.rows * cost::DISTINCT,
+            startup: input.startup,
+            sorted: input.sorted,
+            columns: input.columns.clone(),
+            estimate: input.estimate.clone().with_rows(rows),
+            op: Op::Distinct(Box::new(input)),
+            conditions: Vec::new(),
+        }
+    }
+
+    fn sort_by(input: &Physical, keys: &[SortKey]) -> Arc<[sort::By]> {
+        // A slot that is never bound orders nothing.
+        keys.iter()
+            .filter_map(|key| Some(sort::By { column: input.column(key.slot)?, descending: key.descending }))
+            .collect()
+    }
+
+    pub(crate) fn sort(&self, input: Physical, keys: &[SortKey]) -> Physical {
+        let by = Planner::sort_by(&input, keys);
+        let cost = input.cost + input.estimate.rows * cost::SORT;
+        Physical {
+            cost,
+            startup: cost,
+            sorted: None,
+            columns: input.columns.clone(),
+            estimate: input.estimate.clone(),
+            op: Op::Sort(Box::new(input), by),
+            conditions: Vec::new(),
+        }
+    }
+
+    pub(crate) fn top(&self, input: Physical, keys: &[SortKey], count: usize) -> Physical {
+        let by = Planner::sort_by(&input, keys);
+        let cost = input.cost + input.estimate.rows * cost::CONDITION;
+        let rows = input.estimate.rows.min(count as f64);
+        Physical {
+            cost,
+            startup: cost,
+            sorted: None,
+            columns: input.columns.clone(),
+            estimate: input.estimate.clone().with_rows(rows),
+            op: Op::Top(Box::new(input), by, count),
+            conditions: Vec::new(),
+        }
+    }
+
+    pub(crate) fn cut(&self, input: Physical, offset: usize, limit: Option<usize>) -> Physical {
+        let rows =
+            (input.estimate.rows - offset as f64).max(0.0).min(limit.map_or(f64::INFINITY, |limit| limit as f64));
+        Physical {
+            cost: input.cost,
+            startup: input.startup,
+            sorted: input.sorted,
+            columns: input.columns.clone(),
+            estimate: input.estimate.clone().with_rows(rows),
+            op: Op::Slice(Box::new(input), offset, limit),
+            conditions: Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! How many rows, how many distinct values, and of which kinds.
+//!
+//! Counts of patterns are exact; what comes of joins assumes that values are spread evenly, and that the smaller set of
+//! values is contained in the larger: Selinger et al., "Access path selection in a relational database management
+//! system", SIGMOD 1979, §4.
+
+use crate::algebra::{At, Pattern, Slot, Slots};
+use crate::condition::Kinds;
+use crate::expression::{Compare, Expr};
+use std::collections::BTreeMap;
+use vicus_rdf::{Id, Kind, Store, statistics};
+
+/// What is known of one column.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Facts {
+    /// Distinct values, about.
+    pub(crate) distinct: f64,
+    /// No other kinds appear. Proven, not estimated.
+    pub(crate) kinds: Kinds,
+    /// It is never unbound. Proven, not estimated.
+    pub(crate) certain: bool,
+}
+
+/// What is known of a table.
+#[derive(Clone, PartialEq, Default, Debug)]
+pub(crate) struct Estimate {
+    pub(crate) rows: f64,
+    pub(crate) facts: BTreeMap<Slot, Facts>,
+}
+
+impl Estimate {
+    pub(crate) fn is_certain(&self, slot: Slot) -> bool {
+        self.facts.get(&slot).is_some_and(|facts| facts.certain)
+    }
+
+    /// Fewer rows: no column has more distinct values than there are rows.
+    pub(crate) fn with_rows(mut self, rows: f64) -> Estimate {
+        self.rows = rows;
+        for facts in self.facts.values_mut() {
+            facts.distinct = facts.distinct.min(rows.max(1.0));
+        }
+        self
+    }
+
+    pub(crate) fn restricted(mut self, slots: &Slots) -> Estimate {
+        self.facts.retain(|slot, _| slots.contains(slot));
+        self
+    }
+}
+
+/// What is known of the triples that match a pattern.
+pub(crate) fn of_pattern(store: &Store, pattern: &Pattern) -> Estimate {
+    let bound = pattern.0.map(|at| matches!(at, At::Constant(_)));
+    let order = store.best_order(bound);
+    let index = store.index(order);
+    let arranged = order.arrange(pattern.0);
+    let prefix: Vec<Id> = arranged[..order.prefix(bound)]
+        .iter()
+        .map(|at| match at {
+            At::Constant(id) => *id,
+            At::Slot(_) => unreachable!("a prefix is bound"),
+        })
+        .collect();
+    let mut rows = index.count(&prefix) as f64;
+    if prefix.len() < bound.iter().filter(|bound| **bound).count() {
+        rows *= 0.1;
+    }
+    let slots: Vec<Slot> = pattern.slots().collect();
+    let distinct_slots: Slots = slots.iter().copied().collect();
+    if distinct_slots.len() < slots.len() {
+        rows *= 0.1;
+    }
+    let statistics = store.statistics();
+    let predicate = match pattern.0[1] {
+        At::Constant(id) => statistics.predicate(id),
+        At::Slot(_) => None,
+    };
+    let known = matches!(pattern.0[1], At::Constant(_));
+    let mut facts: BTreeMap<Slot, Facts> = BTreeMap::new();
+    for (place, at) in pattern.0.iter().enumerate() {
+        let At::Slot(slot) = at else { continue };
+        let column = predicate.map(|predicate| if place == 0 { &predicate.subjects } else { &predicate.objects });
+        let (distinct, kinds) = match (place, column) {
+            (1, _) => (statistics.predicates().len(), Kinds::of(Kind::Iri)),
+            (_, Some(column)) => (column.distinct, kinds_of(column)),
+            // No triple has this predicate.
+            (_, None) if known => (0, Kinds::NONE),
+            (0, None) => (statistics.subjects, Kinds::of(Kind::Iri).or(Kinds::of(Kind::Blank))),
+            _ => (
+                statistics.objects,
+                statistics.predicates().iter().fold(Kinds::NONE, |all, predicate| all.or(kinds_of(&predicate.objects))),
+            ),
+        };
+        let distinct = (distinct as f64).min(rows.max(1.0));
+        let new = Facts { distinct, kinds, certain: true };
+        facts
+            .entry(*slot)
+            .and_modify(|old| {
+                old.distinct = old.distinct.min(new.distinct);
+                old.kinds = old.kinds.and(new.kinds);
+            })
+            .or_insert(new);
+    }
+    Estimate { rows, facts }
+}
+
+fn kinds_of(column: &statistics::Column) -> Kinds {
+    let kinds = Kind::ALL.into_iter().filter(|&kind| column.of_kind(kind) > 0);
+    kinds.fold(Kinds::NONE, |all, kind| all.or(Kinds::of(kind)))
+}
+
+/// What is known of the inner join of tables.
+pub(crate) fn join<'a>(tables: impl Iterator<Item = &'a Estimate>) -> Estimate {
+    let mut rows = 1.0;
+    let mut facts: BTreeMap<Slot, Facts> = BTreeMap::new();
+    for table in tables {
+        rows *= table.rows;
+        for (slot, new) in &table.facts {
+            let Some(old) = facts.get_mut(slot) else {
+                facts.insert(*slot, *new);
+                continue;
+            };
+            rows /= old.distinct.max(new.distinct).max(1.0);
+            // An unbound side takes the other's value.
+            old.kinds = match (old.certain, new.certain) {
+                (true, true) => old.kinds.and(new.kinds),
+                (true, false) => old.kinds,
+                (false, true) => new.kinds,
+                (false, false) => old.kinds.or(new.kinds),
+            };
+            old.distinct = old.distinct.min(new.distinct);
+            old.certain |= new.certain;
+        }
+    }
+    Estimate { rows: 0.0, facts }.with_rows(rows)
+}
+
+/// Which part of the rows a condition keeps; `distinct` says how many values a slot has.
+pub(crate) fn selectivity(condition: &Expr, distinct: &impl Fn(Slot) -> f64) -> f64 {
+    let values = |expr: &Expr| match expr {
+        Expr::Slot(slot) => distinct(*slot).max(1.0),
+        _ => 1.0,
+    };
+    match condition {
+        Expr::Compare(Compare::Equal, a, b) | Expr::SameTerm(a, b) => 1.0 / values(a).max(values(b)).max(2.0),
+        Expr::Compare(Compare::NotEqual, ..) => 0.95,
+        Expr::Compare(..) => 0.4,
+        Expr::Bound(_) => 0.8,
+        Expr::Not(_) => 0.5,
+        Expr::Or(all) => all.iter().map(|part| selectivity(part, distinct)).sum::<f64>().min(1.0),
+        Expr::In(_, all) => (0.1 * all.len() as f64).min(1.0),
+        _ => 0.3,
+    }
+}

@@ -1,0 +1,130 @@
+//! From the algebra to physical operators: which box, which index, which side is built, which columns are carried.
+//!
+//! A plan is a tree: every operator has one reader and no box is shared. So no two branches wait for each other through
+//! a common source, and a full via can only mean that its reader is slower.
+
+mod build;
+mod estimate;
+mod group;
+mod order;
+mod outer;
+
+pub(crate) use build::{Op, Physical};
+
+use crate::algebra::{Node, Slot, Slots};
+use crate::boxes::extend::Make;
+use crate::terms::Terms;
+use std::sync::Arc;
+
+/// What matters to whoever reads the rows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Goal {
+    /// Duplicates don't count: they may be dropped wherever that is cheap.
+    pub(crate) set: bool,
+    /// A few rows are enough: what comes first matters, not the whole.
+    pub(crate) first: bool,
+}
+
+pub(crate) struct Planner {
+    pub(crate) terms: Arc<Terms>,
+    /// Whether joins are reordered and indexes searched; if not, everything is done as it is written.
+    pub(crate) optimise: bool,
+}
+
+impl Planner {
+    /// The physical plan of a node. It has a column for each of `needed` that the node may bind, and no other.
+    pub(crate) fn plan(&self, node: &Node, needed: &Slots, goal: Goal) -> Physical {
+        match node {
+            Node::Pattern(_) => self.group(std::slice::from_ref(node), &[], needed, goal),
+            Node::Join(nodes) => self.group(nodes, &[], needed, goal),
+            Node::Filter(conditions, inner) => match &**inner {
+                Node::Join(nodes) => self.group(nodes, conditions, needed, goal),
+                Node::Pattern(_) => self.group(std::slice::from_ref(inner), conditions, needed, goal),
+                _ => {
+                    let mut inside = needed.clone();
+                    conditions.iter().for_each(|condition| inside.extend(condition.slots()));
+                    self.filter(self.plan(inner, &inside, goal), conditions, needed)
+                }
+            },
+            Node::LeftJoin { .. } | Node::AntiJoin { .. } | Node::Minus(..) => self.outer(node, needed, goal),
+            Node::Union(nodes) => {
+                let inputs = nodes.iter().map(|node| self.plan(node, needed, goal)).collect();
+                let columns = node.scope().possible.intersection(needed).copied().collect();
+                self.union(inputs, columns)
+            }
+            Node::Extend(inner, slot, expr) => {
+                if !needed.contains(slot) {
+                    return self.plan(inner, needed, goal);
+                }
+                let mut inside = needed.clone();
+                inside.remove(slot);
+                inside.extend(expr.slots());
+                let input = self.plan(inner, &inside, goal);
+                self.extend(input, *slot, expr, needed)
+            }
+            Node::Values(slots, rows) => self.values(slots, rows, needed),
+            Node::Sort(inner, keys) => {
+                let inside = needed.iter().copied().chain(keys.iter().map(|key| key.slot)).collect();
+                let input = self.plan(inner, &inside, Goal { first: false, ..goal });
+                let sorted = self.sort(input, keys);
+                self.project(sorted, needed)
+            }
+            Node::Project(inner, slots) => {
+                let inside = needed.iter().copied().filter(|slot| slots.contains(slot)).collect();
+                self.plan(inner, &inside, goal)
+            }
+            Node::Distinct(inner) => {
+                if goal.set {
+                    return self.plan(inner, needed, goal);
+                }
+                // Rows are equal or not in all their columns, whoever needs them.
+                let all = inner.scope().possible;
+                let set = Goal { set: self.optimise, ..goal };
+                let distinct = self.distinct(self.plan(inner, &all, set));
+                self.project(distinct, needed)
+            }
+            Node::Slice(inner, offset, limit) => self.slice(inner, *offset, *limit, needed),
+        }
+    }
+
+    fn slice(&self, inner: &Node, offset: usize, limit: Option<usize>, needed: &Slots) -> Physical {
+        // How many rows there are matters again below.
+        let goal = Goal { set: false, first: self.optimise && limit.is_some() };
+        let mut core = inner;
+        let mut visible = needed.clone();
+        while let Node::Project(inside, slots) = core {
+            visible.retain(|slot| slots.contains(slot));
+            core = inside;
+        }
+        if let (Node::Sort(inside, keys), Some(limit), true) = (core, limit, self.optimise) {
+            let below = visible.iter().copied().chain(keys.iter().map(|key| key.slot)).collect();
+            let input = self.plan(inside, &below, Goal { first: false, ..goal });
+            let top = self.top(input, keys, offset.saturating_add(limit));
+            return self.project(self.cut(top, offset, Some(limit)), &visible);
+        }
+        self.cut(self.plan(inner, needed, goal), offset, limit)
+    }
+
+    /// The plan of a whole query: columns exactly as `select` has them, or for ASK at most one row.
+    pub(crate) fn query(&self, node: &Node, select: Option<&[Slot]>) -> Physical {
+        match select {
+            None => {
+                let goal = Goal { set: self.optimise, first: self.optimise };
+                self.cut(self.plan(node, &Slots::new(), goal), 0, Some(1))
+            }
+            Some(select) => {
+                let needed = select.iter().copied().collect();
+                let plan = self.plan(node, &needed, Goal { set: false, first: false });
+                if plan.columns == select {
+                    return plan;
+                }
+                let make = |slot: &Slot| match plan.column(*slot) {
+                    Some(column) => Make::Column(column),
+                    None => Make::Constant(0),
+                };
+                let makes = select.iter().map(make).collect();
+                self.arrange(plan, makes, select.to_vec())
+            }
+        }
+    }
+}

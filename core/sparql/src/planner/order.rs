@@ -1,0 +1,394 @@
+//! In which order a group is joined, and how: dynamic programming over sets of operands.
+//!
+//! Moerkotte and Neumann, "Analysis of two existing and one new dynamic programming algorithm for the generation of
+//! optimal bushy join trees without cross products", VLDB 2006: this is their DPsub. Fegaras, "A new heuristic for
+//! optimizing large queries", DEXA 1998, for more than ten operands: greedily the cheapest join next.
+
+use super::build::{cost, price};
+use super::estimate::{self, Estimate};
+use super::{Goal, Physical, Planner};
+use crate::algebra::{At, Pattern, Slot, Slots};
+use crate::boxes::hash_table::{By, Keep};
+use crate::boxes::join::JoinKind;
+use crate::expression::Expr;
+use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
+
+/// An operand of a group.
+pub(crate) enum Leaf {
+    Pattern(Pattern, Estimate),
+    Plan(Physical),
+}
+
+impl Leaf {
+    fn estimate(&self) -> &Estimate {
+        match self {
+            Leaf::Pattern(_, estimate) => estimate,
+            Leaf::Plan(plan) => &plan.estimate,
+        }
+    }
+}
+
+/// A set of leaves, a bit each.
+type Set = u64;
+
+/// As many leaves at most.
+pub(crate) const MOST: usize = 60;
+
+/// Up to as many leaves all orders are tried.
+const EXHAUSTIVE: usize = 10;
+
+/// How the rows of a set of leaves are best made.
+#[derive(Clone, Copy, Debug)]
+struct Best {
+    cost: f64,
+    startup: f64,
+    sorted: Option<Slot>,
+    how: How,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum How {
+    Leaf(usize),
+    /// Searches a pattern for each row of the rest.
+    Search(Set, usize),
+    /// Probes the second set's table with the first.
+    Hash(Set, Set),
+}
+
+pub(crate) struct Ordering<'a> {
+    planner: &'a Planner,
+    leaves: Vec<Option<Leaf>>,
+    estimates: Vec<Estimate>,
+    conditions: Vec<Expr>,
+    goal: Goal,
+    slots: BTreeMap<Slot, Shared>,
+    /// For each leaf, those that it shares a slot or an equality with.
+    neighbours: Vec<Set>,
+    /// By which of its slots a pattern is best read: the one that most others have.
+    hubs: Vec<Option<Slot>>,
+    rows: FxHashMap<Set, f64>,
+}
+
+/// Who has a slot.
+#[derive(Default)]
+struct Shared {
+    holders: Set,
+    /// Those in which it is never unbound.
+    certain: Set,
+    /// For each holder, in the order of leaves, how many distinct values there are.
+    distinct: Vec<f64>,
+}
+
+impl Shared {
+    /// Whether the slot has its final value in the join of a set.
+    fn is_settled(&self, set: Set) -> bool {
+        self.certain & set != 0 || self.holders & !set == 0
+    }
+}
+
+impl<'a> Ordering<'a> {
+    pub(crate) fn new(planner: &'a Planner, leaves: Vec<Leaf>, conditions: Vec<Expr>, goal: Goal) -> Ordering<'a> {
+        let estimates: Vec<Estimate> = leaves.iter().map(|leaf| leaf.estimate().clone()).collect();
+        assert!(leaves.len() <= MOST, "a group of more operands is cut before");
+        let mut slots: BTreeMap<Slot, Shared> = BTreeMap::new();
+        for (leaf, estimate) in estimates.iter().enumerate() {
+            for (slot, facts) in &estimate.facts {
+                let shared = slots.entry(*slot).or_default();
+                shared.holders |= 1 << leaf;
+                shared.certain |= Set::from(facts.certain) << leaf;
+                shared.distinct.push(facts.distinct.max(1.0));
+            }
+        }
+        let mut neighbours: Vec<Set> = vec![0; leaves.len()];
+        let mut connect = |a: Set, b: Set| members(a).for_each(|leaf| neighbours[leaf] |= b & !(1 << leaf));
+        slots.values().for_each(|shared| connect(shared.holders, shared.holders));
+        for (a, b) in conditions.iter().filter_map(Expr::as_slot_equality) {
+            if let (Some(a), Some(b)) = (slots.get(&a), slots.get(&b)) {
+                connect(a.holders, b.holders);
+                connect(b.holders, a.holders);
+            }
+        }
+        let hub = |leaf: &Leaf| {
+            let Leaf::Pattern(pattern, _) = leaf else { return None };
+            let uses = |slot: Slot| slots[&slot].holders.count_ones();
+            // Of equals the first: subjects before objects.
+            pattern.slots().reduce(|best, slot| if uses(slot) > uses(best) { slot } else { best })
+        };
+        let hubs = leaves.iter().map(hub).collect();
+        let leaves = leaves.into_iter().map(Some).collect();
+        Ordering { planner, leaves, estimates, conditions, goal, slots, neighbours, hubs, rows: FxHashMap::default() }
+    }
+
+    /// The plan of the whole group.
+    pub(crate) fn plan(mut self, needed: &Slots) -> Physical {
+        if self.leaves.is_empty() {
+            return self.planner.values(&[], &[Vec::new()], needed);
+        }
+        // Without anything in common, the parts are multiplied at the end, the smallest first.
+        let mut plans: Vec<(Set, FxHashMap<Set, Best>)> = Vec::new();
+        for part in self.parts() {
+            let best = if part.count_ones() as usize <= EXHAUSTIVE { self.exhaustive(part) } else { self.greedy(part) };
+            plans.push((part, best));
+        }
+        plans.sort_by_cached_key(|(part, _)| self.rows(*part).to_bits());
+        let mut plans = plans.into_iter();
+        let (mut done, mut best) = plans.next().expect("there are leaves");
+        for (part, more) in plans {
+            best.extend(more);
+            best.insert(done | part, Best { cost: 0.0, startup: 0.0, sorted: None, how: How::Hash(done, part) });
+            done |= part;
+        }
+        self.build(done, &best, needed)
+    }
+
+    /// Sets of leaves that hang together.
+    fn parts(&self) -> Vec<Set> {
+        let mut rest: Set = (1 << self.leaves.len()) - 1;
+        let mut parts = Vec::new();
+        while rest != 0 {
+            let mut part: Set = 1 << rest.trailing_zeros();
+            loop {
+                let grown = members(part).fold(part, |set, leaf| set | self.neighbours[leaf]);
+                if grown == part {
+                    break;
+                }
+                part = grown;
+            }
+            parts.push(part);
+            rest &= !part;
+        }
+        parts
+    }
+
+    /// How many rows the join of a set has. The same for every order of joining.
+    fn rows(&mut self, set: Set) -> f64 {
+        if let Some(rows) = self.rows.get(&set) {
+            return *rows;
+        }
+        let mut rows: f64 = members(set).map(|leaf| self.estimates[leaf].rows).product();
+        for shared in self.slots.values().filter(|shared| (shared.holders & set).count_ones() > 1) {
+            let distinct = members(shared.holders).zip(&shared.distinct).filter(|(leaf, _)| set & 1 << leaf != 0);
+            // All but the smallest number of values: the others contain those.
+            let (least, all) = distinct.fold((f64::INFINITY, 1.0), |(least, all), (_, d)| (d.min(least), all * d));
+            rows *= least / all;
+        }
+        for condition in self.conditions.iter().filter(|condition| self.applies(condition, set)) {
+            rows *= self.selectivity(condition);
+        }
+        self.rows.insert(set, rows);
+        rows
+    }
+
+    fn selectivity(&self, condition: &Expr) -> f64 {
+        let distinct =
+            |slot: Slot| self.slots.get(&slot).map_or(1.0, |s| s.distinct.iter().copied().fold(1.0, f64::max));
+        estimate::selectivity(condition, &distinct)
+    }
+
+    /// Whether a condition's slots have their final values in the join of a set.
+    fn applies(&self, condition: &Expr, set: Set) -> bool {
+        condition.slots().iter().all(|slot| self.slots.get(slot).is_some_and(|shared| shared.is_settled(set)))
+    }
+
+    /// Whether a pattern can be searched for each row of the join of a set, and whether by this slot alone or first.
+    fn can_search(&self, pattern: &Pattern, set: Set, sorted: Option<Slot>) -> Option<bool> {
+        let mut known = pattern.slots().filter(|slot| self.slots[slot].holders & set != 0).peekable();
+        known.peek()?;
+        let known: Vec<Slot> = known.collect();
+        let is_first = |slot| known.iter().all(|other| *other == slot) || pattern.0[0] == At::Slot(slot);
+        let near = sorted.is_some_and(|slot| known.contains(&slot) && is_first(slot));
+        known.iter().all(|slot| self.slots[slot].certain & set != 0).then_some(near)
+    }
+
+    fn leaf(&mut self, leaf: usize) -> Best {
+        let how = How::Leaf(leaf);
+        match self.leaves[leaf].as_ref().expect("leaves are taken when all is decided") {
+            Leaf::Pattern(pattern, estimate) => {
+                let starts = pattern.slots().next();
+                let sorted = self.hubs[leaf].or(starts);
+                Best { cost: estimate.rows * cost::SCAN, startup: 0.0, sorted, how }
+            }
+            Leaf::Plan(plan) => Best { cost: plan.cost, startup: plan.startup, sorted: plan.sorted, how },
+        }
+    }
+
+    /// The best way to join two sets that are joined well already.
+    fn join(&mut self, left: Set, right: Set, a: &Best, b: &Best) -> Best {
+        let (left_rows, right_rows, pairs) = (self.rows(left), self.rows(right), self.pairs(left, right));
+        let building = b.cost + right_rows * cost::BUILD;
+        let mut best = Best {
+            cost: a.cost + building + left_rows * cost::PROBE + pairs * cost::MAKE,
+            startup: a.startup + building,
+            sorted: a.sorted,
+            how: How::Hash(left, right),
+        };
+        let leaf = right.trailing_zeros() as usize;
+        if right.count_ones() == 1
+            && let Some(Leaf::Pattern(pattern, _)) = &self.leaves[leaf]
+            && let Some(near) = self.can_search(pattern, left, a.sorted)
+        {
+            let search = if near { cost::SEARCH_NEAR } else { cost::SEARCH_FAR };
+            let searched = Best {
+                cost: a.cost + left_rows * search + pairs * cost::MAKE,
+                startup: a.startup + search,
+                sorted: a.sorted,
+                how: How::Search(left, leaf),
+            };
+            if self.price(&searched) <= self.price(&best) {
+                best = searched;
+            }
+        }
+        best
+    }
+
+    /// How many candidate pairs there are, before the conditions that are new.
+    fn pairs(&mut self, left: Set, right: Set) -> f64 {
+        let mut pairs = self.rows(left | right);
+        for condition in &self.conditions {
+            if self.applies(condition, left | right)
+                && !self.applies(condition, left)
+                && !self.applies(condition, right)
+            {
+                pairs /= self.selectivity(condition);
+            }
+        }
+        pairs
+    }
+
+    fn price(&self, best: &Best) -> f64 {
+        price(best.cost, best.startup, self.goal)
+    }
+
+    fn is_connected(&self, left: Set, right: Set) -> bool {
+        members(left).any(|leaf| self.neighbours[leaf] & right != 0)
+    }
+
+    fn exhaustive(&mut self, all: Set) -> FxHashMap<Set, Best> {
+        let mut best: FxHashMap<Set, Best> = FxHashMap::default();
+        let leaves: Vec<usize> = members(all).collect();
+        for numbers in 1..(1 as Set) << leaves.len() {
+            // Counting visits every subset after all of its own subsets.
+            let set: Set = members(numbers).fold(0, |set, number| set | 1 << leaves[number]);
+            if set.count_ones() == 1 {
+                let leaf = self.leaf(set.trailing_zeros() as usize);
+                best.insert(set, leaf);
+                continue;
+            }
+            let mut left = (set - 1) & set;
+            let mut winner: Option<Best> = None;
+            while left != 0 {
+                let right = set & !left;
+                if let (Some(&a), Some(&b)) = (best.get(&left), best.get(&right))
+                    && self.is_connected(left, right)
+                {
+                    let joined = self.join(left, right, &a, &b);
+                    if winner.as_ref().is_none_or(|winner| self.price(&joined) < self.price(winner)) {
+                        winner = Some(joined);
+                    }
+                }
+                left = (left - 1) & set;
+            }
+            if let Some(winner) = winner {
+                best.insert(set, winner);
+            }
+        }
+        best
+    }
+
+    fn greedy(&mut self, all: Set) -> FxHashMap<Set, Best> {
+        let mut best: FxHashMap<Set, Best> = FxHashMap::default();
+        let mut open: Vec<Set> = members(all).map(|leaf| 1 << leaf).collect();
+        for &set in &open {
+            let leaf = self.leaf(set.trailing_zeros() as usize);
+            best.insert(set, leaf);
+        }
+        while open.len() > 1 {
+            let mut winner: Option<(f64, Set, Set, Best)> = None;
+            for &left in &open {
+                for &right in open.iter().filter(|&&right| right != left) {
+                    if !self.is_connected(left, right) {
+                        continue;
+                    }
+                    let joined = self.join(left, right, &best[&left], &best[&right]);
+                    // What the join adds, and what its rows will cost later.
+                    let added = self.price(&joined) - self.price(&best[&left]) - self.price(&best[&right]);
+                    let weight = added + self.rows(left | right) * cost::SEARCH_FAR;
+                    if winner.as_ref().is_none_or(|(least, ..)| weight < *least) {
+                        winner = Some((weight, left, right, joined));
+                    }
+                }
+            }
+            let (_, left, right, joined) = winner.expect("the leaves hang together");
+            open.retain(|&set| set != left && set != right);
+            open.push(left | right);
+            best.insert(left | right, joined);
+        }
+        best
+    }
+
+    fn build(&mut self, set: Set, best: &FxHashMap<Set, Best>, needed: &Slots) -> Physical {
+        let (left, right) = match best[&set].how {
+            How::Leaf(leaf) => return self.build_leaf(leaf, needed),
+            How::Search(left, leaf) => (left, 1 << leaf),
+            How::Hash(left, right) => (left, right),
+        };
+        let new = |condition: &&Expr| {
+            self.applies(condition, set) && !self.applies(condition, left) && !self.applies(condition, right)
+        };
+        // A pattern that is searched is never read alone, so conditions on it alone are new, too.
+        let is_search = matches!(best[&set].how, How::Search(..));
+        let new_to_search = |condition: &&Expr| self.applies(condition, set) && !self.applies(condition, left);
+        let conditions: Vec<Expr> = if is_search {
+            self.conditions.iter().filter(new_to_search).cloned().collect()
+        } else {
+            self.conditions.iter().filter(new).cloned().collect()
+        };
+        let mut inside = needed.clone();
+        conditions.iter().for_each(|condition| inside.extend(condition.slots()));
+        let slots =
+            |set: Set| -> Slots { members(set).flat_map(|leaf| self.estimates[leaf].facts.keys().copied()).collect() };
+        let shared: Slots = slots(left).intersection(&slots(right)).copied().collect();
+        inside.extend(&shared);
+        match best[&set].how {
+            How::Search(left, leaf) => {
+                let input = self.build(left, best, &inside);
+                let Some(Leaf::Pattern(pattern, _)) = self.leaves[leaf] else { unreachable!("a pattern was chosen") };
+                self.planner.index_join(input, &pattern, JoinKind::Inner, &conditions, needed, self.goal)
+            }
+            _ => {
+                let probe = self.build(left, best, &inside);
+                let build = self.build(right, best, &inside);
+                let (keys, rest) = self.planner.equalities(&probe, &build, &conditions);
+                debug_assert!(keys.iter().all(|(.., by)| *by != By::Loose), "equalities are between certain slots");
+                self.planner.hash_join(probe, build, JoinKind::Inner, &keys, &rest, Keep::All, false, needed, self.goal)
+            }
+        }
+    }
+
+    fn build_leaf(&mut self, leaf: usize, needed: &Slots) -> Physical {
+        let set = 1 << leaf;
+        let conditions: Vec<Expr> =
+            self.conditions.iter().filter(|condition| self.applies(condition, set)).cloned().collect();
+        let mut inside = needed.clone();
+        conditions.iter().for_each(|condition| inside.extend(condition.slots()));
+        let plan = match self.leaves[leaf].take().expect("each leaf is built once") {
+            Leaf::Pattern(pattern, _) => self.planner.scan(&pattern, self.hubs[leaf], &inside, self.goal),
+            Leaf::Plan(plan) => plan,
+        };
+        self.planner.filter(plan, &conditions, needed)
+    }
+}
+
+/// The numbers of the bits that are set.
+fn members(set: Set) -> impl Iterator<Item = usize> {
+    let mut rest = set;
+    std::iter::from_fn(move || {
+        if rest == 0 {
+            return None;
+        }
+        let member = rest.trailing_zeros() as usize;
+        rest &= rest - 1;
+        Some(member)
+    })
+}

@@ -1,0 +1,90 @@
+//! OPTIONAL, its negation, and MINUS.
+
+use super::build::cost;
+use super::group::single_inequality;
+use super::{Goal, Physical, Planner};
+use crate::algebra::{Node, Pattern, Slots};
+use crate::boxes::hash_table::{By, Keep};
+use crate::boxes::join::JoinKind;
+use crate::expression::{Compare, Expr};
+
+impl Planner {
+    pub(crate) fn outer(&self, node: &Node, needed: &Slots, goal: Goal) -> Physical {
+        let (kind, left, right, conditions, is_minus) = match node {
+            Node::LeftJoin { left, right, conditions } => (JoinKind::Left, left, right, &conditions[..], false),
+            Node::AntiJoin { left, right, conditions } => (JoinKind::Anti, left, right, &conditions[..], false),
+            Node::Minus(left, right) => (JoinKind::Anti, left, right, &[][..], true),
+            other => unreachable!("{other:?} is no outer join"),
+        };
+        let (left_scope, right_scope) = (left.scope(), right.scope());
+        let shared: Slots = left_scope.possible.intersection(&right_scope.possible).copied().collect();
+        let mut inside = needed.clone();
+        conditions.iter().for_each(|condition| inside.extend(condition.slots()));
+        inside.extend(&shared);
+        let left = self.plan(left, &inside, goal);
+        if kind == JoinKind::Left
+            && self.optimise
+            && goal.set
+            && right_scope.possible.iter().all(|slot| left_scope.certain.contains(slot) || !needed.contains(slot))
+        {
+            // Nobody looks at what is optional, and rows of the left all stay.
+            return self.project(left, needed);
+        }
+        let set = self.optimise && (goal.set || kind == JoinKind::Anti);
+        // All of the table is built before the first row.
+        let right_goal = Goal { set, first: false };
+        if let (Some((pattern, more)), true) = (as_pattern(right), self.optimise && !is_minus) {
+            let mut all = conditions.to_vec();
+            all.extend(more.iter().cloned());
+            // Overlaps with the left are certain there, or the search wouldn't know where to look.
+            if self.can_search(&pattern, &left.estimate) {
+                let rows = self.scan(&pattern, None, &inside, right_goal).estimate.rows;
+                let searching = left.estimate.rows * cost::SEARCH_FAR;
+                let building = rows * (cost::SCAN + cost::BUILD) + left.estimate.rows * cost::PROBE;
+                if goal.first || searching <= building {
+                    return self.index_join(left, &pattern, kind, &all, needed, right_goal_of(goal));
+                }
+            }
+        }
+        let right = self.plan(right, &inside, right_goal);
+        let (keys, rest) =
+            if self.optimise { self.equalities(&left, &right, conditions) } else { (Vec::new(), conditions.to_vec()) };
+        let is_strict = keys.iter().all(|(_, _, by)| *by == By::Id)
+            && shared.iter().all(|slot| left.estimate.is_certain(*slot) && right.estimate.is_certain(*slot));
+        let mut keep = Keep::All;
+        if kind == JoinKind::Anti
+            && self.optimise
+            && is_strict
+            && let Some((slot, operator)) = single_inequality(&left, &right, &rest)
+        {
+            // Whether any partner is less is whether the least one is.
+            let column = right.column(slot).expect("a slot of the condition is a column");
+            keep = match operator {
+                Compare::Less | Compare::LessOrEqual => Keep::Least(column),
+                _ => Keep::Greatest(column),
+            };
+        }
+        self.hash_join(left, right, kind, &keys, &rest, keep, is_minus, needed, right_goal_of(goal))
+    }
+}
+
+/// A left or anti join has its own kind already; only duplicates are left to be dropped.
+fn right_goal_of(goal: Goal) -> Goal {
+    Goal { first: false, ..goal }
+}
+
+/// A node that is one pattern, with the conditions on it.
+fn as_pattern(node: &Node) -> Option<(Pattern, &[Expr])> {
+    match node {
+        Node::Pattern(pattern) => Some((*pattern, &[])),
+        Node::Join(nodes) => match &nodes[..] {
+            [Node::Pattern(pattern)] => Some((*pattern, &[])),
+            _ => None,
+        },
+        Node::Filter(conditions, inner) => match as_pattern(inner)? {
+            (pattern, []) => Some((pattern, conditions)),
+            _ => None,
+        },
+        _ => None,
+    }
+}

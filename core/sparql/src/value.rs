@@ -1,0 +1,289 @@
+//! What literals mean: numbers, strings, dates, and when two of them are equal or one is less.
+//!
+//! SPARQL 1.1, §17.2–17.4.1. Ids are compared as they are wherever that is the same; only then is a term looked at.
+
+use crate::terms::Terms;
+use oxsdatatypes::{DateTime, Decimal, Double, Float};
+use std::cmp::Ordering;
+use vicus_rdf::{Id, Kind, TermView};
+
+const XSD: &str = "http://www.w3.org/2001/XMLSchema#";
+
+/// A number of any of XSD's types.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Number {
+    Integer(i64),
+    Decimal(Decimal),
+    Float(f32),
+    Double(f64),
+}
+
+impl Number {
+    pub(crate) fn to_f64(self) -> f64 {
+        match self {
+            Number::Integer(value) => value as f64,
+            Number::Decimal(value) => Double::from(value).into(),
+            Number::Float(value) => f64::from(value),
+            Number::Double(value) => value,
+        }
+    }
+
+    /// As `xsd:float`. Always by way of `f64`, so that numbers that are equal in any type are equal here.
+    pub(crate) fn to_f32(self) -> f32 {
+        self.to_f64() as f32
+    }
+
+    fn to_decimal(self) -> Option<Decimal> {
+        match self {
+            Number::Integer(value) => Some(value.into()),
+            Number::Decimal(value) => Some(value),
+            Number::Float(_) | Number::Double(_) => None,
+        }
+    }
+
+    /// Both in the least type that has both. `None` if one is not a number (NaN).
+    pub(crate) fn compare(self, other: Number) -> Option<Ordering> {
+        match (self, other) {
+            (Number::Integer(a), Number::Integer(b)) => Some(a.cmp(&b)),
+            (Number::Double(_), _) | (_, Number::Double(_)) => self.to_f64().partial_cmp(&other.to_f64()),
+            (Number::Float(_), _) | (_, Number::Float(_)) => self.to_f32().partial_cmp(&other.to_f32()),
+            _ => self.to_decimal()?.partial_cmp(&other.to_decimal()?),
+        }
+    }
+
+    /// Applies an operator in the least type that has both; integers are divided as decimals.
+    pub(crate) fn combine(
+        self,
+        other: Number,
+        integers: impl Fn(i64, i64) -> Option<Number>,
+        decimals: impl Fn(Decimal, Decimal) -> Option<Decimal>,
+        doubles: impl Fn(f64, f64) -> f64,
+        floats: impl Fn(f32, f32) -> f32,
+    ) -> Option<Number> {
+        match (self, other) {
+            (Number::Integer(a), Number::Integer(b)) => integers(a, b),
+            (Number::Double(_), _) | (_, Number::Double(_)) => {
+                Some(Number::Double(doubles(self.to_f64(), other.to_f64())))
+            }
+            (Number::Float(_), _) | (_, Number::Float(_)) => Some(Number::Float(floats(self.to_f32(), other.to_f32()))),
+            _ => decimals(self.to_decimal()?, other.to_decimal()?).map(Number::Decimal),
+        }
+    }
+}
+
+/// A term as operators see it.
+#[derive(Clone, Debug)]
+pub(crate) enum Value {
+    Iri,
+    Blank,
+    String(String),
+    Lang(String),
+    Boolean(bool),
+    Number(Number),
+    DateTime(DateTime),
+    /// Of a datatype that has no meaning here, or a text that its datatype doesn't have.
+    Other,
+}
+
+impl Value {
+    pub(crate) fn of_view(view: TermView<'_>) -> Value {
+        match view {
+            TermView::Blank(_) => Value::Blank,
+            TermView::Iri(_) => Value::Iri,
+            TermView::String(value) => Value::String(value.to_owned()),
+            TermView::LangString { value, .. } => Value::Lang(value.to_owned()),
+            TermView::Boolean(value) => Value::Boolean(value),
+            TermView::Integer(value) => Value::Number(Number::Integer(value)),
+            TermView::Typed { value, datatype } => Value::of_typed(value, datatype).unwrap_or(Value::Other),
+        }
+    }
+
+    fn of_typed(value: &str, datatype: &str) -> Option<Value> {
+        let number = match datatype.strip_prefix(XSD)? {
+            "decimal" => Number::Decimal(value.parse().ok()?),
+            "double" => Number::Double(value.parse::<Double>().ok()?.into()),
+            "float" => Number::Float(value.parse::<Float>().ok()?.into()),
+            "boolean" => {
+                return match value {
+                    "true" | "1" => Some(Value::Boolean(true)),
+                    "false" | "0" => Some(Value::Boolean(false)),
+                    _ => None,
+                };
+            }
+            "dateTime" => return Some(Value::DateTime(value.parse().ok()?)),
+            name if is_integer_type(name) => {
+                let digits = value.strip_prefix(['-', '+']).unwrap_or(value);
+                if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+                    return None;
+                }
+                match value.parse() {
+                    Ok(value) => Number::Integer(value),
+                    // Beyond 64 bits.
+                    Err(_) => Number::Decimal(value.parse().ok()?),
+                }
+            }
+            _ => return None,
+        };
+        Some(Value::Number(number))
+    }
+
+    /// §17.2.2: `None` is an error.
+    pub(crate) fn truth(&self) -> Option<bool> {
+        match self {
+            Value::Boolean(value) => Some(*value),
+            Value::String(value) | Value::Lang(value) => Some(!value.is_empty()),
+            Value::Number(number) => {
+                let number = number.to_f64();
+                Some(number != 0.0 && !number.is_nan())
+            }
+            Value::Iri | Value::Blank | Value::DateTime(_) | Value::Other => None,
+        }
+    }
+
+    /// The order of two values of one kind; `None` is an error, or a NaN.
+    pub(crate) fn compare(&self, other: &Value) -> Option<Ordering> {
+        match (self, other) {
+            (Value::Number(a), Value::Number(b)) => a.compare(*b),
+            (Value::String(a), Value::String(b)) => Some(a.cmp(b)),
+            (Value::Boolean(a), Value::Boolean(b)) => Some(a.cmp(b)),
+            (Value::DateTime(a), Value::DateTime(b)) => a.partial_cmp(b),
+            _ => None,
+        }
+    }
+
+    /// Equality of the values of two different terms; `None` is an error.
+    fn equals(&self, other: &Value) -> Option<bool> {
+        match (self, other) {
+            // Terms differ, and for these that is all there is.
+            (Value::Iri | Value::Blank | Value::Lang(_), _) | (_, Value::Iri | Value::Blank | Value::Lang(_)) => {
+                Some(false)
+            }
+            // Two texts of an unknown datatype may mean the same.
+            (Value::Other, _) | (_, Value::Other) => None,
+            (Value::Number(a), Value::Number(b)) => Some(a.compare(*b) == Some(Ordering::Equal)),
+            (Value::DateTime(a), Value::DateTime(b)) => Some(a.partial_cmp(b)? == Ordering::Equal),
+            (Value::String(_), Value::String(_)) | (Value::Boolean(_), Value::Boolean(_)) => {
+                Some(self.compare(other) == Some(Ordering::Equal))
+            }
+            // Known datatypes without a value in common.
+            _ => Some(false),
+        }
+    }
+}
+
+fn is_integer_type(name: &str) -> bool {
+    matches!(
+        name,
+        "integer"
+            | "long"
+            | "int"
+            | "short"
+            | "byte"
+            | "nonNegativeInteger"
+            | "positiveInteger"
+            | "nonPositiveInteger"
+            | "negativeInteger"
+            | "unsignedLong"
+            | "unsignedInt"
+            | "unsignedShort"
+            | "unsignedByte"
+    )
+}
+
+/// `=` of two terms: equal terms, or equal values. `None` is an error.
+pub(crate) fn equal(terms: &Terms, a: Id, b: Id) -> Option<bool> {
+    if a == b {
+        // All but NaN are equal to themselves.
+        return match a.kind() {
+            Kind::Typed => match terms.view(a, Value::of_view) {
+                Value::Number(number) => Some(!number.to_f64().is_nan()),
+                _ => Some(true),
+            },
+            _ => Some(true),
+        };
+    }
+    if a.kind() != Kind::Typed && b.kind() != Kind::Typed {
+        return Some(false);
+    }
+    terms.view(a, Value::of_view).equals(&terms.view(b, Value::of_view))
+}
+
+/// `<` and its like. `None` is an error, or a NaN.
+pub(crate) fn compare(terms: &Terms, a: Id, b: Id) -> Option<Ordering> {
+    if a.kind() == b.kind() && is_ordered(a) && is_ordered(b) {
+        return Some(a.cmp(&b));
+    }
+    terms.view(a, Value::of_view).compare(&terms.view(b, Value::of_view))
+}
+
+/// Whether the order of ids of this id's kind is `<`.
+fn is_ordered(id: Id) -> bool {
+    !id.is_computed() && matches!(id.kind(), Kind::String | Kind::Integer | Kind::Boolean)
+}
+
+/// A number that is the same for all terms that are equal in value: a key to join by. Terms that are never equal may
+/// have the same one.
+pub(crate) fn value_key(terms: &Terms, id: Id) -> u64 {
+    let key = |number: Number| {
+        // Zero has two signs and one value.
+        let value = number.to_f32() + 0.0;
+        u64::from(value.to_bits()) | 1 << 63
+    };
+    match id.kind() {
+        Kind::Integer => key(Number::Integer(id.as_integer().expect("it is inlined"))),
+        Kind::Typed => match terms.view(id, Value::of_view) {
+            Value::Number(number) => key(number),
+            Value::Boolean(value) => Id::boolean(value).bits(),
+            // Many texts are one moment; the condition looks again.
+            Value::DateTime(_) => u64::MAX - 1,
+            _ => id.bits(),
+        },
+        _ => id.bits(),
+    }
+}
+
+/// The order of ORDER BY, §15.1, made total: unbound, blank nodes, IRIs, then literals; numbers among each other by
+/// value, other datatypes one after the other; equal values by their ids.
+pub(crate) fn total_order(terms: &Terms, a: Id, b: Id) -> Ordering {
+    let rank = |id: Id| match id.kind() {
+        Kind::Unbound => 0,
+        Kind::Blank => 1,
+        Kind::Iri => 2,
+        Kind::String => 3,
+        Kind::LangString => 4,
+        Kind::Boolean => 5,
+        Kind::Integer => 6,
+        Kind::Typed => match terms.view(id, Value::of_view) {
+            Value::Boolean(_) => 5,
+            // NaN has no place among numbers.
+            Value::Number(number) if !number.to_f64().is_nan() => 6,
+            Value::Number(_) => 7,
+            Value::DateTime(_) => 8,
+            _ => 9,
+        },
+    };
+    let text = |id: Id| terms.view(id, |view| view.to_string());
+    let by_value = || match (rank(a), a.is_computed() || b.is_computed()) {
+        (1, _) | (2..=4, false) => a.cmp(&b),
+        (2, true) => text(a).cmp(&text(b)),
+        (3 | 5 | 6, _) => compare(terms, a, b).unwrap_or(Ordering::Equal),
+        (8, _) => date_order(terms, a, b),
+        _ => text(a).cmp(&text(b)),
+    };
+    if a == b {
+        return Ordering::Equal;
+    }
+    rank(a).cmp(&rank(b)).then_with(by_value).then_with(|| a.cmp(&b))
+}
+
+/// Moments without a time zone and those with one aren't always comparable: the former come as if they were UTC.
+fn date_order(terms: &Terms, a: Id, b: Id) -> Ordering {
+    let moment = |id: Id| match terms.view(id, Value::of_view) {
+        Value::DateTime(value) if value.timezone_offset().is_none() => {
+            value.adjust(Some(oxsdatatypes::TimezoneOffset::UTC)).unwrap_or(value)
+        }
+        Value::DateTime(value) => value,
+        other => unreachable!("{other:?} is no moment"),
+    };
+    moment(a).partial_cmp(&moment(b)).unwrap_or(Ordering::Equal)
+}

@@ -1,0 +1,8 @@
+//! The engine against other ways to answer: a naive evaluator, numbers from other engines, and known rows.
+#![expect(clippy::disallowed_methods, reason = "tests read files")]
+
+mod naive;
+mod random;
+mod rows;
+mod small;
+mod sp2b;

@@ -1,0 +1,65 @@
+//! Runs a plan in the sequential world and collects its rows.
+
+use oxrdf::Term;
+use std::sync::mpsc;
+use vicus_flow::sequential;
+use vicus_rdf::Id;
+use vicus_sparql::Plan;
+
+/// A solution: the variables' values in the order of the projection.
+pub(crate) type Row = Vec<Option<Term>>;
+
+/// A small generator of numbers: xorshift64*, Marsaglia 2003 and Vigna 2016.
+#[derive(Clone)]
+pub(crate) struct Chance(u64);
+
+impl Chance {
+    pub(crate) fn new(seed: u64) -> Chance {
+        Chance(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
+    }
+
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 11
+    }
+
+    /// A number below `end`.
+    pub(crate) fn below(&mut self, end: usize) -> usize {
+        (self.next() % end as u64) as usize
+    }
+
+    /// True once in `times`.
+    pub(crate) fn one_in(&mut self, times: usize) -> bool {
+        self.below(times) == 0
+    }
+
+    pub(crate) fn pick<'a, T>(&mut self, all: &'a [T]) -> &'a T {
+        &all[self.below(all.len())]
+    }
+}
+
+/// All rows, in the order in which they come; tasks are picked by `choose`.
+pub(crate) fn rows_of(plan: &Plan, choose: impl FnMut(usize) -> usize) -> Vec<Row> {
+    let (send, receive) = mpsc::channel();
+    let sink = plan.sink_operator(move |envelope| Ok(send.send(envelope.clone())?));
+    sequential::run(plan.model(), vec![(plan.sink(), sink)], choose)
+        .unwrap_or_else(|error| panic!("{error}\n{}", plan.explain()));
+    let mut rows = Vec::new();
+    for envelope in receive {
+        let term = |bits: u64| (bits != 0).then(|| plan.term(Id::from_bits(bits)));
+        for row in 0..envelope.rows() {
+            rows.push(envelope.columns().iter().map(|column| term(column.u64s()[row])).collect());
+        }
+    }
+    rows
+}
+
+/// How many rows there are, without a look at them.
+pub(crate) fn count_of(plan: &Plan) -> usize {
+    let (send, receive) = mpsc::channel();
+    let sink = plan.sink_operator(move |envelope| Ok(send.send(envelope.rows())?));
+    sequential::run(plan.model(), vec![(plan.sink(), sink)], |_| 0).unwrap_or_else(|error| panic!("{error}"));
+    receive.iter().sum()
+}

@@ -1,0 +1,1 @@
+//! Known rows for small data.
