@@ -3,8 +3,12 @@
 //! Whatever is compared runs alternating in one process, and the ratio is printed; a machine that is busy with something
 //! else then slows both sides.
 
+mod concurrent;
+mod counts;
+mod demo;
 mod flow;
 mod measure;
+mod queries;
 
 use clap::Subcommand;
 use std::path::PathBuf;
@@ -24,11 +28,23 @@ pub(crate) struct Args {
 enum What {
     /// Boxes and vias: the Bobox report's pipeline (§6.3) on 1 to 32 threads, and what an invocation costs.
     Flow(flow::Args),
+    /// The 17 SP2Bench queries under las and nls: rows, milliseconds, tasks, near and far.
+    Demo(demo::Args),
+    /// Several copies of a query at once, under las and nls: the ratio of the medians (Falt et al. §6.1.1).
+    Concurrent(concurrent::Args),
+    /// Result sizes against a table of known ones, under both strategies, many times in a row.
+    Counts(counts::Args),
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     let results = match args.what {
         What::Flow(args) => flow::run(&args)?,
+        What::Demo(args) => demo::run(&args)?,
+        What::Concurrent(args) => concurrent::run(&args)?,
+        What::Counts(args) => {
+            counts::run(&args)?;
+            Vec::new()
+        }
     };
     if let Some(path) = args.json {
         measure::write_json(&path, &results)?;

@@ -1,7 +1,10 @@
 //! `vicus`, the command line: what it is asked, it hands to the one file that answers it.
 
 mod bench;
+mod engine;
 mod generate;
+mod input;
+mod interrupt;
 mod query;
 mod topology;
 mod trace;
@@ -41,6 +44,10 @@ fn main() -> ExitCode {
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
+        Err(error) if error.downcast_ref::<interrupt::Interrupted>().is_some() => {
+            eprintln!("vicus: {error}");
+            ExitCode::from(interrupt::STATUS as u8)
+        }
         Err(error) => {
             eprintln!("vicus: {error:#}");
             ExitCode::FAILURE

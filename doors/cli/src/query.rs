@@ -1,9 +1,249 @@
-//! `vicus query`.
+//! `vicus query`: loads RDF files and answers SPARQL queries.
+
+mod output;
+mod report;
+
+use crate::engine::{self, Stopped};
+use crate::input;
+use crate::interrupt;
+use anyhow::{Context, bail};
+use output::{Format, Writer};
+use report::{Report, Timing, Timings};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
+use vicus::{Runtime, Setting, Totals};
+use vicus_rdf::Store;
+use vicus_rdf::load::{OnError, Syntax};
+use vicus_sparql::{Options, QueryError};
 
 /// See `vicus query --help`.
 #[derive(clap::Args)]
-pub(crate) struct Args {}
+pub(crate) struct Args {
+    /// N-Triples or Turtle by the ending (.nt, .ttl, with .gz or without); - is standard input. Several files are one
+    /// graph, whose blank nodes are kept apart by file.
+    #[arg(long, value_name = "FILE", required = true, num_args = 1..)]
+    data: Vec<String>,
+    /// The syntax of all data files, whatever their endings.
+    #[arg(long, value_enum)]
+    syntax: Option<SyntaxName>,
+    /// A query's file; may be given several times, each is answered in turn.
+    #[arg(long, value_name = "FILE", num_args = 1..)]
+    query: Vec<PathBuf>,
+    /// The query itself. After --data FILE... the last word is the query if there is no --query.
+    #[arg(value_name = "TEXT", conflicts_with = "query")]
+    text: Option<String>,
+    /// How results are written to standard output. `count` is one line a query: its name, a tab, its rows or yes/no.
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    format: Format,
+    /// Who runs what next: las or nls, with parameters as in las:pin=pu.
+    #[arg(long, default_value = "las", value_parser = strategy)]
+    strategy: Setting,
+    /// How many threads; by default one for each PU that this process may use.
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+    /// Rows in an envelope.
+    #[arg(long, value_name = "N", default_value_t = Options::default().envelope_rows, value_parser = rows)]
+    envelope_rows: usize,
+    /// Runs K copies of each query at once; the first one's results are written.
+    #[arg(long, value_name = "K", default_value_t = 1, value_parser = at_least_one)]
+    concurrent: usize,
+    /// Runs each query K times; the first time's results are written.
+    #[arg(long, value_name = "K", default_value_t = 1, value_parser = at_least_one)]
+    repeat: usize,
+    /// Prints times, rows and tasks to standard error, a line for each query and repeat; as JSON objects with =json.
+    #[arg(long, value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "text")]
+    timings: Option<Timings>,
+    /// Records what happens on every thread; see `vicus trace`.
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+    /// Leaves malformed lines of the data out, and says how many.
+    #[arg(long)]
+    skip_malformed: bool,
+    /// Prints each query's plan instead of running it.
+    #[arg(long)]
+    explain: bool,
+}
 
-pub(crate) fn run(_args: Args) -> anyhow::Result<()> {
-    anyhow::bail!("`vicus query` is not built yet")
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum SyntaxName {
+    /// N-Triples.
+    Nt,
+    /// Turtle.
+    Ttl,
+}
+
+/// The strategies that queries may run under today; the others have their plans and wait for their tasks.
+fn strategy(text: &str) -> Result<Setting, String> {
+    let setting: Setting = text.parse().map_err(|error: vicus::SettingError| error.to_string())?;
+    match setting.strategy().name() {
+        "las" | "nls" => Ok(setting),
+        other => Err(format!("queries run under las or nls, not yet under {other}")),
+    }
+}
+
+fn rows(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|rows| (1..=1 << 24).contains(rows)).ok_or_else(|| "expected 1 to 16777216".to_owned())
+}
+
+fn at_least_one(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|count| *count >= 1).ok_or_else(|| "expected a number of at least 1".to_owned())
+}
+
+/// A query's name and text.
+struct Question {
+    name: String,
+    text: String,
+}
+
+pub(crate) fn run(mut args: Args) -> anyhow::Result<()> {
+    interrupt::listen();
+    engine::check_threads(args.threads)?;
+    if args.text.is_none() && args.query.is_empty() {
+        // `--data a.nt b.nt 'SELECT …'`: the list of files takes every word, the query too.
+        args.text = args.data.pop();
+        if args.data.is_empty() {
+            bail!("there is no query: give its text after the data files, or its file with --query");
+        }
+    }
+    let questions = questions(&args)?;
+    let mut builder = Runtime::builder().strategy(args.strategy.clone());
+    if let Some(threads) = args.threads {
+        builder = builder.threads(threads);
+    }
+    if let Some(path) = &args.trace {
+        // Found out now, not after the work.
+        std::fs::File::create(path).with_context(|| format!("{}: can't be written", path.display()))?;
+        builder = builder.record(vicus_trace::Log::DEFAULT_ROOM);
+    }
+    let syntax = args.syntax.map(|name| match name {
+        SyntaxName::Nt => Syntax::NTriples,
+        SyntaxName::Ttl => Syntax::Turtle,
+    });
+    let (sources, reading) = input::open(&args.data, syntax)?;
+    // Mistakes in the queries come before the data is read.
+    let parsed = questions
+        .iter()
+        .map(|question| vicus_sparql::parse(&question.text).map(drop).map_err(|error| with_caret(&error, question)));
+    parsed.collect::<anyhow::Result<()>>()?;
+
+    let runtime = builder.start();
+    let on_error = if args.skip_malformed { OnError::Skip } else { OnError::Fail };
+    let loaded = engine::load(&runtime, sources, &reading, on_error)?;
+    if loaded.skipped > 0 {
+        let first = loaded.first_skipped.as_deref().unwrap_or("unknown");
+        eprintln!("vicus: {} malformed lines were left out; the first: {first}", loaded.skipped);
+    }
+    let mut report = Report::new(args.timings);
+    let done = questions.iter().try_for_each(|question| answer(question, &args, &runtime, &loaded.store, &mut report));
+    report.load(loaded.load_ms, loaded.store.len());
+    if let Some(path) = &args.trace {
+        let trace = runtime.trace().expect("it was asked to record");
+        write_trace(path, &trace)?;
+    }
+    match done {
+        // Whoever reads has seen enough.
+        Err(error) if is_broken_pipe(&error) => Ok(()),
+        done => done,
+    }
+}
+
+fn questions(args: &Args) -> anyhow::Result<Vec<Question>> {
+    if let Some(text) = &args.text {
+        return Ok(vec![Question { name: "query".to_owned(), text: text.clone() }]);
+    }
+    let read = |path: &PathBuf| {
+        let text = std::fs::read_to_string(path).with_context(|| format!("{}: can't be read", path.display()))?;
+        let name = path.file_stem().map_or_else(|| "query".to_owned(), |stem| stem.to_string_lossy().into_owned());
+        Ok(Question { name, text })
+    };
+    args.query.iter().map(read).collect()
+}
+
+/// Answers one query as often as asked, and writes the first answer.
+fn answer(
+    question: &Question,
+    args: &Args,
+    runtime: &Runtime,
+    store: &Arc<Store>,
+    report: &mut Report,
+) -> anyhow::Result<()> {
+    let mut first = None;
+    for repeat in 1..=args.repeat {
+        let began = Instant::now();
+        let parsed = vicus_sparql::parse(&question.text).map_err(|error| with_caret(&error, question))?;
+        let parse_ms = began.elapsed().as_secs_f64() * 1e3;
+        let began = Instant::now();
+        let threads = runtime.plan().seats.iter().filter(|seat| !seat.spare).count();
+        let options = Options { envelope_rows: args.envelope_rows, threads, ..Options::default() };
+        let plan = vicus_sparql::plan(store, &parsed, &options).map_err(|error| with_caret(&error, question))?;
+        let plan = Arc::new(plan);
+        let plan_ms = began.elapsed().as_secs_f64() * 1e3;
+        if args.explain {
+            print!("{}", plan.explain());
+            return Ok(());
+        }
+        let began = Instant::now();
+        let copies: Vec<_> = (0..args.concurrent)
+            .map(|copy| {
+                let format = if repeat == 1 && copy == 0 { args.format } else { Format::Count };
+                let writer = Writer::new(&plan, format, &question.name);
+                (runtime.submit_with(plan.model(), vec![(plan.sink(), writer.operator())]), writer)
+            })
+            .collect();
+        let mut totals = Totals::default();
+        let mut rows = Vec::new();
+        for (request, writer) in copies {
+            match engine::wait(request, || ()) {
+                Ok(cost) => totals = totals + cost,
+                // An answer that nobody reads any more.
+                Err(Stopped::Failed(_)) if writer.is_broken_pipe() => {
+                    bail!(std::io::Error::from(std::io::ErrorKind::BrokenPipe))
+                }
+                Err(stopped) => return Err(engine::plain(stopped).context(format!("query {}", question.name))),
+            }
+            rows.push(writer.finish(repeat == 1 && rows.is_empty())?);
+        }
+        let run_ms = began.elapsed().as_secs_f64() * 1e3;
+        let expected = *first.get_or_insert(rows[0]);
+        if let Some(other) = rows.iter().find(|&&other| other != expected) {
+            bail!("query {}: one run had {expected} rows and another {other}; please report this", question.name);
+        }
+        report.query(&Timing { query: &question.name, repeat, parse_ms, plan_ms, run_ms, rows: rows[0], totals });
+    }
+    Ok(())
+}
+
+/// A mistake in a query, with the line that it is on and a caret under it.
+fn with_caret(error: &QueryError, question: &Question) -> anyhow::Error {
+    let mut text = format!("query {}: {error}", question.name);
+    // Line 0: the mistake is nowhere in particular.
+    let (line_number, column) = (error.line, error.column.max(1));
+    if line_number > 0
+        && let Some(line) = question.text.lines().nth(line_number - 1)
+    {
+        // Long lines are cut around the place.
+        let from = column.saturating_sub(60);
+        let shown: String = line.chars().skip(from).take(100).map(|c| if c == '\t' { ' ' } else { c }).collect();
+        let caret = " ".repeat(column - 1 - from.min(column - 1));
+        text.push_str(&format!("\n  {shown}\n  {caret}^"));
+    }
+    anyhow::Error::msg(text)
+}
+
+fn write_trace(path: &PathBuf, trace: &vicus_trace::Trace) -> anyhow::Result<()> {
+    let cannot = || format!("{}: can't be written", path.display());
+    let mut file = std::io::BufWriter::new(std::fs::File::create(path).with_context(cannot)?);
+    trace.write_to(&mut file).with_context(cannot)?;
+    std::io::Write::flush(&mut file).with_context(cannot)?;
+    if trace.lost() > 0 {
+        eprintln!("vicus: {} events did not fit into the trace", trace.lost());
+    }
+    Ok(())
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        cause.downcast_ref::<std::io::Error>().is_some_and(|io| io.kind() == std::io::ErrorKind::BrokenPipe)
+    })
 }

@@ -7,7 +7,7 @@ mod text;
 
 use clap::ValueEnum;
 use std::io::{ErrorKind, Write};
-use vicus_machine::Discovered;
+use vicus::Discovered;
 use vicus_topology::{PuId, Topology};
 
 /// Show the machine: PUs, cores, caches, core groups, NUMA nodes, distances, and what this process may use of them.
@@ -34,9 +34,9 @@ enum Format {
 
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     let machine = match args.from {
-        Some(text_or_path) => vicus_machine::describe(&text_or_path)?,
+        Some(text_or_path) => vicus::describe(&text_or_path)?,
         None => {
-            let Discovered { topology, warnings } = vicus_machine::this_machine();
+            let Discovered { topology, warnings } = vicus::this_machine();
             warnings.iter().for_each(|warning| eprintln!("vicus: warning: {warning}"));
             topology
         }

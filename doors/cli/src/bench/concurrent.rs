@@ -1,0 +1,80 @@
+//! Copies of one query at once, `las` against `nls`.
+//!
+//! Falt et al., §6.1.1 and §6.2–6.3: the same query 16 times in parallel, Q2 Q4 Q5a Q6 Q7 Q8 Q9 Q11. The interval is of the
+//! ratio of medians, by resampling the pairs of runs that stood side by side.
+
+use super::measure::{Outcome, median};
+use super::queries;
+use rand_pcg::Pcg64;
+use rand_pcg::rand_core::RngCore;
+use vicus::Runtime;
+use vicus_sparql::Options;
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The data, as for `vicus query`.
+    #[arg(long, value_name = "FILE", required = true, num_args = 1..)]
+    data: Vec<String>,
+    /// Copies at once.
+    #[arg(long, default_value_t = 16)]
+    copies: usize,
+    /// Which queries.
+    #[arg(long, value_delimiter = ',', default_value = "q2,q4,q5a,q6,q7,q8,q9,q11")]
+    queries: Vec<String>,
+    /// Runs under each strategy.
+    #[arg(long, default_value_t = 11)]
+    repeats: usize,
+    /// How many threads; by default one for each PU that this process may use.
+    #[arg(long)]
+    threads: Option<usize>,
+    /// The seed of the resampling.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
+    crate::engine::check_threads(args.threads)?;
+    let start = |strategy: &str| {
+        let builder = Runtime::builder().strategy(strategy.parse().expect("the strategy exists"));
+        args.threads.map_or(builder.clone(), |threads| builder.threads(threads)).start()
+    };
+    let runtimes = [start("las"), start("nls")];
+    let loaded = queries::load(&runtimes[0], &args.data)?;
+    println!("{} triples; {} copies at once, medians of {}", loaded.store.len(), args.copies, args.repeats);
+    println!("\nquery      las ms      nls ms   las/nls   95 % interval");
+    let mut results = Vec::new();
+    let all = queries::queries(None)?;
+    for name in &args.queries {
+        let query = all.iter().find(|query| query.name == *name);
+        let query = query.ok_or_else(|| anyhow::anyhow!("there is no query {name}; there are q1 to q12c"))?;
+        let mut times = [Vec::new(), Vec::new()];
+        for repeat in 0..args.repeats.max(1) {
+            // Who begins changes each time.
+            for side in [repeat % 2, 1 - repeat % 2] {
+                let run = queries::run(&runtimes[side], &loaded.store, query, &Options::default(), args.copies)?;
+                times[side].push(run.ms);
+            }
+        }
+        let (low, high) = interval(&times, args.seed);
+        let [las, nls] = times.map(|times| median(&times));
+        println!("{name:6} {las:>10.2} {nls:>11.2} {:>9.3}   {low:.3} to {high:.3}", las / nls);
+        results.push(Outcome::new(format!("{} copies of {name}", args.copies), "ms", las, "nls", nls));
+    }
+    Ok(results)
+}
+
+/// The 2.5 and 97.5 percentiles of the ratio of medians over resampled pairs.
+fn interval(times: &[Vec<f64>; 2], seed: u64) -> (f64, f64) {
+    const SAMPLES: usize = 2000;
+    let mut chance = Pcg64::new(u128::from(seed), 0xa02b_dbf7_bb3c_0a7a_c28f_a16a_64ab_f96);
+    let count = times[0].len();
+    let mut ratios: Vec<f64> = (0..SAMPLES)
+        .map(|_| {
+            let picked: Vec<usize> = (0..count).map(|_| (chance.next_u64() % count as u64) as usize).collect();
+            let of = |side: usize| median(&picked.iter().map(|&at| times[side][at]).collect::<Vec<_>>());
+            of(0) / of(1)
+        })
+        .collect();
+    ratios.sort_by(f64::total_cmp);
+    (ratios[SAMPLES / 40], ratios[SAMPLES - 1 - SAMPLES / 40])
+}

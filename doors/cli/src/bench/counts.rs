@@ -1,0 +1,63 @@
+//! Result sizes against a table of known ones: every file, every query, both strategies, several numbers of threads,
+//! many times in a row. Not a measurement, but too long for a test.
+
+use super::queries;
+use anyhow::{Context, ensure};
+use std::path::PathBuf;
+use vicus::Runtime;
+use vicus_sparql::Options;
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// A table: after a line of names (file, then queries) a line for each file, with tabs; yes and no for ASK.
+    #[arg(long, value_name = "FILE")]
+    counts: PathBuf,
+    /// The folder of the files.
+    #[arg(long, value_name = "FOLDER")]
+    data: PathBuf,
+    /// Threads to try.
+    #[arg(long, value_delimiter = ',', default_value = "1,2,8")]
+    threads: Vec<usize>,
+    /// How often in a row.
+    #[arg(long, default_value_t = 20)]
+    repeats: usize,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    let text =
+        std::fs::read_to_string(&args.counts).with_context(|| format!("{}: can't be read", args.counts.display()))?;
+    let mut lines = text.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
+    let names: Vec<&str> = lines.next().context("the table is empty")?.split('\t').skip(1).collect();
+    let all = queries::queries(None)?;
+    let mut compared = 0;
+    for line in lines {
+        let (file, counts) = line.split_once('\t').context("a line has a file and counts, with tabs between them")?;
+        let path = args.data.join(file).to_string_lossy().into_owned();
+        let loader = Runtime::builder().start();
+        let store = queries::load(&loader, &[path])?.store;
+        drop(loader);
+        for strategy in ["las", "nls"] {
+            for &threads in &args.threads {
+                let runtime = Runtime::builder().threads(threads).strategy(strategy.parse()?).quiet().start();
+                for repeat in 1..=args.repeats {
+                    for (name, expected) in names.iter().zip(counts.split('\t')) {
+                        let query = all.iter().find(|query| query.name == *name);
+                        let query = query.with_context(|| format!("there is no query {name}"))?;
+                        let rows = queries::run(&runtime, &store, query, &Options::default(), 1)?.rows;
+                        let right = match expected {
+                            "yes" => rows > 0,
+                            "no" => rows == 0,
+                            count => rows == count.parse::<u64>()?,
+                        };
+                        let run = format!("{file}, {name}, {strategy}, {threads} threads, repeat {repeat}");
+                        ensure!(right, "{run}: {rows} rows, expected {expected}");
+                        compared += 1;
+                    }
+                }
+            }
+        }
+        println!("{file}: right");
+    }
+    println!("{compared} results compared, all right");
+    Ok(())
+}

@@ -1,0 +1,64 @@
+//! The demo's table: every query under both strategies, alternating.
+
+use super::measure::{Outcome, median};
+use super::queries;
+use std::path::PathBuf;
+use vicus::Runtime;
+use vicus_sparql::Options;
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The data, as for `vicus query`.
+    #[arg(long, value_name = "FILE", required = true, num_args = 1..)]
+    data: Vec<String>,
+    /// A folder of .sparql files; by default the 17 queries of SP2Bench.
+    #[arg(long, value_name = "FOLDER")]
+    queries: Option<PathBuf>,
+    /// How many threads; by default one for each PU that this process may use.
+    #[arg(long)]
+    threads: Option<usize>,
+    /// How often each query is run under each strategy; the medians are shown.
+    #[arg(long, default_value_t = 3)]
+    repeats: usize,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
+    crate::engine::check_threads(args.threads)?;
+    let start = |strategy: &str| {
+        let builder = Runtime::builder().strategy(strategy.parse().expect("the strategy exists"));
+        args.threads.map_or(builder.clone(), |threads| builder.threads(threads)).start()
+    };
+    let las = start("las");
+    let queries = queries::queries(args.queries.as_deref())?;
+    let loaded = queries::load(&las, &args.data)?;
+    println!("{} triples loaded in {:.0} ms", loaded.store.len(), loaded.load_ms);
+    println!("\nquery        rows      las ms      nls ms       tasks        near         far");
+    let nls = start("nls");
+    let mut results = Vec::new();
+    let mut sums = [0.0; 2];
+    for query in &queries {
+        let (mut times, mut last) = ([Vec::new(), Vec::new()], None);
+        for _ in 0..args.repeats.max(1) {
+            for (runtime, times) in [&las, &nls].into_iter().zip(&mut times) {
+                let run = queries::run(runtime, &loaded.store, query, &Options::default(), 1)?;
+                times.push(run.ms);
+                // Near and far are shown for las, the default.
+                last.get_or_insert(run);
+            }
+        }
+        let run = last.expect("it ran at least once");
+        let [las_ms, nls_ms] = times.map(|times| median(&times));
+        let (tasks, far) = (run.totals.tasks, run.totals.far);
+        println!(
+            "{:6} {:>10} {las_ms:>11.2} {nls_ms:>11.2} {tasks:>11} {:>11} {far:>11}",
+            query.name,
+            run.rows,
+            tasks.saturating_sub(far)
+        );
+        sums[0] += las_ms;
+        sums[1] += nls_ms;
+        results.push(Outcome::new(query.name.clone(), "ms", las_ms, "nls", nls_ms));
+    }
+    println!("all               {:>11.2} {:>11.2}", sums[0], sums[1]);
+    Ok(results)
+}

@@ -1,0 +1,124 @@
+//! A runtime and a store: what every command that asks queries has.
+
+use crate::input::Reading;
+use crate::interrupt::{self, Interrupted};
+use anyhow::bail;
+use indicatif::{ProgressBar, ProgressStyle};
+use std::io::IsTerminal;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+use vicus::{FlowError, Request, Runtime, Totals};
+use vicus_rdf::Store;
+use vicus_rdf::load::{Load, LoadOptions, OnError, Phase, Source};
+
+/// How loading went.
+pub(crate) struct Loaded {
+    pub(crate) store: Arc<Store>,
+    pub(crate) load_ms: f64,
+    /// Malformed lines that were left out, and the first of them.
+    pub(crate) skipped: u64,
+    pub(crate) first_skipped: Option<String>,
+}
+
+/// Loads sources as a request of the runtime, with a bar on a terminal.
+pub(crate) fn load(
+    runtime: &Runtime,
+    sources: Vec<Source>,
+    reading: &Reading,
+    on_error: OnError,
+) -> anyhow::Result<Loaded> {
+    let began = Instant::now();
+    let threads = runtime.plan().seats.iter().filter(|seat| !seat.spare).count();
+    let load = Load::new(sources, LoadOptions { workers: threads, on_error, ..LoadOptions::default() });
+    let bar = bar(reading);
+    let request = runtime.submit(load.model());
+    let progress = load.progress();
+    let ended = wait(request, || {
+        bar.set_position(reading.done.load(Ordering::Relaxed));
+        let phase = match progress.phase() {
+            Phase::Text => "reading",
+            Phase::Terms => "sorting terms",
+            Phase::Triples => "sorting triples",
+            Phase::Indexes | Phase::Done => "making indexes",
+        };
+        bar.set_message(format!("{} triples, {phase}", progress.triples()));
+    });
+    bar.finish_and_clear();
+    ended.map_err(plain)?;
+    let loaded = load.finish()?;
+    Ok(Loaded {
+        load_ms: began.elapsed().as_secs_f64() * 1e3,
+        skipped: loaded.skipped,
+        first_skipped: loaded.first_skipped.map(|malformed| malformed.to_string()),
+        store: Arc::new(loaded.store),
+    })
+}
+
+/// Waits for a request; Ctrl-C cancels it.
+pub(crate) fn wait(request: Request, mut meanwhile: impl FnMut()) -> Result<Totals, Stopped> {
+    // A short request never gets as far as the clock.
+    if let Some(result) = request.wait_for(Duration::from_millis(50)) {
+        return result.map_err(Stopped::Failed);
+    }
+    loop {
+        meanwhile();
+        if interrupt::pressed() {
+            request.cancel();
+            let _ = request.wait();
+            return Err(Stopped::Interrupted);
+        }
+        if let Some(result) = request.wait_for(Duration::from_millis(50)) {
+            return result.map_err(Stopped::Failed);
+        }
+    }
+}
+
+/// Why a request that was waited for has no result.
+pub(crate) enum Stopped {
+    Failed(FlowError),
+    Interrupted,
+}
+
+/// An error for people: what a box says of the user's input stands alone, without the box's name.
+pub(crate) fn plain(stopped: Stopped) -> anyhow::Error {
+    match stopped {
+        Stopped::Interrupted => Interrupted.into(),
+        Stopped::Failed(FlowError::Failed { error, .. }) => anyhow::Error::new(Boxed(error)),
+        Stopped::Failed(error) => error.into(),
+    }
+}
+
+/// An error that several own.
+#[derive(Debug)]
+pub(crate) struct Boxed(pub(crate) Arc<dyn std::error::Error + Send + Sync>);
+
+impl std::fmt::Display for Boxed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+// Without a source of its own: what it says is complete, and the chain would say it twice.
+impl std::error::Error for Boxed {}
+
+fn bar(reading: &Reading) -> ProgressBar {
+    if !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let (bar, style) = match reading.total {
+        0 => (ProgressBar::new_spinner(), "{spinner} loading: {bytes} read, {msg}"),
+        total => (ProgressBar::new(total), "loading {wide_bar} {bytes}/{total_bytes}, {msg}"),
+    };
+    bar.set_style(ProgressStyle::with_template(style).expect("the template is well-formed"));
+    bar
+}
+
+/// Checks a number of threads that a user asks for.
+pub(crate) fn check_threads(threads: Option<usize>) -> anyhow::Result<()> {
+    match threads {
+        Some(0) => bail!("--threads 0: at least one thread is needed"),
+        Some(threads) if threads > 4096 => bail!("--threads {threads}: at most 4096 threads"),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,87 @@
+//! Files that hold RDF: which syntax they have, whether they are compressed, and how far they have been read.
+
+use anyhow::{Context, bail};
+use flate2::read::MultiGzDecoder;
+use std::fs::File;
+use std::io::{BufReader, Read};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use vicus_rdf::load::{Source, Syntax};
+
+/// Bytes of all files, and how many of them have been read.
+#[derive(Default)]
+pub(crate) struct Reading {
+    /// 0 where it isn't known, as for a pipe.
+    pub(crate) total: u64,
+    pub(crate) done: Arc<AtomicU64>,
+}
+
+/// Opens files: N-Triples or Turtle by their endings, with `.gz` or without; `-` is standard input, in N-Triples unless
+/// `syntax` says otherwise.
+pub(crate) fn open(files: &[String], syntax: Option<Syntax>) -> anyhow::Result<(Vec<Source>, Reading)> {
+    let mut reading = Reading::default();
+    let sources = files.iter().map(|name| open_one(name, syntax, &mut reading)).collect::<anyhow::Result<_>>()?;
+    Ok((sources, reading))
+}
+
+fn open_one(name: &str, syntax: Option<Syntax>, reading: &mut Reading) -> anyhow::Result<Source> {
+    if name == "-" {
+        let reader = Counted { inner: std::io::stdin(), done: Arc::clone(&reading.done) };
+        return Ok(Source::new("standard input", syntax.unwrap_or(Syntax::NTriples), reader));
+    }
+    let path = Path::new(name);
+    let lower = name.to_lowercase();
+    let (plain, compressed) = lower.strip_suffix(".gz").map_or((&*lower, false), |plain| (plain, true));
+    let by_ending = match plain.rsplit_once('.') {
+        Some((_, "nt")) => Some(Syntax::NTriples),
+        Some((_, "ttl")) => Some(Syntax::Turtle),
+        _ => None,
+    };
+    let Some(syntax) = syntax.or(by_ending) else {
+        bail!(
+            "{name}: the ending says no syntax that can be read; expected .nt or .ttl, .gz behind it or not, or --syntax"
+        )
+    };
+    let file = File::open(path).with_context(|| format!("{name}: can't be opened"))?;
+    let about = file.metadata().with_context(|| format!("{name}: can't be read"))?;
+    if about.is_dir() {
+        bail!("{name}: is a folder; expected a file");
+    }
+    reading.total += about.len();
+    let counted = Counted { inner: file, done: Arc::clone(&reading.done) };
+    let reader: Box<dyn Read + Send> = if compressed {
+        // Several gzip members one after the other are one text.
+        Box::new(MultiGzDecoder::new(BufReader::with_capacity(1 << 18, counted)))
+    } else {
+        Box::new(counted)
+    };
+    let base = base_of(path).with_context(|| format!("{name}: its place in the file system can't be found"))?;
+    Ok(Source { name: name.to_owned(), syntax, base: Some(base), reader })
+}
+
+/// A file's own address, which relative IRIs in it are resolved against (RFC 3986, §5.1.3).
+fn base_of(path: &Path) -> std::io::Result<String> {
+    let mut base = "file://".to_owned();
+    for byte in path.canonicalize()?.to_string_lossy().bytes() {
+        match byte {
+            b'/' | b'-' | b'.' | b'_' | b'~' | b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' => base.push(char::from(byte)),
+            _ => base.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    Ok(base)
+}
+
+/// Counts what is read from a file, before it is unpacked.
+struct Counted<R> {
+    inner: R,
+    done: Arc<AtomicU64>,
+}
+
+impl<R: Read> Read for Counted<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let count = self.inner.read(buffer)?;
+        self.done.fetch_add(count as u64, Ordering::Relaxed);
+        Ok(count)
+    }
+}

@@ -1,0 +1,40 @@
+//! Ctrl-C: cancels what runs, and ends the process should that take too long.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+/// The exit status of a command that Ctrl-C ended, as shells expect it.
+pub(crate) const STATUS: i32 = 130;
+
+/// From here on Ctrl-C sets a flag. If the process is still there after a second, or on a second Ctrl-C, it ends at once.
+pub(crate) fn listen() {
+    // Without a handler Ctrl-C simply kills the process, which is also an answer.
+    let _ = ctrlc::set_handler(|| {
+        if INTERRUPTED.swap(true, Ordering::AcqRel) {
+            std::process::exit(STATUS);
+        }
+        std::thread::spawn(|| {
+            std::thread::sleep(Duration::from_secs(1));
+            std::process::exit(STATUS);
+        });
+    });
+}
+
+/// Whether Ctrl-C was pressed.
+pub(crate) fn pressed() -> bool {
+    INTERRUPTED.load(Ordering::Acquire)
+}
+
+/// What a command returns that was interrupted.
+#[derive(Debug)]
+pub(crate) struct Interrupted;
+
+impl std::fmt::Display for Interrupted {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("interrupted")
+    }
+}
+
+impl std::error::Error for Interrupted {}

@@ -1,0 +1,84 @@
+//! What `--timings` prints to standard error.
+
+use serde_json::json;
+use vicus::Totals;
+
+/// How it is printed.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Timings {
+    /// A line for people.
+    Text,
+    /// A JSON object a line.
+    Json,
+}
+
+/// One query, one repeat.
+pub(super) struct Timing<'a> {
+    pub(super) query: &'a str,
+    pub(super) repeat: usize,
+    pub(super) parse_ms: f64,
+    pub(super) plan_ms: f64,
+    pub(super) run_ms: f64,
+    pub(super) rows: u64,
+    pub(super) totals: Totals,
+}
+
+pub(super) struct Report(Option<Timings>);
+
+impl Report {
+    pub(super) fn new(timings: Option<Timings>) -> Report {
+        Report(timings)
+    }
+
+    pub(super) fn query(&self, timing: &Timing<'_>) {
+        let Timing { query, repeat, parse_ms, plan_ms, run_ms, rows, totals } = timing;
+        match self.0 {
+            None => {}
+            Some(Timings::Text) => {
+                let taken = |rule: usize| totals.taken[rule];
+                eprintln!(
+                    "{query} #{repeat}: parse {parse_ms:.3} ms, plan {plan_ms:.3} ms, run {run_ms:.3} ms, {rows} rows, \
+                     {} tasks, taken by rule 1: {}, 2: {}, 3: {}, 4: {}, 5: {}, of these far: {}",
+                    totals.tasks,
+                    taken(1),
+                    taken(2),
+                    taken(3),
+                    taken(4),
+                    taken(5),
+                    totals.far
+                );
+            }
+            Some(Timings::Json) => {
+                let taken: serde_json::Map<String, serde_json::Value> =
+                    (1..totals.taken.len()).map(|rule| (rule.to_string(), totals.taken[rule].into())).collect();
+                let line = json!({
+                    "query": query, "repeat": repeat, "parse_ms": parse_ms, "plan_ms": plan_ms, "run_ms": run_ms,
+                    "rows": rows, "tasks": totals.tasks, "taken": taken, "far": totals.far,
+                });
+                eprintln!("{line}");
+            }
+        }
+    }
+
+    /// The line about loading comes last, so that the peak of memory is the whole command's.
+    pub(super) fn load(&self, load_ms: f64, triples: usize) {
+        let peak_rss_mib = peak_rss_mib();
+        match self.0 {
+            None => {}
+            Some(Timings::Text) => {
+                eprintln!("load {load_ms:.1} ms, {triples} triples, peak memory {peak_rss_mib:.1} MiB");
+            }
+            Some(Timings::Json) => {
+                eprintln!("{}", json!({ "load_ms": load_ms, "triples": triples, "peak_rss_mib": peak_rss_mib }));
+            }
+        }
+    }
+}
+
+/// The most memory that this process ever had resident; 0 where the system does not tell.
+fn peak_rss_mib() -> f64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib = line.and_then(|rest| rest.split_whitespace().next()?.parse::<f64>().ok());
+    kib.unwrap_or(0.0) / 1024.0
+}

@@ -1,0 +1,353 @@
+//! `vicus query` as its users meet it: results in every format, timings, traces, and what bad input gets.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+fn vicus() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_vicus"))
+}
+
+fn run(args: &[&str]) -> Output {
+    vicus().args(args).stdin(Stdio::null()).output().unwrap()
+}
+
+fn stdout(output: &Output) -> String {
+    assert!(output.status.success(), "{}", stderr(output));
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Fails with status 1 and a message that says this; never a panic.
+fn fails(args: &[&str], says: &[&str]) {
+    let output = run(args);
+    let text = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{args:?}: {text}");
+    assert!(!text.contains("panicked"), "{text}");
+    for part in says {
+        assert!(text.contains(part), "`{part}` is part of: {text}");
+    }
+}
+
+/// A file of its own for each test.
+fn file(name: &str, contents: impl AsRef<[u8]>) -> String {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    std::fs::write(&path, contents).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+const PEOPLE: &str = r#"<http://e/ann> <http://e/name> "Ann" .
+<http://e/ann> <http://e/age> "41"^^<http://www.w3.org/2001/XMLSchema#integer> .
+<http://e/bob> <http://e/name> "Bob"@en .
+_:x <http://e/name> "tab\there" .
+"#;
+
+const NAMES: &str = "SELECT ?who ?name { ?who <http://e/name> ?name } ORDER BY ?name";
+
+#[test]
+fn results_come_in_every_format() {
+    let data = file("formats.nt", PEOPLE);
+    let answer = |format: &str, query: &str| stdout(&run(&["query", "--data", &data, query, "--format", format]));
+    let table = answer("table", NAMES);
+    assert!(table.contains("?who") && table.contains("<http://e/ann>") && table.ends_with("3 rows\n"), "{table}");
+    let json: serde_json::Value = serde_json::from_str(&answer("json", NAMES)).unwrap();
+    assert_eq!(json["head"]["vars"], serde_json::json!(["who", "name"]));
+    assert_eq!(json["results"]["bindings"].as_array().unwrap().len(), 3);
+    assert!(answer("xml", NAMES).contains("<variable name=\"who\"/>"));
+    assert!(answer("csv", NAMES).starts_with("who,name\r\n"));
+    let tsv = answer("tsv", NAMES);
+    assert!(tsv.starts_with("?who\t?name\n") && tsv.contains("<http://e/ann>\t\"Ann\"\n"), "{tsv}");
+    assert!(tsv.contains("\"tab\\there\"") && tsv.contains("\"Bob\"@en"), "{tsv}");
+    assert_eq!(answer("count", NAMES), "query\t3\n");
+    let ask = "ASK { ?x <http://e/age> 41 }";
+    assert_eq!(answer("count", ask), "query\tyes\n");
+    assert_eq!(answer("table", "ASK { ?x <http://e/age> 42 }"), "no\n");
+    assert_eq!(answer("json", ask).trim(), r#"{"head":{},"boolean":true}"#);
+}
+
+#[test]
+fn queries_come_from_files_and_are_named_after_them() {
+    let data = file("named.nt", PEOPLE);
+    let (one, two) = (file("one.sparql", NAMES), file("two.rq", "ASK { <http://e/bob> ?p ?o }"));
+    for args in [
+        &["query", "--data", &data, "--query", &one, &two, "--format", "count"][..],
+        &["query", "--query", &one, "--query", &two, "--format", "count", "--data", &data],
+    ] {
+        assert_eq!(stdout(&run(args)), "one\t3\ntwo\tyes\n");
+    }
+}
+
+#[test]
+fn data_comes_from_several_files_from_gzip_and_from_standard_input() {
+    let turtle = file("more.ttl", "@prefix : <http://e/> . :cid :name 'Cid' . _:x :name \"Di\" . <rel> :name 'Rel' .");
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    packed.write_all(PEOPLE.as_bytes()).unwrap();
+    let gzip = file("people.nt.gz", packed.finish().unwrap());
+    let count = "SELECT * { ?who <http://e/name> ?name }";
+    assert_eq!(stdout(&run(&["query", "--data", &turtle, &gzip, count, "--format", "count"])), "query\t6\n");
+    let mut child = vicus()
+        .args(["query", "--data", "-", count, "--format", "count"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(PEOPLE.as_bytes()).unwrap();
+    assert_eq!(stdout(&child.wait_with_output().unwrap()), "query\t3\n");
+}
+
+#[test]
+fn strategies_threads_envelopes_and_copies_change_no_answer() {
+    let data = generated();
+    for strategy in ["las", "nls", "las:pin=pu"] {
+        for threads in ["1", "2", "8"] {
+            for rows in ["1", "37", "4096"] {
+                let args = [
+                    "query",
+                    "--data",
+                    &data,
+                    "--query",
+                    &sp2b("q5a"),
+                    &sp2b("q11"),
+                    &sp2b("q12a"),
+                    "--format",
+                    "count",
+                    "--strategy",
+                    strategy,
+                    "--threads",
+                    threads,
+                    "--envelope-rows",
+                    rows,
+                    "--concurrent",
+                    "3",
+                    "--repeat",
+                    "2",
+                ];
+                let first = stdout(&run(&[
+                    "query",
+                    "--data",
+                    &data,
+                    "--query",
+                    &sp2b("q5a"),
+                    &sp2b("q11"),
+                    &sp2b("q12a"),
+                    "--format",
+                    "count",
+                    "--threads",
+                    "1",
+                ]));
+                assert_eq!(stdout(&run(&args)), first, "{strategy}, {threads} threads, {rows} rows");
+            }
+        }
+    }
+}
+
+fn sp2b(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("queries/sp2b").join(format!("{name}.sparql"));
+    path.to_str().unwrap().to_owned()
+}
+
+/// A few thousand triples, made once.
+fn generated() -> String {
+    static ONCE: std::sync::OnceLock<String> = std::sync::OnceLock::new();
+    ONCE.get_or_init(|| {
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("generated.nt");
+        let path = path.to_str().unwrap().to_owned();
+        stdout(&run(&["generate", "sp2b", "--triples", "5000", "--output", &path]));
+        path
+    })
+    .clone()
+}
+
+#[test]
+fn timings_are_objects_a_line_with_the_promised_keys() {
+    let data = file("timings.nt", PEOPLE);
+    let args = ["query", "--data", &data, NAMES, "--format", "count", "--timings=json", "--repeat", "2"];
+    let output = run(&args);
+    let lines: Vec<serde_json::Value> =
+        stderr(&output).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines.len(), 3);
+    for (line, repeat) in lines.iter().zip(1..=2) {
+        assert_eq!((&line["query"], &line["rows"], &line["repeat"]), (&"query".into(), &3.into(), &repeat.into()));
+        for key in ["parse_ms", "plan_ms", "run_ms", "tasks"] {
+            assert!(line[key].is_number(), "{key} in {line}");
+        }
+        let taken: u64 = line["taken"].as_object().unwrap().values().map(|n| n.as_u64().unwrap()).sum();
+        assert!(taken > 0 && taken <= line["tasks"].as_u64().unwrap());
+    }
+    assert_eq!(lines[2]["triples"], 4);
+    assert!(lines[2]["load_ms"].is_number() && lines[2]["peak_rss_mib"].as_f64().unwrap() > 0.0);
+    assert!(stderr(&run(&["query", "--data", &data, NAMES, "--timings"])).contains("query #1: parse"));
+}
+
+#[test]
+fn a_traced_query_obeys_the_box_protocol() {
+    let data = generated();
+    for strategy in ["las", "nls"] {
+        let trace = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{strategy}.trace"));
+        let trace = trace.to_str().unwrap();
+        let queries = ["q2", "q4", "q6", "q8", "q9", "q12b"].map(sp2b);
+        let mut args = vec!["query", "--data", &data, "--format", "count", "--threads", "4", "--concurrent", "2"];
+        args.extend(["--strategy", strategy, "--trace", trace, "--query"]);
+        args.extend(queries.iter().map(String::as_str));
+        stdout(&run(&args));
+        stdout(&run(&["trace", "check", trace]));
+        let summary = stdout(&run(&["trace", "summary", trace]));
+        assert!(summary.contains("termination") && summary.contains("initialization"), "{summary}");
+    }
+}
+
+#[test]
+fn explain_shows_the_plan_without_running_it() {
+    let data = file("explain.nt", PEOPLE);
+    let plan = stdout(&run(&["query", "--data", &data, NAMES, "--explain"]));
+    assert!(plan.to_lowercase().contains("scan") && plan.to_lowercase().contains("sort"), "{plan}");
+}
+
+#[test]
+fn a_malformed_line_is_named_and_can_be_left_out() {
+    let data = file("bad.nt", "<http://e/a> <http://e/b> <http://e/c> .\n<http://e/a> <http://e/b> .\nnonsense\n");
+    fails(&["query", "--data", &data, NAMES], &["bad.nt:2:", "expected"]);
+    let output = run(&["query", "--data", &data, "SELECT * {?s ?p ?o}", "--format", "count", "--skip-malformed"]);
+    assert_eq!(stdout(&output), "query\t1\n");
+    assert!(stderr(&output).contains("2 malformed lines"), "{}", stderr(&output));
+    let data = file("bad.ttl", "@prefix : <http://e/> .\n:a :b :c .\n:a :b ; ] .\n");
+    fails(&["query", "--data", &data, NAMES], &["bad.ttl:3:"]);
+}
+
+#[test]
+fn a_query_that_does_not_parse_gets_a_caret() {
+    let data = file("caret.nt", PEOPLE);
+    fails(&["query", "--data", &data, "SELECT ?x {\n  ?x ?y }"], &["line 2", "  ?x ?y }\n", "^"]);
+    let wrong = file("wrong.sparql", "SELEKT * { ?s ?p ?o }");
+    fails(&["query", "--data", &data, "--query", &wrong], &["query wrong", "line 1", "SELEKT", "^"]);
+    fails(&["query", "--data", &data, "SELECT * { SERVICE <http://e/> { ?s ?p ?o } }"], &["SERVICE"]);
+    fails(&["query", "--data", &data, "DESCRIBE <http://e/ann>"], &["DESCRIBE"]);
+}
+
+#[test]
+fn what_can_not_be_opened_or_written_is_named() {
+    let data = file("opened.nt", PEOPLE);
+    fails(&["query", "--data", "/no/such/file.nt", NAMES], &["/no/such/file.nt", "No such file"]);
+    fails(&["query", "--data", &data, "--query", "/no/such.sparql"], &["/no/such.sparql"]);
+    fails(&["query", "--data", "data.csv", NAMES], &["data.csv", ".nt or .ttl"]);
+    fails(
+        &["query", "--data", &data, NAMES, "--trace", "/no/such/folder/t"],
+        &["/no/such/folder/t", "can't be written"],
+    );
+    fails(&["query", "--data", &data, NAMES, "--threads", "0"], &["at least one thread"]);
+    fails(&["query", "--data", NAMES], &["no query"]);
+    // What clap refuses ends with its status 2.
+    for args in [
+        &["query", "--data", &data, NAMES, "--strategy", "fastest"][..],
+        &["query", "--data", &data, NAMES, "--no-such-option"],
+        &["query", "--data", &data, NAMES, "--envelope-rows", "0"],
+        &["query", "--data", &data, NAMES, "--format", "yaml"],
+    ] {
+        let output = run(args);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(!stderr(&output).contains("panicked"));
+    }
+}
+
+#[test]
+fn a_truncated_gzip_an_empty_file_and_ten_megabytes_without_a_newline_are_answered() {
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    packed.write_all(PEOPLE.repeat(1000).as_bytes()).unwrap();
+    let whole = packed.finish().unwrap();
+    let truncated = file("truncated.nt.gz", &whole[..whole.len() / 2]);
+    fails(&["query", "--data", &truncated, NAMES], &["truncated.nt.gz"]);
+    let not_gzip = file("not.nt.gz", "plainly not gzip");
+    fails(&["query", "--data", &not_gzip, NAMES], &["not.nt.gz"]);
+    let long = file("long.nt", vec![b'a'; 10_000_000]);
+    fails(&["query", "--data", &long, NAMES], &["long.nt:1:"]);
+    let empty = file("empty.nt", "");
+    let answer = |query: &str| stdout(&run(&["query", "--data", &empty, query, "--format", "count"]));
+    assert_eq!(answer(NAMES), "query\t0\n");
+    assert_eq!(answer("ASK {}"), "query\tyes\n");
+    assert_eq!(answer("ASK { ?s ?p ?o }"), "query\tno\n");
+    assert_eq!(answer("SELECT * { ?s ?p ?o OPTIONAL { ?o ?q ?r } FILTER (?o > 3) } ORDER BY ?o LIMIT 5"), "query\t0\n");
+}
+
+#[test]
+fn a_reader_that_closes_the_pipe_ends_the_query_quietly() {
+    let data = generated();
+    for format in ["tsv", "json", "table"] {
+        let mut child = vicus()
+            .args(["query", "--data", &data, "SELECT * { ?a ?b ?c . ?d ?b ?e }", "--format", format])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut out = BufReader::new(child.stdout.take().unwrap());
+        out.read_line(&mut String::new()).unwrap();
+        drop(out);
+        let mut said = String::new();
+        child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        let status = child.wait().unwrap();
+        assert!(status.success() && said.is_empty(), "{format}: {status} {said}");
+    }
+}
+
+#[test]
+fn ctrl_c_ends_at_once_and_cleanly() {
+    let data = generated();
+    // While it waits for its data, and while it answers a query that would take for ever.
+    let endless = "SELECT (1 AS ?x) { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i . ?j ?k ?l } ORDER BY ?a ?d ?g ?j";
+    for (data, query) in [("-", NAMES), (&*data, endless)] {
+        let mut child = vicus()
+            .args(["query", "--data", data, query, "--format", "count"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(700));
+        let id = child.id().to_string();
+        assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
+        let mut said = String::new();
+        child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        let status = child.wait().unwrap();
+        assert_eq!(status.code(), Some(130), "{said}");
+        assert!(!said.contains("panicked"), "{said}");
+    }
+}
+
+/// The shared data folder beside the repository, if it is there.
+fn shared(inside: &str) -> Option<PathBuf> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared").join(inside);
+    if path.exists() {
+        return Some(path);
+    }
+    eprintln!("SKIPPED: {} is not there", path.display());
+    None
+}
+
+#[test]
+fn the_17_queries_have_the_published_counts() {
+    let Some(folder) = shared("sp2b") else { return };
+    let table = std::fs::read_to_string(folder.join("counts.tsv")).unwrap();
+    let mut lines = table.lines().filter(|line| !line.starts_with('#'));
+    let names: Vec<&str> = lines.next().unwrap().split('\t').skip(1).collect();
+    for line in lines {
+        let mut cells = line.split('\t');
+        let name = cells.next().unwrap();
+        let expected: String = names.iter().zip(cells).map(|(name, count)| format!("{name}\t{count}\n")).collect();
+        let data = folder.join("data").join(name);
+        // The large ones once; `./dev bench counts` runs all of them under everything.
+        let settings: &[(&str, &str)] = match name {
+            "sp2b-1000000.nt.gz" => &[],
+            "sp2b-250000.nt.gz" => &[("las", "2")],
+            _ => &[("las", "1"), ("las", "2"), ("las", "8"), ("nls", "1"), ("nls", "2"), ("nls", "8")],
+        };
+        for (strategy, threads) in settings {
+            let mut args = vec!["query", "--data", data.to_str().unwrap(), "--format", "count"];
+            args.extend(["--strategy", strategy, "--threads", threads, "--query"]);
+            let queries: Vec<String> = names.iter().map(|name| sp2b(name)).collect();
+            args.extend(queries.iter().map(String::as_str));
+            assert_eq!(stdout(&run(&args)), expected, "{name} under {strategy} with {threads} threads");
+        }
+    }
+}
