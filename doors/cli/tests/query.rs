@@ -101,44 +101,26 @@ fn data_comes_from_several_files_from_gzip_and_from_standard_input() {
 #[test]
 fn strategies_threads_envelopes_and_copies_change_no_answer() {
     let data = generated();
+    let queries = ["q5a", "q11", "q12a"].map(sp2b);
+    let answer = |options: &[&str]| {
+        let mut args = vec!["query", "--data", &data, "--format", "count"];
+        args.extend(options);
+        args.push("--query");
+        args.extend(queries.iter().map(String::as_str));
+        stdout(&run(&args))
+    };
+    let plain = answer(&["--threads", "1"]);
+    assert_eq!(plain.lines().count(), 3);
     for strategy in ["las", "nls", "las:pin=pu"] {
         for threads in ["1", "2", "8"] {
             for rows in ["1", "37", "4096"] {
-                let args = [
-                    "query",
-                    "--data",
-                    &data,
-                    "--query",
-                    &sp2b("q5a"),
-                    &sp2b("q11"),
-                    &sp2b("q12a"),
-                    "--format",
-                    "count",
-                    "--strategy",
-                    strategy,
-                    "--threads",
-                    threads,
-                    "--envelope-rows",
-                    rows,
-                    "--concurrent",
-                    "3",
-                    "--repeat",
-                    "2",
-                ];
-                let first = stdout(&run(&[
-                    "query",
-                    "--data",
-                    &data,
-                    "--query",
-                    &sp2b("q5a"),
-                    &sp2b("q11"),
-                    &sp2b("q12a"),
-                    "--format",
-                    "count",
-                    "--threads",
-                    "1",
-                ]));
-                assert_eq!(stdout(&run(&args)), first, "{strategy}, {threads} threads, {rows} rows");
+                let options = ["--strategy", strategy, "--threads", threads, "--envelope-rows", rows];
+                let several = ["--concurrent", "3", "--repeat", "2"];
+                assert_eq!(
+                    answer(&[&options[..], &several].concat()),
+                    plain,
+                    "{strategy}, {threads} threads, {rows} rows"
+                );
             }
         }
     }
@@ -209,7 +191,7 @@ fn explain_shows_the_plan_without_running_it() {
 #[test]
 fn a_malformed_line_is_named_and_can_be_left_out() {
     let data = file("bad.nt", "<http://e/a> <http://e/b> <http://e/c> .\n<http://e/a> <http://e/b> .\nnonsense\n");
-    fails(&["query", "--data", &data, NAMES], &["bad.nt:2:", "expected"]);
+    fails(&["query", "--data", &data, NAMES], &["bad.nt:2:27: The object of a triple must be"]);
     let output = run(&["query", "--data", &data, "SELECT * {?s ?p ?o}", "--format", "count", "--skip-malformed"]);
     assert_eq!(stdout(&output), "query\t1\n");
     assert!(stderr(&output).contains("2 malformed lines"), "{}", stderr(&output));
