@@ -130,3 +130,13 @@ fn seventy_patterns_are_still_a_group() {
     }
     assert_eq!(count_of(&planned(&store, &format!("{text} }}"))), 11);
 }
+
+#[test]
+fn deeply_nested_unions_are_planned_in_no_time() {
+    let store = library(30);
+    let mut text = "?a :name ?n".to_owned();
+    for _ in 0..24 {
+        text = format!("?a :name ?n {{ {text} }} UNION {{ ?a :nothing ?x }}");
+    }
+    assert_eq!(count_of(&planned(&store, &format!("SELECT ?a {{ {text} }}"))), 11);
+}
