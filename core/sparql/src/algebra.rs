@@ -154,6 +154,23 @@ impl Node {
     }
 
     /// Its direct operands.
+    pub(crate) fn children(&self) -> Vec<&Node> {
+        match self {
+            Node::Pattern(_) | Node::Values(..) => Vec::new(),
+            Node::Join(nodes) | Node::Union(nodes) => nodes.iter().collect(),
+            Node::Filter(_, inner)
+            | Node::Sort(inner, _)
+            | Node::Distinct(inner)
+            | Node::Slice(inner, ..)
+            | Node::Extend(inner, ..)
+            | Node::Project(inner, _) => vec![inner],
+            Node::LeftJoin { left, right, .. } | Node::AntiJoin { left, right, .. } | Node::Minus(left, right) => {
+                vec![left, right]
+            }
+        }
+    }
+
+    /// Its direct operands, to be changed.
     pub(crate) fn children_mut(&mut self) -> Vec<&mut Node> {
         match self {
             Node::Pattern(_) | Node::Values(..) => Vec::new(),

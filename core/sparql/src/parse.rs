@@ -23,21 +23,85 @@ pub struct Parsed {
 /// # Errors
 /// Where the text breaks the grammar, or what it asks for that is not supported yet.
 pub fn parse(text: &str) -> Result<Parsed, QueryError> {
-    let query = SparqlParser::new().parse_query(text).map_err(|error| syntax_error(&error.to_string()))?;
+    let query = SparqlParser::new().parse_query(text).map_err(|_| syntax_error(text))?;
     // What is not supported should be known before there is any data.
     translate::translate(&query, &mut |_| Id::UNBOUND)?;
     Ok(Parsed { query })
 }
 
-/// spargebra tells the place in its message alone: `error at 2:15: expected ...`.
-fn syntax_error(message: &str) -> QueryError {
-    let place = message.strip_prefix("error at ").and_then(|rest| {
+/// Where a text that is no query goes wrong.
+///
+/// The parser tells the place in its message alone, `error at 2:15: expected one of BASE, ...`, and it is where the
+/// longest of its attempts ended. An attempt at a keyword takes as many characters as the keyword has before it looks at
+/// them, so it ends that far behind its start, and hides attempts that got further. With room around each token
+/// ([`spread`]) it hides nothing.
+fn syntax_error(text: &str) -> QueryError {
+    let error = |message: String, line, column| QueryError { message, line, column, kind: QueryErrorKind::Syntax };
+    let spread = spread(text);
+    let padded: String = spread.iter().map(|(char, _)| char).collect();
+    let said = match SparqlParser::new().parse_query(&padded) {
+        Ok(_) => return error("this is no query".to_owned(), 0, 0),
+        Err(said) => said.to_string(),
+    };
+    let place = said.strip_prefix("error at ").and_then(|rest| {
         let (line, rest) = rest.split_once(':')?;
-        let (column, rest) = rest.split_once(':')?;
-        Some((line.parse().ok()?, column.parse().ok()?, rest.trim()))
+        let (column, rest) = rest.split_once(": expected ")?;
+        Some((line.parse::<usize>().ok()?, column.parse::<usize>().ok()?, rest))
     });
-    let (line, column, message) = place.unwrap_or((0, 0, message));
-    QueryError { message: message.to_owned(), line, column, kind: QueryErrorKind::Syntax }
+    let Some((line, column, expected)) = place else { return error(said, 0, 0) };
+    let is_keyword =
+        |word: &&str| word.len() > 1 && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    let words = expected.strip_prefix("one of ").unwrap_or(expected).split(", ");
+    let overshoot = words.filter(is_keyword).map(str::len).max().unwrap_or(0);
+    let start: usize = padded.split_inclusive('\n').take(line - 1).map(|line| line.chars().count()).sum();
+    let at = spread.get((start + column - 1).saturating_sub(overshoot)).map_or(text.len(), |(_, at)| *at);
+    // What was expected after white space is missed at the next token, or where the text ends.
+    let rest = text[at..].trim_start();
+    let at = if rest.is_empty() { text.trim_end().len() } else { text.len() - rest.len() };
+    let found: String = rest.chars().take_while(|char| !char.is_whitespace()).take(30).collect();
+    let message = if expected.contains("Prefix not found") {
+        "a prefix that is not declared".to_owned()
+    } else if found.is_empty() {
+        "the query ends too early".to_owned()
+    } else {
+        format!("`{found}` can't stand here")
+    };
+    let last_line = text[..at].rsplit('\n').next().unwrap_or_default();
+    error(message, text[..at].matches('\n').count() + 1, last_line.chars().count() + 1)
+}
+
+/// The text with more room than any keyword is long around its words, braces and parentheses; with each character the
+/// place where it, or what stands next to it, is in the text.
+fn spread(text: &str) -> Vec<(char, usize)> {
+    const ROOM: usize = 32;
+    let mut made = Vec::new();
+    // What ends the string, IRI or comment that is being read.
+    let mut until: Option<char> = None;
+    let mut escaped = false;
+    for (at, char) in text.char_indices() {
+        let pads = until.is_none() && (char.is_whitespace() || "{}()".contains(char));
+        let room = if pads { ROOM } else { 0 };
+        made.extend(std::iter::repeat_n((' ', at), room));
+        made.push((char, at));
+        made.extend(std::iter::repeat_n((' ', at + char.len_utf8()), room));
+        let rest = &text[at..];
+        match until {
+            Some(end) if char == end && !escaped => until = None,
+            Some(_) => escaped = char == '\\' && !escaped,
+            None => {
+                escaped = false;
+                until = match char {
+                    '"' | '\'' => Some(char),
+                    '#' => Some('\n'),
+                    // Not every less-than sign begins an IRI.
+                    '<' if rest.find('>').is_some_and(|end| !rest[..end].contains([' ', '\n', '"', '{'])) => Some('>'),
+                    _ => None,
+                };
+            }
+        }
+    }
+    made.extend(std::iter::repeat_n((' ', text.len()), ROOM));
+    made
 }
 
 #[cfg(test)]
@@ -46,10 +110,17 @@ mod tests {
 
     #[test]
     fn a_syntax_error_says_where() {
-        let error = parse("SELECT ?s WHERE {\n  ?s ?p ?o .\n  FILTER (?o = )\n}").err().unwrap();
-        assert_eq!((error.line, error.column, error.kind), (3, 16, QueryErrorKind::Syntax));
-        let error = parse("").err().unwrap();
-        assert_eq!((error.line, error.column), (1, 1));
+        for (text, place) in [
+            ("SELECT ?s WHERE {\n  ?s ?p ?o .\n  FILTER (?o = )\n}", (3, 16)),
+            ("SELECT ?s WHERE {\n  ?s ?p \n}", (3, 1)),
+            ("SELECT ?s WHERE {\n  ?s ?p ?o }}", (2, 13)),
+            ("SELECT ?s WHERE {\n  ?s ?p ?o", (2, 11)),
+            ("SELEC ?s", (1, 1)),
+            ("", (1, 1)),
+        ] {
+            let error = parse(text).err().unwrap();
+            assert_eq!(((error.line, error.column), &error.kind), (place, &QueryErrorKind::Syntax), "{text}: {error}");
+        }
     }
 
     #[test]

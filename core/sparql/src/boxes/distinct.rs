@@ -79,7 +79,7 @@ impl Operator for Distinct {
 /// No id has these bits.
 const EMPTY: u64 = u64::MAX;
 
-/// Rows of `N` ids in an open-addressing table. Invariant: at most half of the slots are taken.
+/// Rows of `N` ids in an open-addressing table. Invariant: at most two of three slots are taken.
 struct Set<const N: usize> {
     slots: Vec<[u64; N]>,
     taken: usize,
@@ -97,7 +97,7 @@ impl<const N: usize> Set<N> {
     }
 
     fn insert_all(&mut self, columns: &[&[u64]], rows: usize, fresh: &mut Vec<u32>) {
-        while (self.taken + rows) * 2 > self.slots.len() {
+        while (self.taken + rows) * 3 > self.slots.len() * 2 {
             self.grow();
         }
         let mask = self.slots.len() - 1;
@@ -131,7 +131,7 @@ impl<const N: usize> Set<N> {
     }
 
     fn grow(&mut self) {
-        let slots = vec![[EMPTY; N]; self.slots.len() * 4];
+        let slots = vec![[EMPTY; N]; self.slots.len() * 2];
         let mask = slots.len() - 1;
         for row in std::mem::replace(&mut self.slots, slots) {
             if row[0] == EMPTY {

@@ -52,6 +52,10 @@ impl Rows {
 
     /// The numbers of the rows as the keys order them; rows with equal keys stay as they came.
     pub(crate) fn order(&self, terms: &Terms, by: &[By]) -> Vec<u32> {
+        // Before the first envelope there are no columns either.
+        if self.count == 0 {
+            return Vec::new();
+        }
         let mut keys: Vec<Vec<u64>> = by.iter().map(|by| sort_keys(terms, &self.columns[by.column])).collect();
         for (key, _) in keys.iter_mut().zip(by).filter(|(_, by)| by.descending) {
             key.iter_mut().for_each(|key| *key = !*key);

@@ -46,7 +46,7 @@ impl Top {
             *column = kept;
         }
         self.rows.count = order.len();
-        let first = self.by.first().map(|by| &self.rows.columns[by.column]);
+        let first = self.by.first().and_then(|by| self.rows.columns.get(by.column));
         self.bound = first.and_then(|column| column.last().copied()).filter(|_| self.rows.count == self.count);
     }
 

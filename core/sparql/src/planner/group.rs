@@ -12,6 +12,9 @@ use crate::expression::{Compare, Expr};
 /// No more plans than this are tried by distributing joins over unions.
 const BRANCHES: usize = 12;
 
+/// Groups with more unions in them are joined as they are.
+const NESTED: usize = 5;
+
 impl Planner {
     pub(crate) fn group(&self, nodes: &[Node], conditions: &[Expr], needed: &Slots, goal: Goal) -> Physical {
         if !self.optimise {
@@ -170,6 +173,10 @@ fn only_in_patterns(nodes: &[Node], slot: Slot) -> bool {
 /// The group as a union of groups, one for each branch of its first union; `None` if it has no union, or too many.
 fn distributed(nodes: &[Node], conditions: &[Expr]) -> Option<Vec<(Vec<Node>, Vec<Expr>)>> {
     let branches: usize = nodes.iter().map(|node| if let Node::Union(all) = node { all.len() } else { 1 }).product();
+    // Each is planned twice, once by itself and once with its branches apart; nested ones would double that each time.
+    if nodes.iter().map(unions).sum::<usize>() > NESTED {
+        return None;
+    }
     let at = nodes.iter().position(|node| matches!(node, Node::Union(_)))?;
     let Node::Union(all) = &nodes[at] else { unreachable!("found above") };
     if nodes.len() < 2 || branches > BRANCHES {
@@ -200,6 +207,12 @@ fn distributed(nodes: &[Node], conditions: &[Expr]) -> Option<Vec<(Vec<Node>, Ve
         (group, conditions)
     };
     Some(all.iter().map(branch).collect())
+}
+
+/// How many unions there are in a tree.
+fn unions(node: &Node) -> usize {
+    let here = usize::from(matches!(node, Node::Union(_)));
+    here + node.children().into_iter().map(unions).sum::<usize>()
 }
 
 /// The only condition, if it compares a slot of the left with one of the right that are ordered as their ids are, as

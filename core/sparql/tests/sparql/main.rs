@@ -2,6 +2,7 @@
 #![expect(clippy::disallowed_methods, reason = "tests read files")]
 
 mod naive;
+mod plans;
 mod random;
 mod rows;
 mod small;

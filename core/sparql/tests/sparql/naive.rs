@@ -263,6 +263,8 @@ fn value(expression: &Expression, solution: &Solution) -> Option<Term> {
     };
     let made = |value: f64, rank: u8| {
         let datatype = [xsd::INTEGER, xsd::DECIMAL, xsd::DOUBLE][usize::from(rank)];
+        // Only doubles have a negative zero.
+        let value = if rank < 2 { value + 0.0 } else { value };
         Term::from(Literal::new_typed_literal(format!("{value}"), datatype))
     };
     let apply = |a, b, combine: fn(f64, f64) -> f64| {

@@ -43,11 +43,11 @@ fn graph(chance: &mut Chance) -> String {
     let style = chance.below(4);
     for _ in 0..3 + chance.below(22) {
         let object = match style {
-            0 => *chance.pick(&SUBJECTS),
-            1 => *chance.pick(&LITERALS[..3]),
-            2 => *chance.pick(&["\"1\"^^<http://www.w3.org/2001/XMLSchema#integer>", LITERALS[7], LITERALS[8]]),
-            _ if chance.one_in(2) => *chance.pick(&SUBJECTS),
-            _ => *chance.pick(&LITERALS),
+            0 => chance.pick(&SUBJECTS),
+            1 => chance.pick(&LITERALS[..3]),
+            2 => chance.pick(&["\"1\"^^<http://www.w3.org/2001/XMLSchema#integer>", LITERALS[7], LITERALS[8]]),
+            _ if chance.one_in(2) => chance.pick(&SUBJECTS),
+            _ => chance.pick(&LITERALS),
         };
         let (subject, predicate) = (chance.pick(&SUBJECTS), chance.pick(predicates));
         writeln!(text, "{subject} {predicate} {object} .").expect("a string takes everything");
@@ -70,18 +70,18 @@ impl Writer<'_> {
         match self.chance.below(8) {
             0 => "<http://e/nowhere>",
             1 => "\"nothing\"",
-            2 | 3 => *self.chance.pick(&SUBJECTS[..4]),
-            _ => *self.chance.pick(&LITERALS),
+            2 | 3 => self.chance.pick(&SUBJECTS[..4]),
+            _ => self.chance.pick(&LITERALS),
         }
     }
 
     fn triple(&mut self) -> String {
         let subject = match self.chance.below(10) {
-            0 => *self.chance.pick(&SUBJECTS[..4]),
+            0 => self.chance.pick(&SUBJECTS[..4]),
             1 => "[]",
             _ => self.variable(),
         };
-        let predicate = if self.chance.one_in(4) { self.variable() } else { *self.chance.pick(&PREDICATES) };
+        let predicate = if self.chance.one_in(4) { self.variable() } else { self.chance.pick(&PREDICATES) };
         let object = if self.chance.one_in(5) { self.constant() } else { self.variable() };
         format!("{subject} {predicate} {object} .")
     }
@@ -157,7 +157,7 @@ impl Writer<'_> {
             8 => format!("{}({a})", self.chance.pick(&["isIRI", "isBlank", "isLiteral", "isNumeric"])),
             9 => a.to_owned(),
             _ => {
-                let sign = *self.chance.pick(&["=", "!=", "<", "<=", ">", ">=", "="]);
+                let sign = self.chance.pick(&["=", "!=", "<", "<=", ">", ">=", "="]);
                 format!("{} {sign} {}", self.operand(1), self.operand(1))
             }
         }
@@ -168,7 +168,7 @@ impl Writer<'_> {
             0..=3 => self.variable().to_owned(),
             4..=6 => self.constant().to_owned(),
             7 if depth > 0 => {
-                let sign = *self.chance.pick(&["+", "-", "*"]);
+                let sign = self.chance.pick(&["+", "-", "*"]);
                 format!("({} {sign} {})", self.operand(depth - 1), self.operand(depth - 1))
             }
             8 if depth > 0 => format!("-{}", self.variable()),
@@ -184,7 +184,7 @@ impl Writer<'_> {
         if self.chance.one_in(8) {
             return format!("ASK {{ {body} }}");
         }
-        let modifier = *self.chance.pick(&["", "", "DISTINCT ", "REDUCED "]);
+        let modifier = self.chance.pick(&["", "", "DISTINCT ", "REDUCED "]);
         let mut projection = "*".to_owned();
         if self.chance.one_in(2) {
             let count = 1 + self.chance.below(3);
@@ -336,4 +336,12 @@ fn the_engine_finds_what_the_naive_evaluator_finds() {
     let checked = (0..4000).filter(|&seed| check(seed)).count();
     println!("seeds 0..4000: {checked} queries were checked");
     assert!(checked > 2000, "most random queries are good ones, but only {checked} were");
+}
+
+/// For long runs: `cargo test -p vicus-sparql --release -- --ignored many_more`.
+#[test]
+#[ignore = "takes minutes"]
+fn many_more_seeds() {
+    let checked = (20_000..150_000).filter(|&seed| check(seed)).count();
+    println!("seeds 20000..150000: {checked} queries were checked");
 }

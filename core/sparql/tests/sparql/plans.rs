@@ -1,0 +1,142 @@
+//! The planner's rules, seen in the plans that they make, and the work that early stops save.
+
+use crate::rows::{count_of, rows_of};
+use std::fmt::Write as _;
+use std::sync::Arc;
+use vicus_flow::sequential;
+use vicus_rdf::Store;
+use vicus_sparql::{Options, Plan, parse, plan};
+
+/// Papers with a year, an author and a title; authors with a name. Every tenth name is written twice.
+fn library(papers: usize) -> Arc<Store> {
+    let mut text = String::new();
+    for paper in 0..papers {
+        let (author, year) = (paper % (papers / 3 + 1), 1950 + paper * 7 % 60);
+        writeln!(
+            text,
+            "<http://e/paper{paper}> <http://e/year> \"{year}\"^^<http://www.w3.org/2001/XMLSchema#integer> .\n\
+             <http://e/paper{paper}> <http://e/by> <http://e/author{author}> .\n\
+             <http://e/paper{paper}> <http://e/title> \"title {paper}\" .\n\
+             <http://e/author{author}> <http://e/name> \"name {}\" .\n\
+             <http://e/author{author}> <http://e/age> \"{}\"^^<http://www.w3.org/2001/XMLSchema#decimal> .",
+            author / 10 * 9,
+            author % 90
+        )
+        .expect("a string takes everything");
+    }
+    Arc::new(Store::of_ntriples(text.as_bytes()).expect("good N-Triples"))
+}
+
+fn planned(store: &Arc<Store>, text: &str) -> Plan {
+    let text = format!("PREFIX : <http://e/> {text}");
+    plan(store, &parse(&text).unwrap_or_else(|error| panic!("{error}")), &Options::default()).expect("supported")
+}
+
+#[track_caller]
+fn assert_plan(store: &Arc<Store>, text: &str, has: &[&str], lacks: &[&str]) {
+    let explained = planned(store, text).explain();
+    assert!(has.iter().all(|part| explained.contains(part)), "{has:?} should be in\n{explained}");
+    assert!(!lacks.iter().any(|part| explained.contains(part)), "{lacks:?} should not be in\n{explained}");
+    let naive = Options { optimise: false, ..Options::default() };
+    let naive = plan(store, &parse(&format!("PREFIX : <http://e/> {text}")).expect("parsed above"), &naive);
+    assert_eq!(count_of(&planned(store, text)), count_of(&naive.expect("supported")), "{explained}");
+}
+
+#[test]
+fn equal_names_are_one_variable_and_equal_numbers_are_a_key() {
+    let store = library(60);
+    // All names are simple strings, of which equal ones are the same.
+    let names = "SELECT ?a ?b { ?a :name ?n . ?b :name ?m FILTER (?n = ?m) }";
+    assert_plan(&store, names, &["?n"], &["by value", "?m", "filter"]);
+    // 31 and 31.0 are equal, and two terms.
+    let numbers = "SELECT ?a ?p { ?a :age ?x . ?p :year ?y FILTER (?x = ?y) }";
+    assert_plan(&store, numbers, &["by value"], &["?x if bound"]);
+}
+
+#[test]
+fn a_constant_goes_into_the_index() {
+    let store = library(60);
+    let text = "SELECT ?s ?p { ?s ?p ?o FILTER (?p = :name) }";
+    assert_plan(&store, text, &["<http://e/name>", "extend"], &["filter"]);
+}
+
+#[test]
+fn nobody_earlier_keeps_the_least_year_of_each_author() {
+    let store = library(60);
+    let text = "SELECT ?p { ?p :by ?a ; :year ?y \
+                OPTIONAL { ?q :by ?b ; :year ?z FILTER (?a = ?b && ?z < ?y) } FILTER (!bound(?b)) }";
+    assert_plan(&store, text, &["anti hash join on ?a = ?b, least ?z"], &["left"]);
+}
+
+#[test]
+fn a_join_with_a_union_goes_into_its_branches_if_that_is_cheaper() {
+    let store = library(600);
+    let text = "SELECT ?q { ?a :name \"name 9\" { ?q :by ?a } UNION { ?a :age ?q } }";
+    assert_plan(&store, text, &["union", "index join"], &["hash join"]);
+}
+
+#[test]
+fn what_nobody_looks_at_is_only_tested() {
+    let store = library(60);
+    assert_plan(&store, "SELECT DISTINCT ?a { ?p :by ?a . ?a :name ?n }", &["semi index join", "any one"], &[]);
+}
+
+#[test]
+fn order_by_with_a_limit_keeps_the_first_rows_only() {
+    let store = library(60);
+    let text = "SELECT ?t { ?p :title ?t } ORDER BY DESC(?t) LIMIT 3 OFFSET 1";
+    assert_plan(&store, text, &["top 4"], &["sort"]);
+    let titles: Vec<String> =
+        rows_of(&planned(&store, text), |_| 0).iter().map(|row| row[0].as_ref().unwrap().to_string()).collect();
+    assert_eq!(titles, ["\"title 8\"", "\"title 7\"", "\"title 6\""]);
+}
+
+#[test]
+fn a_question_is_answered_by_the_first_row() {
+    let store = library(9000);
+    let work = |text: &str| {
+        let plan = planned(&store, text);
+        sequential::run(plan.model(), Vec::new(), |_| 0).expect("it ends").acts
+    };
+    assert!(work("ASK { ?p :by ?a . ?a :name ?n . ?q :by ?a }") < 40);
+    assert!(work("SELECT * { ?p :by ?a . ?a :name ?n } LIMIT 3") < 60);
+}
+
+#[test]
+fn several_instances_of_one_plan_share_their_computed_terms() {
+    let store = library(30);
+    let plan = planned(&store, "SELECT ?x { ?a :age ?n BIND (?n * 2.5 AS ?x) }");
+    let (first, second) = (rows_of(&plan, |_| 0), rows_of(&plan, |tasks| tasks - 1));
+    assert_eq!(first.len(), 11);
+    assert!(first.iter().all(|row| second.contains(row)));
+}
+
+#[test]
+fn a_constant_that_the_store_lacks_gives_an_empty_table() {
+    let store = library(30);
+    for text in
+        ["SELECT ?x { ?x :name \"nobody\" }", "SELECT * { :nothing ?p ?o . ?o ?q ?r }", "ASK { ?s :nowhere ?o }"]
+    {
+        assert_eq!(count_of(&planned(&store, text)), 0, "{text}");
+    }
+}
+
+#[test]
+fn seventy_patterns_are_still_a_group() {
+    let store = library(30);
+    let mut text = "SELECT ?a { ?a :name ?n".to_owned();
+    for number in 0..70 {
+        write!(text, " . ?a :age ?x{number}").expect("a string takes everything");
+    }
+    assert_eq!(count_of(&planned(&store, &format!("{text} }}"))), 11);
+}
+
+#[test]
+fn deeply_nested_unions_are_planned_in_no_time() {
+    let store = library(30);
+    let mut text = "?a :name ?n".to_owned();
+    for _ in 0..24 {
+        text = format!("?a :name ?n {{ {text} }} UNION {{ ?a :nothing ?x }}");
+    }
+    assert_eq!(count_of(&planned(&store, &format!("SELECT ?a {{ {text} }}"))), 11);
+}
