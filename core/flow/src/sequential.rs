@@ -53,13 +53,28 @@ pub fn run(
     operators: Vec<(BoxId, std::boxed::Box<dyn Operator>)>,
     mut choose: impl FnMut(usize) -> usize,
 ) -> Result<Totals, FlowError> {
+    run_while(model, operators, |tasks| Some(choose(tasks)))
+}
+
+/// As [`run`]; `choose` cancels the request by choosing none.
+///
+/// # Errors
+/// What made the request fail, or [`FlowError::Cancelled`].
+pub fn run_while(
+    model: &Arc<Model>,
+    operators: Vec<(BoxId, std::boxed::Box<dyn Operator>)>,
+    mut choose: impl FnMut(usize) -> Option<usize>,
+) -> Result<Totals, FlowError> {
     let instance = Instance::new(model, RequestId(0), 1, not_called, operators);
     let mut desk = Desk::default();
     // Youngest last. Deferred tasks go below all others.
     let mut queue = vec![instance.start().task];
     instance.count_queued(Some(0), 1);
     while !queue.is_empty() {
-        let picked = choose(queue.len()) % queue.len();
+        let picked = choose(queue.len()).unwrap_or_else(|| {
+            instance.fail(FlowError::Cancelled);
+            0
+        }) % queue.len();
         let task = queue.remove(queue.len() - 1 - picked);
         if !instance.is_stopped() {
             #[expect(unsafe_code, reason = "runs a task")]
