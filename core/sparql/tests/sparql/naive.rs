@@ -93,11 +93,8 @@ pub(crate) fn evaluate(graph: &[Triple], pattern: &GraphPattern) -> Option<Vec<S
             };
             bindings.iter().map(row).collect()
         }
-        GraphPattern::OrderBy { inner, expression } => {
-            let mut made = evaluate(graph, inner)?;
-            made.sort_by(|a, b| by_keys(expression, a, b));
-            made
-        }
+        // The order is looked at in the engine's rows ([`by_keys`]); it is no total one to sort by.
+        GraphPattern::OrderBy { inner, .. } => evaluate(graph, inner)?,
         GraphPattern::Project { inner, variables } => {
             let mut made = evaluate(graph, inner)?;
             let names: BTreeSet<&str> = variables.iter().map(|variable| variable.as_str()).collect();

@@ -342,6 +342,6 @@ fn the_engine_finds_what_the_naive_evaluator_finds() {
 #[test]
 #[ignore = "takes minutes"]
 fn many_more_seeds() {
-    let checked = (20_000..150_000).filter(|&seed| check(seed)).count();
-    println!("seeds 20000..150000: {checked} queries were checked");
+    let checked = (4000..150_000).filter(|&seed| check(seed)).count();
+    println!("seeds 4000..150000: {checked} queries were checked");
 }
