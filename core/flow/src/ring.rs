@@ -46,6 +46,7 @@ pub(crate) trait Load {
 
 #[derive(Debug)]
 pub(crate) struct Ring<T> {
+    /// Invariant: a power of two, so that a slot is found without a division; at least `bound.envelopes`.
     slots: Box<[UnsafeCell<MaybeUninit<T>>]>,
     bound: Bound,
     /// Written by the producer alone.
@@ -75,7 +76,7 @@ impl<T: Load> Ring<T> {
         let side = || Padded(Side { envelopes: AtomicUsize::new(0), bytes: AtomicU64::new(0) });
         let bound = Bound { envelopes: bound.envelopes.max(1), ..bound };
         Ring {
-            slots: (0..bound.envelopes).map(|_| UnsafeCell::new(MaybeUninit::uninit())).collect(),
+            slots: (0..bound.envelopes.next_power_of_two()).map(|_| UnsafeCell::new(MaybeUninit::uninit())).collect(),
             bound,
             put: side(),
             taken: side(),
@@ -89,10 +90,11 @@ impl<T: Load> Ring<T> {
         if self.closed.load(Ordering::Acquire) {
             return Put::Closed(value);
         }
-        if !self.has_room(value.bytes()) {
+        let size = value.bytes();
+        if !self.has_room(size) {
             self.refused.store(true, Ordering::Relaxed);
             fence(Ordering::SeqCst);
-            if !self.has_room(value.bytes()) && !self.closed.load(Ordering::Acquire) {
+            if !self.has_room(size) && !self.closed.load(Ordering::Acquire) {
                 return Put::Full(value);
             }
             // The receiver was quicker. It may have seen the flag: then a resume comes that has no effect.
@@ -102,9 +104,9 @@ impl<T: Load> Ring<T> {
             }
         }
         let at = self.put.0.envelopes.load(Ordering::Relaxed);
-        let bytes = self.put.0.bytes.load(Ordering::Relaxed) + value.bytes();
+        let bytes = self.put.0.bytes.load(Ordering::Relaxed) + size;
         self.put.0.bytes.store(bytes, Ordering::Relaxed);
-        self.slots[at % self.bound.envelopes].with_mut(|slot| {
+        self.slot(at).with_mut(|slot| {
             #[expect(unsafe_code, reason = "a slot is raw memory until it is put")]
             // SAFETY: `has_room` saw fewer than `envelopes` values between taken and put, so this slot is outside the
             // consumer's range, and its acquire load saw the consumer's last use of it.
@@ -114,6 +116,10 @@ impl<T: Load> Ring<T> {
         });
         self.put.0.envelopes.store(at.wrapping_add(1), Ordering::Release);
         Put::Taken
+    }
+
+    fn slot(&self, at: usize) -> &UnsafeCell<MaybeUninit<T>> {
+        &self.slots[at & (self.slots.len() - 1)]
     }
 
     fn has_room(&self, bytes: u64) -> bool {
@@ -128,7 +134,7 @@ impl<T: Load> Ring<T> {
     pub(crate) fn head(&self) -> Option<&T> {
         let at = self.taken.0.envelopes.load(Ordering::Relaxed);
         (at != self.put.0.envelopes.load(Ordering::Acquire)).then(|| {
-            self.slots[at % self.bound.envelopes].with(|slot| {
+            self.slot(at).with(|slot| {
                 #[expect(unsafe_code, reason = "a slot between taken and put holds a value")]
                 // SAFETY: at != put, so the producer wrote this slot before its release store; it writes it again only
                 // after `take`, which needs the consumer, who holds this borrow.
@@ -145,7 +151,7 @@ impl<T: Load> Ring<T> {
         if at == self.put.0.envelopes.load(Ordering::Acquire) {
             return None;
         }
-        let value = self.slots[at % self.bound.envelopes].with(|slot| {
+        let value = self.slot(at).with(|slot| {
             #[expect(unsafe_code, reason = "moves the value out of its slot")]
             // SAFETY: as in `head`; the release store below gives the slot back to the producer.
             unsafe {
@@ -188,7 +194,7 @@ impl<T> Drop for Ring<T> {
         let end = self.put.0.envelopes.load(Ordering::Relaxed);
         let mut at = self.taken.0.envelopes.load(Ordering::Relaxed);
         while at != end {
-            self.slots[at % self.bound.envelopes].with_mut(|slot| {
+            self.slots[at & (self.slots.len() - 1)].with_mut(|slot| {
                 #[expect(unsafe_code, reason = "drops what was never taken")]
                 // SAFETY: slots between taken and put hold values, and `&mut self` excludes both ends.
                 unsafe {
