@@ -760,3 +760,62 @@ impl Operator for Absent {
         unreachable!("a box is never run twice at once")
     }
 }
+
+#[cfg(all(test, loom))]
+mod loom_models {
+    use super::*;
+    use crate::{BoxModel, ModelBuilder};
+    use loom::sync::atomic::{AtomicBool as Flag, AtomicUsize};
+
+    #[expect(unsafe_code, reason = "the type of a header's function")]
+    // SAFETY of callers: nothing to keep; it is never called.
+    unsafe fn never(_: TaskRef, _: *mut ()) {
+        unreachable!("these tasks are only counted");
+    }
+
+    /// A task queues another and ends, while a second seat takes that one, runs it and ends it: exactly one of them finds
+    /// that the request is over, and not before both tasks are.
+    #[test]
+    fn loom_a_request_is_settled_once_and_not_too_early() {
+        let mut net = ModelBuilder::new("one box");
+        let source = net.source(BoxModel::new("source", || |_: &mut Turn<'_>| Ok(())).output(&Schema::new::<&str>([])));
+        net.end(source.output(0));
+        let model = net.build().unwrap();
+        loom::model(move || {
+            let instance = Instance::new(&model, RequestId(1), 2, never, Vec::new());
+            instance.fail(FlowError::Cancelled);
+            let queued = loom::sync::Arc::new(Flag::new(false));
+            let counts: loom::sync::Arc<[AtomicUsize; 2]> =
+                loom::sync::Arc::new([AtomicUsize::new(0), AtomicUsize::new(0)]);
+            fn take(queued: &Flag) -> bool {
+                queued.compare_exchange(true, false, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+            }
+            fn end(instance: &Instance, seat: usize, [ended, settled]: &[AtomicUsize; 2]) {
+                ended.fetch_add(1, Ordering::Relaxed);
+                instance.count_finished(Some(seat), 1);
+                if instance.settle().is_some() {
+                    assert_eq!(ended.load(Ordering::Relaxed), 2, "both tasks had ended");
+                    settled.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+            instance.count_queued(Some(0), 1);
+            let thief = {
+                let (instance, queued, counts) = (Arc::clone(&instance), queued.clone(), counts.clone());
+                loom::thread::spawn(move || {
+                    if take(&queued) {
+                        end(&instance, 1, &counts);
+                    }
+                })
+            };
+            instance.count_queued(Some(0), 1);
+            queued.store(true, Ordering::Release);
+            end(&instance, 0, &counts);
+            // If the thief came too early, it is the owner's.
+            if take(&queued) {
+                end(&instance, 0, &counts);
+            }
+            thief.join().unwrap();
+            assert_eq!(counts[1].load(Ordering::Relaxed), 1, "settled once");
+        });
+    }
+}

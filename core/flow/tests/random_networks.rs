@@ -40,11 +40,23 @@ proptest! {
     }
 
     #[test]
-    fn a_faulty_box_fails_its_request_at_most(recipes in recipes(), seed in any::<u64>(), at in 0usize..20, act in 1u64..8) {
+    fn a_faulty_box_fails_its_request_at_most(
+        recipes in recipes(),
+        seed in any::<u64>(),
+        at in 0usize..20,
+        act in 1u64..8,
+        how in prop_oneof![Just(Fault::Error), Just(Fault::Panic), Just(Fault::PanicInDrop)],
+    ) {
+        networks::expect_panics();
         let network = Network::new(&recipes, true);
-        let (log, operators) = network.operators(true, Some((at, act, Fault::Error)));
+        let (log, operators) = network.operators(true, Some((at, act, how)));
         let result = sequential::run(&network.model, operators, picks(seed));
         network.judge(&log, &result);
-        prop_assert!(matches!(result, Ok(_) | Err(FlowError::Failed { .. })), "{result:?} of {:?}", network.model);
+        let expected = match how {
+            Fault::Error => matches!(result, Ok(_) | Err(FlowError::Failed { .. })),
+            Fault::Panic => matches!(result, Ok(_) | Err(FlowError::Panicked { .. })),
+            Fault::PanicInDrop => matches!(result, Err(FlowError::Panicked { .. })),
+        };
+        prop_assert!(expected, "{result:?} of {:?}", network.model);
     }
 }

@@ -166,11 +166,7 @@ impl Network {
 
     /// The operators of one run with their log. `exact`: the world is sequential, so that bounds and closed readers can be
     /// held against the log while it runs. `fault`: in which box and at which invocation something goes wrong, and how.
-    pub(crate) fn operators(
-        &self,
-        exact: bool,
-        fault: Option<(usize, u64, Fault)>,
-    ) -> (Log, Vec<(BoxId, Box<dyn Operator>)>) {
+    pub(crate) fn operators(&self, exact: bool, fault: Option<(usize, u64, Fault)>) -> (Log, Operators) {
         let mut readers: Vec<Vec<(usize, usize, Link)>> = vec![Vec::new(); self.boxes.len()];
         for (reader, links) in self.links.iter().enumerate() {
             for (input, link) in links.iter().enumerate() {
@@ -195,7 +191,7 @@ impl Network {
                 exact,
                 shape: Arc::clone(&shape),
                 private: self.links[number].iter().map(|link| link.as_ref().is_some_and(|link| link.private)).collect(),
-                fault: fault.clone().filter(|(at, ..)| at % self.boxes.len() == number).map(|(_, act, how)| (act, how)),
+                fault: fault.filter(|(at, ..)| at % self.boxes.len() == number).map(|(_, act, how)| (act, how)),
                 acts: 0,
                 asked: false,
                 done: 0,
@@ -221,7 +217,7 @@ impl Network {
                 }
             }
         }
-        for (number, (id, kind)) in self.boxes.iter().enumerate() {
+        for (number, (id, _)) in self.boxes.iter().enumerate() {
             let Some(expected) = &self.streams[number] else { continue };
             let sent = &log[number].sent;
             let name = self.model.boxes()[id.index()].name();
@@ -295,6 +291,23 @@ pub(crate) enum Fault {
     Panic,
     PanicInDrop,
 }
+
+/// The panics of faulty boxes are part of the test; their messages are not.
+pub(crate) fn expect_panics() {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            let text = info.payload().downcast_ref::<&str>().copied().unwrap_or_default();
+            if !text.starts_with("out of") {
+                before(info);
+            }
+        }));
+    });
+}
+
+/// What replaces the boxes' operators in one run.
+pub(crate) type Operators = Vec<(BoxId, Box<dyn Operator>)>;
 
 /// By box, what it did.
 pub(crate) type Log = Arc<Vec<Mutex<Entry>>>;
