@@ -8,14 +8,16 @@
 //! counters of its own. A task is counted as queued before it can be taken, and as finished only after all that it
 //! queued is counted. Reading first every *finished* and then every *queued* therefore finds equal sums only if no task
 //! is queued or running ([`Instance::is_quiescent`]); then nothing can happen to the request any more, and it has
-//! either ended, or failed, or stalled.
+//! either ended, or failed, or stalled. Whoever finishes a task and turns away from the request asks
+//! ([`Instance::settle`]), so the last one to finish gets the answer.
 
 use crate::envelope::Column;
 use crate::operator::Input;
 use crate::ring::{Put, Ring};
 use crate::state::StateWord;
-use crate::sync::{AtomicBool, AtomicU8, AtomicU64, Mutex, Ordering, Padded, UnsafeCell};
+use crate::sync::{AtomicBool, AtomicU8, AtomicU64, Mutex, Ordering, Padded, UnsafeCell, fence};
 use crate::{BoxId, Envelope, FlowError, Model, Operator, Schema, Turn, World};
+use std::any::Any;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
@@ -114,7 +116,7 @@ pub(crate) struct Body {
     pub(crate) consumed: bool,
     pub(crate) run_again: bool,
     pub(crate) ended: bool,
-    /// All its readers are gone: it is invoked no more.
+    /// All its readers are gone: its user code is run no more.
     retired: bool,
 }
 
@@ -192,6 +194,12 @@ pub enum Fact {
     },
 }
 
+impl Fact {
+    /// How many events a world may record for a fact. The logical clock leaves so much room, so that what a fact brings
+    /// about is recorded after it.
+    pub const EVENTS: u64 = 2;
+}
+
 /// A seat's buffers, used again for each invocation.
 #[derive(Debug, Default)]
 pub struct Desk {
@@ -201,8 +209,15 @@ pub struct Desk {
     pub facts: Vec<Fact>,
     /// Whether facts are recorded.
     pub recording: bool,
-    /// The seat's logical time; stamps the envelopes that are sent.
+    /// The seat's logical time; stamps the envelopes that are sent. Facts move it on by [`Fact::EVENTS`] each.
     pub clock: u64,
+}
+
+impl Desk {
+    fn note(&mut self, fact: Fact) {
+        self.facts.push(fact);
+        self.clock += Fact::EVENTS;
+    }
 }
 
 impl Instance {
@@ -371,27 +386,71 @@ impl Instance {
 
     /// Whether no task of the request is queued or running. Once true it stays true.
     pub fn is_quiescent(&self) -> bool {
+        self.unfinished() == 0
+    }
+
+    /// How many tasks are queued or running, the caller's own included: never less than there are, and exact if none
+    /// but the caller's is left.
+    pub fn unfinished(&self) -> u64 {
         let sum = |which: fn(&Counts) -> &AtomicU64| -> u64 {
             self.counts.iter().map(|counts| which(&counts.0).load(Ordering::Acquire)).sum()
         };
         let finished = sum(|counts| &counts.finished);
-        finished == sum(|counts| &counts.queued)
+        sum(|counts| &counts.queued) - finished
     }
 
-    /// Decides what became of a quiescent request; `Some` for the first caller, `None` for all others.
+    /// To be called by whoever has counted a task as finished and turns away. Decides what became of the request if
+    /// that was its last task; `None` if it was not, or if another caller was quicker. What its boxes hold is dropped
+    /// before the answer is given.
     pub fn settle(&self) -> Option<Result<Totals, FlowError>> {
-        debug_assert!(self.is_quiescent(), "a request is settled when nothing of it runs");
-        if self.settled.swap(true, Ordering::AcqRel) {
+        // Two seats that finish the last two tasks at once: at least one sees the other's count.
+        fence(Ordering::SeqCst);
+        if !self.is_quiescent() || self.settled.swap(true, Ordering::AcqRel) {
             return None;
         }
-        Some(match self.stop.load(Ordering::Acquire) {
+        let result = match self.stop.load(Ordering::Acquire) {
             ENDED => Ok(self.totals()),
             GOES_ON => Err(self.explain_stall()),
             _ => {
                 let failure = self.failure.lock().expect("nothing panics under this lock").take();
                 Err(failure.expect("whoever stops a request leaves the reason"))
             }
-        })
+        };
+        let dropped = self.release();
+        Some(result.and_then(|totals| dropped.map_or(Ok(totals), Err)))
+    }
+
+    /// Drops every operator and envelope. A handle that somebody keeps then costs little, and what an operator has at
+    /// its end, such as a channel's sender, is gone when the request is over. Gives the first panic.
+    fn release(&self) -> Option<FlowError> {
+        let mut first = None;
+        for cell in &self.cells {
+            for input in &cell.inputs {
+                while input.ring.take().is_some() {}
+            }
+            let operator = cell.body.with_mut(|body| {
+                #[expect(unsafe_code, reason = "empties bodies that nobody runs")]
+                // SAFETY: the request is quiescent, and only the one that settles it comes here (`settled`): no box
+                // runs or will, and all their writes are visible through the counters.
+                let body = unsafe { &mut *body };
+                body.outbox = Vec::new();
+                for receiver in body.outputs.iter_mut().flat_map(|output| &mut output.receivers) {
+                    receiver.pending = VecDeque::new();
+                }
+                std::mem::replace(&mut body.operator, std::boxed::Box::new(Absent))
+            });
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(move || drop(operator))) {
+                first.get_or_insert_with(|| self.panicked(cell.index, &*panic));
+            }
+        }
+        first
+    }
+
+    fn panicked(&self, index: usize, panic: &(dyn Any + Send)) -> FlowError {
+        let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+        let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+        let message = text.unwrap_or_else(|| "a panic without a message".to_owned());
+        FlowError::Panicked { name: self.model.boxes[index].name.clone(), message }
     }
 
     /// What the request has cost so far.
@@ -426,10 +485,11 @@ pub unsafe fn instance_of<'a>(task: TaskRef) -> (&'a Instance, BoxId) {
 /// As for [`instance_of`].
 #[expect(unsafe_code, reason = "makes an Arc of the pointer that the cells hold")]
 pub unsafe fn share_instance(task: TaskRef) -> Arc<Instance> {
-    // SAFETY: the caller's promise.
-    let (instance, _) = unsafe { instance_of(task) };
-    // SAFETY: instances are made by `Instance::new` alone, inside an Arc, and `instance` is where that Arc's value is;
-    // the Arc is alive, and the count added here belongs to the one returned.
+    // SAFETY: the caller's promise: the task is a cell of a live instance.
+    let instance = unsafe { task.as_ptr().cast::<BoxCell>().as_ref() }.instance;
+    // SAFETY: instances are made by `Instance::new` alone, inside an Arc, and `instance` is the pointer that this Arc
+    // gave (not one made of a reference, which may not reach the counts before the value); the Arc is alive, and the
+    // count added here belongs to the one returned.
     unsafe {
         Arc::increment_strong_count(instance);
         Arc::from_raw(instance)
@@ -461,16 +521,46 @@ pub unsafe fn begin<'a>(task: TaskRef, desk: &mut Desk) -> Running<'a> {
         desk.clock = desk.clock.max(cell.clock.load(Ordering::Acquire));
     }
     let mut running = Running { cell, instance, due, blocked: false };
-    running.with_body(|body, _| {
+    running.with_body(|body, due| {
         let blocked = body.outputs.iter().any(Output::is_refused) && !instance.flush(body, desk);
+        for receiver in body.outputs.iter_mut().flat_map(|output| &mut output.receivers) {
+            // What a receiver that closed had refused went in `flush`, or goes there when it resumes the box.
+            receiver.closed |= receiver.pending.is_empty() && instance.ring(receiver).is_closed();
+        }
+        body.retire_if_unread(cell);
+        let mut sees = cell.inputs.is_empty();
         for (had, input) in body.snapshot.iter_mut().zip(&cell.inputs) {
+            if input.ring.is_closed() {
+                // An envelope that was on its way when the box closed the input.
+                while input.ring.take().is_some() {}
+            }
             *had = !input.ring.is_empty();
+            sees |= *had;
         }
         body.consumed = false;
-        body.run_again = false;
+        if !blocked {
+            // An arrival may have been consumed by the invocation that was running: then there is nothing to see.
+            *due &= (std::mem::take(&mut body.run_again) || sees) && !body.retired;
+        }
         blocked
     });
     running
+}
+
+impl Body {
+    /// A box whose readers have all closed is run no more, and closes its own inputs: early stop travels upstream.
+    fn retire_if_unread(&mut self, cell: &BoxCell) {
+        if self.retired || self.outputs.is_empty() || !self.outputs.iter().all(Output::is_closed) {
+            return;
+        }
+        self.retired = true;
+        self.run_again = false;
+        for input in &cell.inputs {
+            if input.ring.close() {
+                self.resumed.push(input.sender);
+            }
+        }
+    }
 }
 
 impl Running<'_> {
@@ -484,28 +574,28 @@ impl Running<'_> {
         BoxId(self.cell.index)
     }
 
-    fn with_body(&mut self, f: impl FnOnce(&mut Body, bool) -> bool) {
-        self.blocked = self.cell.body.with_mut(|body| {
+    /// `f` gets the body and `due`, and says whether the box is blocked.
+    fn with_body(&mut self, f: impl FnOnce(&mut Body, &mut bool) -> bool) {
+        let blocked = self.cell.body.with_mut(|body| {
             #[expect(unsafe_code, reason = "the runner owns the body")]
             // SAFETY: `self` is the evidence that the state word says Running, which one runner at a time can make it
             // say; the previous runner's writes are visible through the state word's acquire and release.
             let body = unsafe { &mut *body };
-            f(body, self.blocked)
+            f(body, &mut self.due)
         });
+        self.blocked |= blocked;
     }
 
     /// Runs the user's code. An error or a panic fails the request.
     pub fn act(&mut self, world: &dyn World, desk: &mut Desk) {
         let (cell, instance) = (self.cell, self.instance);
-        self.due = false;
-        self.with_body(|body, blocked| {
-            if body.retired {
-                return blocked;
-            }
+        self.with_body(|body, due| {
+            debug_assert!(*due, "user code is run when it is due, and once");
+            *due = false;
             if desk.recording {
                 for (input, _) in body.snapshot.iter().enumerate().filter(|(_, had)| **had) {
                     if let Some(head) = cell.inputs[input].ring.head() {
-                        desk.facts.push(Fact::Received {
+                        desk.note(Fact::Received {
                             input,
                             rows: head.rows(),
                             pill: head.is_pill(),
@@ -520,18 +610,15 @@ impl Running<'_> {
             let mut turn = Turn { inputs: &cell.inputs, body, world, stopped: &stopped };
             let done = catch_unwind(AssertUnwindSafe(|| operator.act(&mut turn)));
             body.operator = operator;
-            let name = || instance.model.boxes[cell.index].name.clone();
             match done {
                 Ok(Ok(())) => {}
-                Ok(Err(error)) => instance.fail(FlowError::Failed { name: name(), error: error.into() }),
-                Err(panic) => {
-                    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-                    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
-                    let message = text.unwrap_or_else(|| "a panic without a message".to_owned());
-                    instance.fail(FlowError::Panicked { name: name(), message });
+                Ok(Err(error)) => {
+                    let name = instance.model.boxes[cell.index].name.clone();
+                    instance.fail(FlowError::Failed { name, error: error.into() });
                 }
+                Err(panic) => instance.fail(instance.panicked(cell.index, &*panic)),
             }
-            blocked
+            false
         });
     }
 
@@ -543,17 +630,11 @@ impl Running<'_> {
             // Nothing of it will be run any more; what it holds is dropped with the instance.
             return;
         }
-        self.with_body(|body, mut blocked| {
+        self.with_body(|body, _| {
+            let mut blocked = false;
             if !body.outbox.is_empty() {
-                blocked |= !instance.deliver(cell.index, body, desk);
-            }
-            if !body.outputs.is_empty() && !body.retired && body.outputs.iter().all(Output::is_closed) {
-                body.retired = true;
-                for input in &cell.inputs {
-                    if input.ring.close() {
-                        body.resumed.push(input.sender);
-                    }
-                }
+                blocked = !instance.deliver(cell.index, body, desk);
+                body.retire_if_unread(cell);
             }
             for sender in body.resumed.drain(..) {
                 if desk.recording {
@@ -577,26 +658,32 @@ impl Running<'_> {
         // User code that was due and not run, because what it had sent still waits, stays due.
         let mut due_again = self.due;
         let mut run_again = false;
-        self.with_body(|body, blocked| {
+        self.with_body(|body, _| {
             if !body.retired {
                 run_again = body.run_again;
                 due_again |= run_again;
                 due_again |= body.consumed && cell.inputs.iter().any(|input| !input.ring.is_empty());
             }
-            blocked
+            false
         });
         if desk.recording {
             cell.clock.fetch_max(desk.clock, Ordering::AcqRel);
         }
         let enqueue = cell.state.finish(self.blocked, due_again).0;
         if enqueue && !instance.is_stopped() {
-            let kind = if run_again { Kind::Deferred } else { Kind::Immediate };
+            // Blocked and queued at once: its receiver had room again before it was known to be blocked.
+            let kind = if run_again || self.blocked { Kind::Deferred } else { Kind::Immediate };
             desk.activations.insert(0, instance.activation(cell.index, kind));
         }
     }
 }
 
 impl Instance {
+    /// A receiver's buffer.
+    fn ring(&self, receiver: &Receiver) -> &Ring<Envelope> {
+        &self.cells[receiver.cell].inputs[receiver.input].ring
+    }
+
     /// Sends what was refused. Says whether all of it went.
     fn flush(&self, body: &mut Body, desk: &mut Desk) -> bool {
         let mut all = true;
@@ -611,7 +698,7 @@ impl Instance {
             }
             all &= !output.is_refused();
             if desk.recording && !output.is_refused() {
-                desk.facts.push(Fact::Resumed { output: index });
+                desk.note(Fact::Resumed { output: index });
             }
         }
         all
@@ -624,15 +711,16 @@ impl Instance {
         let kind = if sender == 0 { Kind::Deferred } else { Kind::Immediate };
         for (output, mut envelope) in body.outbox.drain(..) {
             if desk.recording {
-                envelope.set_stamp(desk.clock);
-            }
-            if desk.recording {
-                desk.facts.push(Fact::Sent {
+                desk.note(Fact::Sent {
                     output,
                     rows: envelope.rows(),
                     pill: envelope.is_pill(),
                     bytes: envelope.bytes(),
                 });
+            }
+            // After the fact: who receives it is recorded later than who sent it.
+            if desk.recording {
+                envelope.set_stamp(desk.clock);
             }
             let was_refused = body.outputs[output].is_refused();
             let receivers = &mut body.outputs[output].receivers;
@@ -653,7 +741,7 @@ impl Instance {
                 }
             }
             if desk.recording && !was_refused && body.outputs[output].is_refused() {
-                desk.facts.push(Fact::Refused { output });
+                desk.note(Fact::Refused { output });
             }
         }
         all
@@ -690,5 +778,64 @@ struct Absent;
 impl Operator for Absent {
     fn act(&mut self, _: &mut Turn<'_>) -> Result<(), crate::BoxError> {
         unreachable!("a box is never run twice at once")
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_models {
+    use super::*;
+    use crate::{BoxModel, ModelBuilder};
+    use loom::sync::atomic::{AtomicBool as Flag, AtomicUsize};
+
+    #[expect(unsafe_code, reason = "the type of a header's function")]
+    // SAFETY of callers: nothing to keep; it is never called.
+    unsafe fn never(_: TaskRef, _: *mut ()) {
+        unreachable!("these tasks are only counted");
+    }
+
+    /// A task queues another and ends, while a second seat takes that one, runs it and ends it: exactly one of them finds
+    /// that the request is over, and not before both tasks are.
+    #[test]
+    fn loom_a_request_is_settled_once_and_not_too_early() {
+        let mut net = ModelBuilder::new("one box");
+        let source = net.source(BoxModel::new("source", || |_: &mut Turn<'_>| Ok(())).output(&Schema::new::<&str>([])));
+        net.end(source.output(0));
+        let model = net.build().unwrap();
+        loom::model(move || {
+            let instance = Instance::new(&model, RequestId(1), 2, never, Vec::new());
+            instance.fail(FlowError::Cancelled);
+            let queued = loom::sync::Arc::new(Flag::new(false));
+            let counts: loom::sync::Arc<[AtomicUsize; 2]> =
+                loom::sync::Arc::new([AtomicUsize::new(0), AtomicUsize::new(0)]);
+            fn take(queued: &Flag) -> bool {
+                queued.compare_exchange(true, false, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+            }
+            fn end(instance: &Instance, seat: usize, [ended, settled]: &[AtomicUsize; 2]) {
+                ended.fetch_add(1, Ordering::Relaxed);
+                instance.count_finished(Some(seat), 1);
+                if instance.settle().is_some() {
+                    assert_eq!(ended.load(Ordering::Relaxed), 2, "both tasks had ended");
+                    settled.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+            instance.count_queued(Some(0), 1);
+            let thief = {
+                let (instance, queued, counts) = (Arc::clone(&instance), queued.clone(), counts.clone());
+                loom::thread::spawn(move || {
+                    if take(&queued) {
+                        end(&instance, 1, &counts);
+                    }
+                })
+            };
+            instance.count_queued(Some(0), 1);
+            queued.store(true, Ordering::Release);
+            end(&instance, 0, &counts);
+            // If the thief came too early, it is the owner's.
+            if take(&queued) {
+                end(&instance, 0, &counts);
+            }
+            thief.join().unwrap();
+            assert_eq!(counts[1].load(Ordering::Relaxed), 1, "settled once");
+        });
     }
 }

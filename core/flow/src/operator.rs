@@ -101,8 +101,12 @@ impl Turn<'_> {
     /// seen enough, as after a limit.
     pub fn close(&mut self, input: usize) {
         self.body.snapshot[input] = false;
+        if self.inputs[input].ring.is_closed() {
+            // Nothing was consumed: a box that closes in every invocation is not queued again for it.
+            return;
+        }
         self.body.consumed = true;
-        if !self.inputs[input].ring.is_closed() && self.inputs[input].ring.close() {
+        if self.inputs[input].ring.close() {
             self.body.resumed.push(self.inputs[input].sender);
         }
     }
@@ -136,7 +140,7 @@ impl Turn<'_> {
         &self.body.outputs[output].schema
     }
 
-    /// Whether every reader of an output has closed it: what is sent there is dropped.
+    /// Whether every reader of an output had closed it when the invocation began: what is sent there is dropped.
     pub fn is_closed(&self, output: usize) -> bool {
         self.body.outputs[output].is_closed()
     }

@@ -48,7 +48,8 @@ type Slot<T> = UnsafeCell<MaybeUninit<(T, u64)>>;
 
 #[derive(Debug)]
 pub(crate) struct Ring<T> {
-    /// A power of two of them, so that a slot is found without a division; with the bytes of each value.
+    /// Each with the bytes of its value. Invariant: a power of two of them, so that a slot is found without a division; at
+    /// least `bound.envelopes`.
     slots: Box<[Slot<T>]>,
     bound: Bound,
     /// Written by the producer alone.

@@ -92,10 +92,10 @@ impl Queues for Reach<'_> {
             SharedQueue::Own { owner, deque } if *owner == self.seat => deque.pop(),
             SharedQueue::Own { deque, .. } => deque.steal(),
             SharedQueue::Locked { len, .. } if len.load(Ordering::Acquire) <= longer_than as usize => None,
-            SharedQueue::Locked { queue, len, .. } => {
+            SharedQueue::Locked { queue: locked, len, .. } => {
                 let mut rest = Vec::new();
                 let task = {
-                    let mut queue = queue.lock().expect("nothing panics under this lock");
+                    let mut queue = locked.lock().expect("nothing panics under this lock");
                     if queue.len() <= longer_than as usize {
                         return None;
                     }
@@ -105,7 +105,10 @@ impl Queues for Reach<'_> {
                 };
                 for (_, task) in rest {
                     let to = rest_to.expect("a probe that takes several says where the rest goes");
-                    self.queues.push(to, task).expect("a queue that takes surplus has no capacity");
+                    if let Err(task) = self.queues.push(to, task) {
+                        // A ring may be smaller than a theft is large: what it refuses goes back.
+                        self.queues.push(queue, task).expect("a queue that is robbed of several has no capacity");
+                    }
                 }
                 task
             }

@@ -150,6 +150,7 @@ impl On {
                 }
             }
         }
+        self.log.observe(desk.clock);
         desk.clock = self.log.clock();
     }
 }

@@ -101,12 +101,13 @@ impl RuntimeBuilder {
         for seat in (0..shared.plan.seats.len()).map(SeatId::new) {
             if !shared.plan.seats[seat.index()].spare {
                 let started = Arc::clone(&started);
-                shared.thread(seat, move |shared| {
+                let spawned = shared.thread(seat, move |shared| {
                     let mut worker = Worker::new(Arc::clone(&shared), seat);
                     started.wait();
                     worker.work(|| !shared.closing.load(Ordering::Acquire));
                     worker.hand_in();
                 });
+                spawned.unwrap_or_else(|error| panic!("no thread could be started: {error}"));
             }
         }
         started.wait();
@@ -156,10 +157,10 @@ struct RequestState {
 }
 
 impl Shared {
-    fn thread(self: &Arc<Self>, seat: SeatId, body: impl FnOnce(Arc<Shared>) + Send + 'static) {
+    fn thread(self: &Arc<Self>, seat: SeatId, body: impl FnOnce(Arc<Shared>) + Send + 'static) -> std::io::Result<()> {
         let shared = Arc::clone(self);
         let name = format!("vicus {}", seat.index());
-        let spawned = std::thread::Builder::new().name(name).spawn(move || {
+        let thread = std::thread::Builder::new().name(name).spawn(move || {
             let affinity = &shared.plan.seats[seat.index()].affinity;
             if !affinity.is_empty()
                 && let Err(error) = pin::pin(affinity.iter().map(|pu| shared.topology.pus[pu.index()].os_index))
@@ -171,9 +172,9 @@ impl Shared {
                 }
             }
             body(shared);
-        });
-        let handle = spawned.unwrap_or_else(|error| panic!("no thread could be started: {error}"));
-        self.threads.lock().expect("nothing panics under this lock").push(handle);
+        })?;
+        self.threads.lock().expect("nothing panics under this lock").push(thread);
+        Ok(())
     }
 
     /// Wakes one thread for a push, near pools first. `fenced`: the push went through a lock, and needs the fence that
@@ -191,7 +192,8 @@ impl Shared {
     pub(crate) fn sweep(&self, instance: &Instance, seat: Option<usize>) {
         let mut dropped = 0;
         self.queues.sweep_locked(instance.id(), |_| dropped += 1);
-        self.sweeps.fetch_add(1, Ordering::Relaxed);
+        // Release: whoever sees it sees that the request is stopped.
+        self.sweeps.fetch_add(1, Ordering::Release);
         instance.count_finished(seat, dropped);
     }
 
@@ -205,7 +207,7 @@ impl Shared {
     }
 
     /// Puts a thread on a spare seat of a pool until the returned value is dropped. `None` in the value if there is no
-    /// spare seat left.
+    /// spare seat left, or no thread to be had.
     pub(crate) fn lend(self: &Arc<Self>, pool: PoolId) -> LentThread {
         let seat = self.spares[pool.index()].lock().expect("nothing panics under this lock").pop();
         let Some(seat) = seat else { return LentThread(None) };
@@ -215,10 +217,15 @@ impl Shared {
             lent.wanted.store(true, Ordering::Release);
             lent.changed.notify_one();
         }
-        if !lent.has_thread.swap(true, Ordering::AcqRel) {
-            self.thread(seat, move |shared| shared.sit_on_spare(seat, pool));
+        let thread = LentThread(Some((Arc::clone(self), seat, pool)));
+        if lent.has_thread.swap(true, Ordering::AcqRel) {
+            // It may sleep in the pool since it was lent last.
+            fence(Ordering::SeqCst);
+            self.pools[pool.index()].wake_one();
+        } else if self.thread(seat, move |shared| shared.sit_on_spare(seat, pool)).is_err() {
+            lent.has_thread.store(false, Ordering::Release);
         }
-        LentThread(Some((Arc::clone(self), seat)))
+        thread
     }
 
     fn sit_on_spare(self: &Arc<Self>, seat: SeatId, pool: PoolId) {
@@ -235,10 +242,8 @@ impl Shared {
             worker.work(|| lent.wanted.load(Ordering::Acquire) && !closing());
             // What is left in its own queue is for others to take.
             if self.queues.own(seat).is_some_and(|deque| !deque.is_empty()) {
+                fence(Ordering::SeqCst);
                 self.pools[pool.index()].wake_one();
-            }
-            if !closing() {
-                self.spares[pool.index()].lock().expect("nothing panics under this lock").push(seat);
             }
         }
         worker.hand_in();
@@ -246,12 +251,15 @@ impl Shared {
 }
 
 /// A thread that works on a spare seat as long as this lives.
-pub(crate) struct LentThread(Option<(Arc<Shared>, SeatId)>);
+pub(crate) struct LentThread(Option<(Arc<Shared>, SeatId, PoolId)>);
 
 impl Drop for LentThread {
     fn drop(&mut self) {
-        if let Some((shared, seat)) = &self.0 {
+        if let Some((shared, seat, pool)) = &self.0 {
+            // The seat can be lent again at once: its thread leaves when it learns of this, or stays if it is wanted
+            // again by then. One that sleeps would learn of it only with the next wake.
             shared.lent[seat.index()].wanted.store(false, Ordering::Release);
+            shared.spares[pool.index()].lock().expect("nothing panics under this lock").push(*seat);
         }
     }
 }
@@ -416,7 +424,7 @@ impl Request {
         let instance = &self.state.instance;
         instance.fail(FlowError::Cancelled);
         self.shared.sweep(instance, None);
-        let outcome = self.shared.settle_if_quiescent(instance);
+        let outcome = self.shared.settle(instance);
         if let (Some(outcome), Some(recording)) = (outcome, &self.shared.recording) {
             recording.ended(instance, outcome);
         }

@@ -4,7 +4,7 @@ use crate::queues::Reach;
 use crate::recorder::Recorder;
 use crate::runtime::Shared;
 use std::sync::Arc;
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use vicus_flow::{Activation, BoxId, Desk, FlowError, Instance, World, begin, instance_of, share_instance};
 use vicus_schedule::{Found, Idle, Kind, PoolId, SeatId, SeatPlan, TaskRef, look};
@@ -25,6 +25,8 @@ pub(crate) struct Worker {
     refused: Vec<TaskRef>,
     /// Whether the youngest task of its own lock-free queue is what this seat takes first (rule 1 of most strategies).
     runs_next: bool,
+    /// The next pause of a seat that backs off, in nanoseconds; 0 after every success.
+    pause_ns: u64,
     /// The sweep that this seat has done.
     swept: u64,
     recorder: Recorder,
@@ -48,6 +50,7 @@ impl Worker {
             next: None,
             refused: Vec::new(),
             runs_next,
+            pause_ns: 0,
             swept: 0,
             recorder,
         }
@@ -57,45 +60,40 @@ impl Worker {
     pub(crate) fn work(&mut self, goes_on: impl Fn() -> bool) {
         let shared = Arc::clone(&self.shared);
         let (plan, pool) = (&shared.plan.seats[self.seat.index()], self.pool());
+        let sleepers = &shared.pools[pool.index()];
         while goes_on() {
             self.sweep();
-            let found = self.find(plan).or_else(|| self.look_around(plan));
-            if let Some((task, found)) = found {
+            if let Some((task, found)) = self.find(plan) {
                 self.run(task, found);
                 continue;
             }
+            // A request whose last task ran here is over now, not after this seat's pauses.
             self.leave();
+            if let Some((task, found)) = self.look_around(plan) {
+                self.run(task, found);
+                continue;
+            }
             if let Idle::BackOff { .. } = plan.idle {
                 // `look_around` has paused already.
                 continue;
             }
             self.recorder.sleep_begins();
-            shared.pools[pool.index()].announce(&shared.barrier);
-            match self.find(plan) {
-                Some((task, found)) => {
-                    let woken = shared.pools[pool.index()].stay();
-                    self.recorder.sleep_ends(&shared, pool);
-                    if woken {
-                        // The spawn that woke it was for another task than the one it found by itself.
-                        shared.pools[pool.index()].wake_one();
-                    }
-                    self.run(task, found);
-                }
-                None if !goes_on() => {
-                    let woken = shared.pools[pool.index()].stay();
-                    self.recorder.sleep_ends(&shared, pool);
-                    if woken {
-                        // That wake was meant for someone who works here.
-                        shared.pools[pool.index()].wake_one();
-                    }
-                }
-                None => {
-                    shared.pools[pool.index()].sleep();
-                    self.recorder.sleep_ends(&shared, pool);
-                    if !goes_on() {
-                        shared.pools[pool.index()].wake_one();
-                    }
-                }
+            sleepers.announce(&shared.barrier);
+            // A task that was found is out of its queue: it is run, even if the seat is to be left meanwhile.
+            let found = self.find(plan);
+            let woken = if found.is_none() && goes_on() {
+                sleepers.sleep();
+                true
+            } else {
+                sleepers.stay()
+            };
+            self.recorder.sleep_ends(&shared, pool);
+            if woken && (found.is_some() || !goes_on()) {
+                // The spawn that woke it was for another task than the one it found by itself, or for someone who works.
+                sleepers.wake_one();
+            }
+            if let Some((task, found)) = found {
+                self.run(task, found);
             }
         }
         self.give_up_tasks();
@@ -134,9 +132,9 @@ impl Worker {
 
     /// What the plan says a seat does before it sleeps.
     fn look_around(&mut self, plan: &SeatPlan) -> Option<(TaskRef, Option<Found<TaskRef>>)> {
-        let began = Instant::now();
         match plan.idle {
             Idle::Sleep { spin_ns } => {
+                let began = Instant::now();
                 while began.elapsed().as_nanos() < u128::from(spin_ns) {
                     std::hint::spin_loop();
                     if let Some(found) = self.find(plan) {
@@ -145,23 +143,17 @@ impl Worker {
                 }
             }
             Idle::BackOff { first_ns, factor, max_ns } => {
-                let mut pause = u64::from(first_ns);
-                loop {
-                    std::thread::sleep(Duration::from_nanos(pause));
-                    if let Some(found) = self.find(plan) {
-                        return Some(found);
-                    }
-                    if pause >= u64::from(max_ns) {
-                        return None;
-                    }
-                    pause = (pause * u64::from(factor)).min(u64::from(max_ns));
-                }
+                let next = self.pause_ns.saturating_mul(u64::from(factor));
+                self.pause_ns = next.clamp(u64::from(first_ns), u64::from(max_ns.max(first_ns)));
+                std::thread::sleep(Duration::from_nanos(self.pause_ns));
+                return self.find(plan);
             }
         }
         None
     }
 
     fn run(&mut self, task: TaskRef, found: Option<Found<TaskRef>>) {
+        self.pause_ns = 0;
         self.enter(task);
         let seat = self.seat.index();
         #[expect(unsafe_code, reason = "a task pointer becomes an instance")]
@@ -191,7 +183,8 @@ impl Worker {
             running.finish(&mut self.desk);
             instance.count_queued(Some(seat), self.desk.activations.len() as u64);
             self.spawn_all(instance, index);
-            if instance.is_stopped() {
+            // The ordinary end leaves nothing behind, and then no queue has to be looked through.
+            if instance.is_stopped() && instance.unfinished() > 1 {
                 self.shared.sweep(instance, Some(seat));
             }
         }
@@ -240,7 +233,7 @@ impl Worker {
     /// Turns away from the current request. If this seat ran its last task, the request is over.
     fn leave(&mut self) {
         if let Some(instance) = self.current.take()
-            && let Some(outcome) = self.shared.settle_if_quiescent(&instance)
+            && let Some(outcome) = self.shared.settle(&instance)
         {
             self.recorder.request_ended(&instance, outcome);
         }
@@ -248,7 +241,8 @@ impl Worker {
 
     /// Drops the tasks of stopped requests from this seat's own queue, after someone asked for it.
     fn sweep(&mut self) {
-        let wanted = self.shared.sweeps.load(Ordering::Relaxed);
+        // Acquire: the requests for which it was raised are seen as stopped.
+        let wanted = self.shared.sweeps.load(Ordering::Acquire);
         if wanted == self.swept {
             return;
         }
@@ -290,12 +284,7 @@ impl World for Neighbourhood<'_> {
 
 impl Shared {
     /// Settles a request if no task of it is left, and tells those who wait for it.
-    pub(crate) fn settle_if_quiescent(&self, instance: &Instance) -> Option<Outcome> {
-        // Two seats that finish the last two tasks at once: at least one sees the other's count.
-        fence(Ordering::SeqCst);
-        if !instance.is_quiescent() {
-            return None;
-        }
+    pub(crate) fn settle(&self, instance: &Instance) -> Option<Outcome> {
         let result = instance.settle()?;
         let outcome = match result {
             Ok(_) => Outcome::Done,

@@ -91,6 +91,30 @@ fn every_envelope_arrives_once_under_every_strategy_and_the_trace_is_possible() 
 }
 
 #[test]
+fn the_trace_has_every_sending_before_its_reception() {
+    // What happened: an envelope carried the time before it was sent, so its reader could be recorded as the earlier.
+    for threads in [1, 2, 8] {
+        let runtime = runtime("las", threads);
+        runtime.submit(&fan(&Arc::new(Mutex::new(0)), 200)).wait().unwrap();
+        let trace = runtime.trace().unwrap();
+        assert_eq!((trace.lost(), trace.check().first()), (0, None));
+        // `source` is box 1; the boxes named `pass` read it. Orders, as they were sent and received.
+        let passes = [2, 5, 8];
+        let of = |want: &dyn Fn(&vicus_trace::What) -> bool| -> Vec<u64> {
+            trace.merged().filter(|entry| want(&entry.event.what)).map(|entry| entry.event.order).collect()
+        };
+        use vicus_trace::What::{EnvelopeReceived, EnvelopeSent};
+        let sent = of(&|what| matches!(what, EnvelopeSent { who, .. } if who.index == 1));
+        assert_eq!(sent.len(), 201);
+        for pass in passes {
+            let received = of(&|what| matches!(what, EnvelopeReceived { who, .. } if who.index == pass));
+            assert_eq!(received.len(), 201);
+            assert!(sent.iter().zip(&received).all(|(sent, received)| sent < received), "{threads} threads");
+        }
+    }
+}
+
+#[test]
 fn a_failing_box_fails_its_request_alone_and_is_named() {
     let runtime = runtime("las", 2);
     let bad = |how: fn() -> Result<Option<Envelope>, String>| {

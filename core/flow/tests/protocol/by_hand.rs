@@ -1,0 +1,123 @@
+//! A world whose hands are the test's: it says which task is taken when, and sees what each step leaves.
+
+use std::sync::Arc;
+use vicus_flow::{Activation, Desk, Instance, Model, Running, World, begin};
+use vicus_schedule::{Kind, RequestId, TaskRef};
+
+struct Alone;
+
+impl World for Alone {
+    fn blocking(&self, section: &mut dyn FnMut()) {
+        section();
+    }
+}
+
+#[expect(unsafe_code, reason = "the type of a header's function")]
+// SAFETY of callers: nothing to keep; it only panics.
+unsafe fn never(_: TaskRef, _: *mut ()) {
+    unreachable!("these tests call begin themselves");
+}
+
+/// An instance with its queued tasks.
+pub(crate) struct ByHand {
+    pub(crate) instance: Arc<Instance>,
+    /// What is queued; each is taken out when it is run.
+    pub(crate) queue: Vec<Activation>,
+}
+
+impl ByHand {
+    /// Started: the initialization box is queued.
+    pub(crate) fn start(model: &Arc<Model>) -> ByHand {
+        let instance = Instance::new(model, RequestId(0), 1, never, Vec::new());
+        let first = instance.start();
+        instance.count_queued(Some(0), 1);
+        ByHand { instance, queue: vec![first] }
+    }
+
+    /// Started, and the initialization box has run.
+    pub(crate) fn with_pills(model: &Arc<Model>) -> ByHand {
+        let mut world = ByHand::start(model);
+        world.run("initialization");
+        world
+    }
+
+    /// The names of the boxes in the queue, with a `~` before deferred ones.
+    pub(crate) fn queued(&self) -> Vec<String> {
+        self.queue.iter().map(|activation| self.show(activation)).collect()
+    }
+
+    fn show(&self, activation: &Activation) -> String {
+        let name = self.instance.model().boxes()[activation.index.index()].name();
+        format!("{}{name}", if activation.kind == Kind::Deferred { "~" } else { "" })
+    }
+
+    /// Begins a box that is queued.
+    pub(crate) fn begin<'a>(&mut self, name: &str) -> Running<'a> {
+        let boxes = self.instance.model().boxes();
+        let at = self.queue.iter().position(|activation| boxes[activation.index.index()].name() == name);
+        let task = self.queue.remove(at.unwrap_or_else(|| panic!("{name} is queued: {:?}", self.queued()))).task;
+        let mut desk = Desk::default();
+        #[expect(unsafe_code, reason = "runs a task")]
+        // SAFETY: the task is of this world's instance, was put into the queue by its activation and taken out just now;
+        // tests end what they begin while they hold the world, and with it the instance.
+        let running = unsafe { begin(task, &mut desk) };
+        // Receivers of what had been refused and goes now.
+        self.spawn(desk);
+        running
+    }
+
+    fn spawn(&mut self, mut desk: Desk) -> Vec<String> {
+        self.instance.count_queued(Some(0), desk.activations.len() as u64);
+        let made = desk.activations.iter().map(|activation| self.show(activation)).collect();
+        self.queue.append(&mut desk.activations);
+        made
+    }
+
+    /// The rest of an invocation. Whether user code was run, and what was queued, in the order of queueing.
+    pub(crate) fn end(&mut self, mut running: Running<'_>) -> (bool, Vec<String>) {
+        let mut desk = Desk::default();
+        let due = running.is_due();
+        if due {
+            running.act(&Alone, &mut desk);
+        }
+        running.send(&mut desk);
+        running.finish(&mut desk);
+        let made = self.spawn(desk);
+        self.instance.count_finished(Some(0), 1);
+        (due, made)
+    }
+
+    /// All of an invocation but its end: the receivers of what it sent are queued, it is running still.
+    pub(crate) fn run_but_finish<'a>(&mut self, name: &str) -> Running<'a> {
+        let (mut running, mut desk) = (self.begin(name), Desk::default());
+        if running.is_due() {
+            running.act(&Alone, &mut desk);
+        }
+        running.send(&mut desk);
+        self.spawn(desk);
+        running
+    }
+
+    /// The end of what [`ByHand::run_but_finish`] began.
+    pub(crate) fn finish(&mut self, running: Running<'_>) -> Vec<String> {
+        let mut desk = Desk::default();
+        running.finish(&mut desk);
+        let made = self.spawn(desk);
+        self.instance.count_finished(Some(0), 1);
+        made
+    }
+
+    /// A whole invocation.
+    pub(crate) fn run(&mut self, name: &str) -> (bool, Vec<String>) {
+        let running = self.begin(name);
+        self.end(running)
+    }
+
+    /// Runs whatever is queued, the youngest first, until nothing is.
+    pub(crate) fn run_out(&mut self) {
+        while let Some(youngest) = self.queue.last() {
+            let name = self.instance.model().boxes()[youngest.index.index()].name().to_owned();
+            self.run(&name);
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Threads that are lent while others block: none is missing when it is needed, and none takes a task away with it.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
+use vicus_flow::{BoxModel, Model, ModelBuilder, Schema, Turn};
+use vicus_machine::{Request, Runtime};
+
+/// Waits for a request that nothing but a mistake can hold up.
+fn wait(request: Request, what: &str) {
+    let began = Instant::now();
+    while !request.is_done() {
+        assert!(began.elapsed() < Duration::from_secs(60), "a request never ended: {what}");
+        std::thread::sleep(Duration::from_micros(50));
+    }
+    request.wait().unwrap();
+}
+
+fn nothing() -> Schema {
+    Schema::new::<&str>([])
+}
+
+/// A gate that opens when the other box has run.
+#[derive(Default)]
+struct Gate(Mutex<bool>, Condvar);
+
+impl Gate {
+    fn set(&self, open: bool) {
+        *self.0.lock().unwrap() = open;
+        self.1.notify_all();
+    }
+
+    fn pass(&self) {
+        let mut open = self.0.lock().unwrap();
+        while !*open {
+            open = self.1.wait(open).unwrap();
+        }
+    }
+}
+
+/// Lets a failed test end.
+struct OpensAtLast<'a>(&'a Gate);
+
+impl Drop for OpensAtLast<'_> {
+    fn drop(&mut self) {
+        self.0.set(true);
+    }
+}
+
+/// A box that blocks until its neighbour has run.
+fn blocks_until_the_other_ran(gate: &Arc<Gate>) -> Arc<Model> {
+    let mut net = ModelBuilder::new("blocking");
+    let (passes, opens) = (Arc::clone(gate), Arc::clone(gate));
+    let blocks = BoxModel::new("blocks", move || {
+        let gate = Arc::clone(&passes);
+        move |turn: &mut Turn<'_>| {
+            turn.take(0);
+            turn.blocking(|| gate.pass());
+            turn.send_pill(0);
+            Ok(())
+        }
+    });
+    let runs = BoxModel::new("runs", move || {
+        let gate = Arc::clone(&opens);
+        move |turn: &mut Turn<'_>| {
+            turn.take(0);
+            gate.set(true);
+            turn.send_pill(0);
+            Ok(())
+        }
+    });
+    for model in [runs, blocks] {
+        let box_id = net.source(model.output(&nothing()));
+        net.end(box_id.output(0));
+    }
+    net.build().unwrap()
+}
+
+#[test]
+fn a_seat_that_was_lent_before_can_be_lent_again_at_once() {
+    // What happened: a lent thread that slept when its time was over kept its seat until some spawn woke it. The next
+    // blocking section of the group found no spare seat, and with one thread nobody was left to run what it waited for.
+    let gate = Arc::new(Gate::default());
+    for strategy in ["las", "nls"] {
+        let runtime = Runtime::builder().strategy(strategy.parse().unwrap()).threads(1).quiet().start();
+        let _opens_at_last = OpensAtLast(&gate);
+        let model = blocks_until_the_other_ran(&gate);
+        for round in 0..2000 {
+            gate.set(false);
+            wait(runtime.submit(&model), &format!("{strategy}, round {round}"));
+        }
+    }
+}
+
+#[test]
+fn a_lent_thread_that_leaves_takes_no_task_with_it() {
+    // What happened: a lent thread that found a task in its last look before sleep, and then learned that it was to
+    // leave, left with the task. The request never ended.
+    let acts = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&acts);
+    let mut net = ModelBuilder::new("short blocks");
+    for _ in 0..2 {
+        let acts = Arc::clone(&counted);
+        let model = BoxModel::new("blocks shortly", move || {
+            let (acts, mut turns) = (Arc::clone(&acts), 0u32);
+            move |turn: &mut Turn<'_>| {
+                turn.take(0);
+                turns += 1;
+                let pause = acts.fetch_add(1, Ordering::Relaxed) % 97;
+                turn.blocking(|| (0..pause * 20).for_each(|_| std::hint::spin_loop()));
+                if turns < 1000 {
+                    turn.run_again()
+                } else {
+                    turn.send_pill(0)
+                }
+                Ok(())
+            }
+        });
+        let box_id = net.source(model.output(&nothing()));
+        net.end(box_id.output(0));
+    }
+    let model = net.build().unwrap();
+    for strategy in ["las", "nls"] {
+        let runtime = Runtime::builder().strategy(strategy.parse().unwrap()).threads(1).quiet().record(1 << 18).start();
+        for round in 0..10 {
+            wait(runtime.submit(&model), &format!("{strategy}, round {round}"));
+        }
+        let trace = runtime.trace().unwrap();
+        assert_eq!(trace.check().first(), None, "{strategy}");
+    }
+}
