@@ -699,9 +699,10 @@ impl Instance {
                     pill: envelope.is_pill(),
                     bytes: envelope.bytes(),
                 });
+                // After the fact: who receives it is recorded later than who sent it. Only here: an envelope that was just
+                // written to can't be moved at once in large pieces.
+                envelope.stamp = desk.clock;
             }
-            // After the fact: who receives it is recorded later than who sent it.
-            envelope.stamp = desk.clock;
             let was_refused = body.outputs[output].is_refused();
             let receivers = &mut body.outputs[output].receivers;
             let last = receivers.len() - 1;
