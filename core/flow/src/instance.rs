@@ -717,9 +717,8 @@ impl Instance {
                     pill: envelope.is_pill(),
                     bytes: envelope.bytes(),
                 });
-            }
-            // After the fact: who receives it is recorded later than who sent it.
-            if desk.recording {
+                // After the fact: who receives it is recorded later than who sent it. Only here: an envelope that was just
+                // written to can't be moved at once in large pieces.
                 envelope.set_stamp(desk.clock);
             }
             let was_refused = body.outputs[output].is_refused();
