@@ -143,7 +143,7 @@ fn compile(expr: &Expr, kinds: &impl Fn(usize) -> (Kinds, bool)) -> Test {
     }
     let mut slots = expr.slots().into_iter();
     match (slots.next(), slots.next()) {
-        (Some(Slot(column)), None) => Test::Remembered(column, expr.clone()),
+        (Some(Slot(column)), None) if !expr.is_volatile() => Test::Remembered(column, expr.clone()),
         _ => Test::General(expr.clone()),
     }
 }

@@ -27,5 +27,5 @@ mod translate;
 mod value;
 
 pub use error::{QueryError, QueryErrorKind};
-pub use parse::{Parsed, parse};
+pub use parse::{Parsed, parse, parse_with_base};
 pub use plan::{Form, Options, Plan, plan};

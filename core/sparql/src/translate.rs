@@ -2,7 +2,7 @@
 
 use crate::algebra::{At, Node, Pattern, Slot, SortKey};
 use crate::error::QueryError;
-use crate::expression::{Arithmetic, Compare, Expr, Function};
+use crate::expression::{Arithmetic, Cast, Compare, Expr, Function, Hash, Part};
 use oxrdf::{NamedNode, Term, Variable};
 use rustc_hash::FxHashMap;
 use spargebra::Query;
@@ -127,8 +127,9 @@ impl Translator<'_> {
                 Node::Union(all)
             }
             GraphPattern::Extend { inner, variable, expression } => {
-                let inner = self.pattern(inner, scope)?;
-                let expr = self.visible(expression, &inner, scope)?;
+                let mut inner = self.pattern(inner, scope)?;
+                let mut expr = self.visible(expression, &inner, scope)?;
+                self.number_rows(&mut inner, &mut expr);
                 let slot = self.slot(variable.as_str(), scope);
                 Node::Extend(Box::new(inner), slot, expr)
             }
@@ -187,6 +188,28 @@ impl Translator<'_> {
             GraphPattern::Group { .. } => return Err(QueryError::unsupported("GROUP BY and aggregates")),
             GraphPattern::Service { .. } => return Err(QueryError::unsupported("SERVICE patterns")),
         })
+    }
+
+    /// §17.4.2.9: BNODE of a label is one node for all expressions over a solution, and another for the next solution.
+    /// So the rows below all the expressions are numbered, once.
+    fn number_rows(&mut self, mut node: &mut Node, expr: &mut Expr) {
+        if !expr.has_labelled_blank() {
+            return;
+        }
+        let numbers = Expr::Call(Function::RowNumber, Vec::new());
+        let row = loop {
+            match node {
+                Node::Extend(_, slot, value) if *value == numbers => break *slot,
+                Node::Extend(inner, ..) => node = &mut **inner,
+                base => {
+                    let slot = self.fresh("_:row");
+                    let inner = std::mem::replace(base, Node::unit());
+                    *base = Node::Extend(Box::new(inner), slot, numbers);
+                    break slot;
+                }
+            }
+        };
+        expr.label_blanks(row);
     }
 
     fn triple(&mut self, triple: &TriplePattern, scope: &mut Names) -> Pattern {
@@ -341,7 +364,53 @@ impl Translator<'_> {
             F::Ceil => Function::Ceil,
             F::Floor => Function::Floor,
             F::Round => Function::Round,
-            other => return Err(QueryError::unsupported(format!("calls of {other}"))),
+            F::Replace => Function::Replace,
+            F::SubStr => Function::SubStr,
+            F::StrBefore => Function::StrBefore,
+            F::StrAfter => Function::StrAfter,
+            F::Concat => Function::Concat,
+            F::EncodeForUri => Function::EncodeForUri,
+            F::Iri => Function::Iri,
+            F::StrDt => Function::StrDt,
+            F::StrLang => Function::StrLang,
+            F::BNode => Function::BNode,
+            F::Rand => Function::Rand,
+            F::Uuid => Function::Uuid,
+            F::StrUuid => Function::StrUuid,
+            F::Now => Function::Now,
+            F::Timezone => Function::Timezone,
+            F::Tz => Function::Tz,
+            F::Md5 => Function::Hash(Hash::Md5),
+            F::Sha1 => Function::Hash(Hash::Sha1),
+            F::Sha256 => Function::Hash(Hash::Sha256),
+            F::Sha384 => Function::Hash(Hash::Sha384),
+            F::Sha512 => Function::Hash(Hash::Sha512),
+            F::Year => Function::Of(Part::Year),
+            F::Month => Function::Of(Part::Month),
+            F::Day => Function::Of(Part::Day),
+            F::Hours => Function::Of(Part::Hours),
+            F::Minutes => Function::Of(Part::Minutes),
+            F::Seconds => Function::Of(Part::Seconds),
+            F::Custom(name) => match cast(name) {
+                Some(cast) => Function::Cast(cast),
+                None => return Err(QueryError::unknown_function(name.as_str())),
+            },
         })
     }
+}
+
+/// The type that a function makes values of, if it is a constructor.
+fn cast(name: &NamedNode) -> Option<Cast> {
+    Some(match name.as_str().strip_prefix("http://www.w3.org/2001/XMLSchema#")? {
+        "string" => Cast::String,
+        "boolean" => Cast::Boolean,
+        "integer" => Cast::Integer,
+        "decimal" => Cast::Decimal,
+        "float" => Cast::Float,
+        "double" => Cast::Double,
+        "dateTime" => Cast::DateTime,
+        "date" => Cast::Date,
+        "time" => Cast::Time,
+        _ => return None,
+    })
 }
