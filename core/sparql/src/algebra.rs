@@ -44,6 +44,39 @@ pub(crate) struct SortKey {
     pub(crate) descending: bool,
 }
 
+/// How the values of a group become one.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Fold {
+    Count,
+    Sum,
+    Average,
+    Least,
+    Greatest,
+    Sample,
+    /// With this between.
+    Concat(String),
+}
+
+/// One aggregate; its expression was computed into a slot.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Aggregate {
+    /// Where the result goes.
+    pub(crate) slot: Slot,
+    pub(crate) fold: Fold,
+    /// The slot that is folded. For `COUNT(*)`, where rows are counted, all that make a row.
+    pub(crate) of: Vec<Slot>,
+    pub(crate) rows: bool,
+    pub(crate) distinct: bool,
+}
+
+/// Rows that have the same keys become one. Only keys and results are seen outside.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Group {
+    pub(crate) inner: Box<Node>,
+    pub(crate) keys: Vec<Slot>,
+    pub(crate) folds: Vec<Aggregate>,
+}
+
 /// An operator with its operands.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Node {
@@ -66,6 +99,7 @@ pub(crate) enum Node {
     Minus(Box<Node>, Box<Node>),
     Union(Vec<Node>),
     Extend(Box<Node>, Slot, Expr),
+    Group(Group),
     /// A table; `Id::UNBOUND` where a row has no value.
     Values(Vec<Slot>, Vec<Vec<Id>>),
     Sort(Box<Node>, Vec<SortKey>),
@@ -132,6 +166,15 @@ impl Node {
                 scope.possible.insert(*slot);
                 scope
             }
+            Node::Group(group) => {
+                let mut scope = group.inner.scope();
+                scope.possible.retain(|slot| group.keys.contains(slot));
+                scope.certain.retain(|slot| group.keys.contains(slot));
+                let counts = group.folds.iter().filter(|fold| fold.fold == Fold::Count);
+                scope.certain.extend(counts.map(|fold| fold.slot));
+                scope.possible.extend(group.folds.iter().map(|fold| fold.slot));
+                scope
+            }
             Node::Values(slots, rows) => {
                 let bound = |place: usize| rows.iter().all(|row| !row[place].is_unbound());
                 Scope {
@@ -164,6 +207,7 @@ impl Node {
             | Node::Slice(inner, ..)
             | Node::Extend(inner, ..)
             | Node::Project(inner, _) => vec![inner],
+            Node::Group(group) => vec![&group.inner],
             Node::LeftJoin { left, right, .. } | Node::AntiJoin { left, right, .. } | Node::Minus(left, right) => {
                 vec![left, right]
             }
@@ -181,6 +225,7 @@ impl Node {
             | Node::Slice(inner, ..)
             | Node::Extend(inner, ..)
             | Node::Project(inner, _) => vec![inner],
+            Node::Group(group) => vec![&mut group.inner],
             Node::LeftJoin { left, right, .. } | Node::AntiJoin { left, right, .. } | Node::Minus(left, right) => {
                 vec![left, right]
             }

@@ -89,6 +89,10 @@ impl Explainer<'_> {
             Op::Extend(input, _) => ("extend".to_owned(), vec![input]),
             Op::Union(inputs, _) => ("union".to_owned(), inputs.iter().collect()),
             Op::Distinct(input) => ("distinct".to_owned(), vec![input]),
+            Op::Aggregate(input, spec) => {
+                let keys = plan.columns[..spec.keys.len()].iter().map(|slot| self.slot(*slot)).collect::<Vec<_>>();
+                (format!("aggregate by {}", keys.join(", ")), vec![input])
+            }
             Op::Sort(input, _) => ("sort".to_owned(), vec![input]),
             Op::Top(input, _, count) => (format!("top {count}"), vec![input]),
             Op::Slice(input, offset, count) => {

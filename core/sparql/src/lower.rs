@@ -1,6 +1,6 @@
 //! From a physical plan to a flow model: one box for each operator, one via for each edge of the tree.
 
-use crate::boxes::{self, distinct, extend, filter, join, scan, slice, sort, top, union, values};
+use crate::boxes::{self, aggregate, distinct, extend, filter, join, scan, slice, sort, top, union, values};
 use crate::planner::{Op, Physical};
 use crate::terms::Terms;
 use std::sync::Arc;
@@ -65,6 +65,11 @@ impl Lowering<'_> {
             }
             Op::Distinct(input) => {
                 self.over(&[input], width, BoxModel::new("distinct", move || distinct::Distinct::new(width, limit)))
+            }
+            Op::Aggregate(input, spec) => {
+                let spec = Arc::clone(spec);
+                let model = BoxModel::new("aggregate", move || aggregate::Aggregate::new(&terms, &spec, limit));
+                self.over(&[input], width, model)
             }
             Op::Sort(input, by) => {
                 let by = Arc::clone(by);

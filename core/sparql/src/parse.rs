@@ -158,7 +158,6 @@ mod tests {
         for (text, what) in [
             ("CONSTRUCT { ?s ?p ?o } WHERE { ?s ?p ?o }", "CONSTRUCT queries"),
             ("SELECT * { ?s <http://e/p>* ?o }", "property paths of any length"),
-            ("SELECT (COUNT(*) AS ?n) { ?s ?p ?o }", "GROUP BY and aggregates"),
             ("SELECT * { GRAPH ?g { ?s ?p ?o } }", "GRAPH patterns"),
             ("SELECT * FROM <http://e/g> { ?s ?p ?o }", "FROM clauses"),
             ("SELECT * { SERVICE <http://e/s> { ?s ?p ?o } }", "SERVICE patterns"),

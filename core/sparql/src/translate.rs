@@ -1,12 +1,15 @@
 //! From spargebra's tree of names and terms to ours of slots and ids.
 
-use crate::algebra::{At, Node, Pattern, Slot, SortKey};
+use crate::algebra::{Aggregate, At, Fold, Group, Node, Pattern, Slot, Slots, SortKey};
 use crate::error::QueryError;
 use crate::expression::{Arithmetic, Cast, Compare, Expr, Function, Hash, Part};
 use oxrdf::{NamedNode, Term, Variable};
 use rustc_hash::FxHashMap;
 use spargebra::Query;
-use spargebra::algebra::{self as spargebra_algebra, GraphPattern, OrderExpression, PropertyPathExpression};
+use spargebra::algebra::{
+    self as spargebra_algebra, AggregateExpression, AggregateFunction, GraphPattern, OrderExpression,
+    PropertyPathExpression,
+};
 use spargebra::term::{GroundTerm, NamedNodePattern, TermPattern, TriplePattern};
 use vicus_rdf::Id;
 
@@ -159,14 +162,7 @@ impl Translator<'_> {
                         OrderExpression::Asc(expression) => (expression, false),
                         OrderExpression::Desc(expression) => (expression, true),
                     };
-                    let slot = match self.visible(expression, &node, scope)? {
-                        Expr::Slot(slot) => slot,
-                        expr => {
-                            let slot = self.fresh("order");
-                            node = Node::Extend(Box::new(node), slot, expr);
-                            slot
-                        }
-                    };
+                    let slot = self.computed(expression, &mut node, scope)?;
                     keys.push(SortKey { slot, descending });
                 }
                 Node::Sort(Box::new(node), keys)
@@ -185,9 +181,75 @@ impl Translator<'_> {
                 Node::Slice(Box::new(self.pattern(inner, scope)?), *start, *length)
             }
             GraphPattern::Graph { .. } => return Err(QueryError::unsupported("GRAPH patterns")),
-            GraphPattern::Group { .. } => return Err(QueryError::unsupported("GROUP BY and aggregates")),
+            GraphPattern::Group { inner, variables, aggregates } => self.group(inner, variables, aggregates, scope)?,
             GraphPattern::Service { .. } => return Err(QueryError::unsupported("SERVICE patterns")),
         })
+    }
+
+    /// §18.2.4.1. What is not a key is seen by the aggregates only.
+    fn group(
+        &mut self,
+        inner: &GraphPattern,
+        variables: &[Variable],
+        aggregates: &[(Variable, AggregateExpression)],
+        scope: &mut Names,
+    ) -> Result<Node, QueryError> {
+        let keys: Vec<Slot> = variables.iter().map(|variable| self.slot(variable.as_str(), scope)).collect();
+        let names = variables.iter().map(|variable| variable.as_str().to_owned());
+        let mut inside: Names = names.zip(keys.iter().copied()).collect();
+        let mut node = self.pattern(inner, &mut inside)?;
+        let mut folds = Vec::new();
+        for (variable, aggregate) in aggregates {
+            let slot = self.slot(variable.as_str(), scope);
+            folds.push(match aggregate {
+                AggregateExpression::CountSolutions { distinct } => {
+                    let possible = node.scope().possible;
+                    // Blank nodes and what was computed for aggregates are no part of a solution.
+                    let is_variable = |(name, slot): (&String, &Slot)| {
+                        (!name.starts_with("_:") && possible.contains(slot)).then_some(*slot)
+                    };
+                    let of: Slots =
+                        if *distinct { inside.iter().filter_map(is_variable).collect() } else { Slots::new() };
+                    let of = of.into_iter().collect();
+                    Aggregate { slot, fold: Fold::Count, of, rows: true, distinct: *distinct }
+                }
+                AggregateExpression::FunctionCall { name, expr, distinct } => {
+                    let of = self.computed(expr, &mut node, &mut inside)?;
+                    let fold = match name {
+                        AggregateFunction::Count => Fold::Count,
+                        AggregateFunction::Sum => Fold::Sum,
+                        AggregateFunction::Avg => Fold::Average,
+                        AggregateFunction::Min => Fold::Least,
+                        AggregateFunction::Max => Fold::Greatest,
+                        AggregateFunction::Sample => Fold::Sample,
+                        AggregateFunction::GroupConcat { separator } => {
+                            Fold::Concat(separator.clone().unwrap_or_else(|| " ".to_owned()))
+                        }
+                        AggregateFunction::Custom(name) => return Err(QueryError::unknown_function(name.as_str())),
+                    };
+                    Aggregate { slot, fold, of: vec![of], rows: false, distinct: *distinct }
+                }
+            });
+        }
+        Ok(Node::Group(Group { inner: Box::new(node), keys, folds }))
+    }
+
+    /// The slot that has an expression's value on top of a node, which computes it if need be.
+    fn computed(
+        &mut self,
+        expression: &spargebra_algebra::Expression,
+        node: &mut Node,
+        scope: &mut Names,
+    ) -> Result<Slot, QueryError> {
+        let mut expr = self.visible(expression, node, scope)?;
+        if let Expr::Slot(slot) = expr {
+            return Ok(slot);
+        }
+        self.number_rows(node, &mut expr);
+        let slot = self.fresh("_:value");
+        let inner = std::mem::replace(node, Node::unit());
+        *node = Node::Extend(Box::new(inner), slot, expr);
+        Ok(slot)
     }
 
     /// §17.4.2.9: BNODE of a label is one node for all expressions over a solution, and another for the next solution.

@@ -3,6 +3,7 @@
 //! All keep the flow protocol: they take one head per input and invocation, send a few envelopes of bounded size and ask
 //! to be run again, send the pill once, and pass a reader's lost interest on by closing their inputs.
 
+pub(crate) mod aggregate;
 pub(crate) mod distinct;
 pub(crate) mod extend;
 pub(crate) mod filter;

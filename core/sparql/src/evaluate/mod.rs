@@ -48,6 +48,11 @@ impl<'a> Evaluator<'a> {
         }
     }
 
+    /// The id of a number.
+    pub(crate) fn number_id(&self, number: Number) -> Id {
+        self.id_of(Val::Number(number))
+    }
+
     fn id_of(&self, value: Val) -> Id {
         match value {
             Val::Id(id) => id,
@@ -222,6 +227,16 @@ impl<'a> Evaluator<'a> {
             Val::Boolean(_) | Val::Number(_) => None,
         }
     }
+}
+
+/// `+` of two numbers; `None` is an error.
+pub(crate) fn add(a: Number, b: Number) -> Option<Number> {
+    arithmetic(Arithmetic::Add, a, b)
+}
+
+/// `/` of two numbers; `None` is an error.
+pub(crate) fn divide(a: Number, b: Number) -> Option<Number> {
+    arithmetic(Arithmetic::Divide, a, b)
 }
 
 fn arithmetic(operator: Arithmetic, a: Number, b: Number) -> Option<Number> {

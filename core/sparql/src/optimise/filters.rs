@@ -108,6 +108,16 @@ fn push(node: Node, mut conditions: Vec<Expr>) -> Node {
         Node::Sort(inner, keys) => Node::Sort(Box::new(push(*inner, conditions)), keys),
         Node::Project(inner, slots) => Node::Project(Box::new(push(*inner, conditions)), slots),
         Node::Distinct(inner) => Node::Distinct(Box::new(push(*inner, conditions))),
+        Node::Group(mut group) => {
+            // All rows of a group have its keys.
+            let is_of_keys = |condition: &Expr| {
+                let slots = condition.slots();
+                !slots.is_empty() && slots.iter().all(|slot| group.keys.contains(slot)) && !condition.is_volatile()
+            };
+            let (down, stay): (Vec<Expr>, Vec<Expr>) = conditions.into_iter().partition(is_of_keys);
+            group.inner = Box::new(push(*group.inner, down));
+            Node::Group(group).filtered(stay)
+        }
         // Fewer rows below a slice would be other rows.
         Node::Slice(inner, offset, limit) => {
             Node::Slice(Box::new(push(*inner, Vec::new())), offset, limit).filtered(conditions)

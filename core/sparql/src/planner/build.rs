@@ -3,6 +3,7 @@
 use super::estimate::{self, Estimate, Facts};
 use super::{Goal, Planner};
 use crate::algebra::{At, Pattern, Slot, Slots, SortKey};
+use crate::boxes::aggregate::AggregateSpec;
 use crate::boxes::extend::Make;
 use crate::boxes::hash_table::{By, HashSpec, Keep, Key};
 use crate::boxes::index_probe::{IndexSpec, Source, Want};
@@ -42,6 +43,7 @@ pub(crate) enum Op {
     Extend(Box<Physical>, Arc<[Make]>),
     Union(Vec<Physical>, Arc<[Vec<Option<usize>>]>),
     Distinct(Box<Physical>),
+    Aggregate(Box<Physical>, Arc<AggregateSpec>),
     Sort(Box<Physical>, Arc<[sort::By]>),
     Top(Box<Physical>, Arc<[sort::By]>, usize),
     Slice(Box<Physical>, usize, Option<usize>),

@@ -3,6 +3,7 @@
 //! A plan is a tree: every operator has one reader and no box is shared. So no two branches wait for each other through
 //! a common source, and a full via can only mean that its reader is slower.
 
+mod aggregate;
 mod build;
 mod estimate;
 mod group;
@@ -62,6 +63,7 @@ impl Planner {
                 let input = self.plan(inner, &inside, goal);
                 self.extend(input, *slot, expr, needed)
             }
+            Node::Group(group) => self.aggregate(group, needed),
             Node::Values(slots, rows) => self.values(slots, rows, needed),
             Node::Sort(inner, keys) => {
                 let inside = needed.iter().copied().chain(keys.iter().map(|key| key.slot)).collect();
