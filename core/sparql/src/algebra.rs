@@ -6,7 +6,9 @@
 //! operands.
 
 use crate::expression::Expr;
+use crate::route::Route;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use vicus_rdf::Id;
 
 /// A variable or blank node of a query, by number.
@@ -31,6 +33,23 @@ pub(crate) struct Pattern(pub(crate) [At; 3]);
 impl Pattern {
     pub(crate) fn slots(&self) -> impl Iterator<Item = Slot> {
         self.0.into_iter().filter_map(|at| match at {
+            At::Slot(slot) => Some(slot),
+            At::Constant(_) => None,
+        })
+    }
+}
+
+/// A property path of any length: each pair of ends once.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Path {
+    pub(crate) subject: At,
+    pub(crate) route: Arc<Route>,
+    pub(crate) object: At,
+}
+
+impl Path {
+    pub(crate) fn slots(&self) -> impl Iterator<Item = Slot> {
+        [self.subject, self.object].into_iter().filter_map(|at| match at {
             At::Slot(slot) => Some(slot),
             At::Constant(_) => None,
         })
@@ -81,6 +100,7 @@ pub(crate) struct Group {
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Node {
     Pattern(Pattern),
+    Path(Path),
     /// All operands' compatible solutions; of none, one empty solution.
     Join(Vec<Node>),
     /// Those for which all conditions are true.
@@ -132,6 +152,10 @@ impl Node {
         match self {
             Node::Pattern(pattern) => {
                 let slots: Slots = pattern.slots().collect();
+                Scope { possible: slots.clone(), certain: slots }
+            }
+            Node::Path(path) => {
+                let slots: Slots = path.slots().collect();
                 Scope { possible: slots.clone(), certain: slots }
             }
             Node::Join(nodes) => nodes.iter().fold(Scope::default(), |mut all, node| {
@@ -199,7 +223,7 @@ impl Node {
     /// Its direct operands.
     pub(crate) fn children(&self) -> Vec<&Node> {
         match self {
-            Node::Pattern(_) | Node::Values(..) => Vec::new(),
+            Node::Pattern(_) | Node::Path(_) | Node::Values(..) => Vec::new(),
             Node::Join(nodes) | Node::Union(nodes) => nodes.iter().collect(),
             Node::Filter(_, inner)
             | Node::Sort(inner, _)
@@ -217,7 +241,7 @@ impl Node {
     /// Its direct operands, to be changed.
     pub(crate) fn children_mut(&mut self) -> Vec<&mut Node> {
         match self {
-            Node::Pattern(_) | Node::Values(..) => Vec::new(),
+            Node::Pattern(_) | Node::Path(_) | Node::Values(..) => Vec::new(),
             Node::Join(nodes) | Node::Union(nodes) => nodes.iter_mut().collect(),
             Node::Filter(_, inner)
             | Node::Sort(inner, _)

@@ -22,6 +22,7 @@ mod optimise;
 mod parse;
 mod plan;
 mod planner;
+mod route;
 mod terms;
 mod translate;
 mod value;

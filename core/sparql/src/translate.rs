@@ -1,8 +1,9 @@
 //! From spargebra's tree of names and terms to ours of slots and ids.
 
-use crate::algebra::{Aggregate, At, Fold, Group, Node, Pattern, Slot, Slots, SortKey};
+use crate::algebra::{Aggregate, At, Fold, Group, Node, Path, Pattern, Slot, Slots, SortKey};
 use crate::error::QueryError;
 use crate::expression::{Arithmetic, Cast, Compare, Expr, Function, Hash, Part};
+use crate::route::Route;
 use oxrdf::{NamedNode, Term, Variable};
 use rustc_hash::FxHashMap;
 use spargebra::Query;
@@ -11,6 +12,7 @@ use spargebra::algebra::{
     PropertyPathExpression,
 };
 use spargebra::term::{GroundTerm, NamedNodePattern, TermPattern, TriplePattern};
+use std::sync::Arc;
 use vicus_rdf::Id;
 
 /// A query in our algebra.
@@ -292,7 +294,7 @@ impl Translator<'_> {
         }
     }
 
-    /// §18.2.2.4 and §9.3, for the paths whose length is known.
+    /// §18.2.2.4 and §9.3, and §18.4.
     fn path(&mut self, subject: At, path: &PropertyPathExpression, object: At) -> Result<Node, QueryError> {
         Ok(match path {
             PropertyPathExpression::NamedNode(node) => {
@@ -318,9 +320,26 @@ impl Translator<'_> {
             PropertyPathExpression::ZeroOrMore(_)
             | PropertyPathExpression::OneOrMore(_)
             | PropertyPathExpression::ZeroOrOne(_) => {
-                return Err(QueryError::unsupported("property paths of any length"));
+                Node::Path(Path { subject, route: Arc::new(self.route(path)), object })
             }
         })
+    }
+
+    /// A path whose ends alone count.
+    fn route(&mut self, path: &PropertyPathExpression) -> Route {
+        let mut inner = |path| Box::new(self.route(path));
+        match path {
+            PropertyPathExpression::NamedNode(node) => Route::Step(self.iri(node)),
+            PropertyPathExpression::NegatedPropertySet(nodes) => {
+                Route::Not(nodes.iter().map(|node| self.iri(node)).collect())
+            }
+            PropertyPathExpression::Reverse(path) => Route::Reverse(inner(path)),
+            PropertyPathExpression::Sequence(a, b) => Route::Sequence(inner(a), inner(b)),
+            PropertyPathExpression::Alternative(a, b) => Route::Either(inner(a), inner(b)),
+            PropertyPathExpression::ZeroOrOne(path) => Route::Optional(inner(path)),
+            PropertyPathExpression::ZeroOrMore(path) => Route::Any(inner(path)),
+            PropertyPathExpression::OneOrMore(path) => Route::Many(inner(path)),
+        }
     }
 
     /// The expression as it is seen on top of `node`: variables that can't be bound there are errors.

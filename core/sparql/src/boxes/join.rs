@@ -75,7 +75,7 @@ const NOBODY: u32 = u32::MAX;
 const BATCHES: usize = 32;
 
 /// The part of a join that knows nothing of how partners are found.
-struct Core {
+pub(super) struct Core {
     spec: Arc<JoinSpec>,
     selector: Selector,
     outbox: Outbox,
@@ -93,7 +93,7 @@ struct Core {
 }
 
 impl Core {
-    fn new(terms: &Arc<Terms>, spec: &Arc<JoinSpec>, limit: usize) -> Core {
+    pub(super) fn new(terms: &Arc<Terms>, spec: &Arc<JoinSpec>, limit: usize) -> Core {
         Core {
             spec: Arc::clone(spec),
             selector: spec.condition.evaluator(terms),
@@ -111,7 +111,7 @@ impl Core {
     }
 
     /// One invocation: goes on with the envelope at hand, or takes the next.
-    fn act(&mut self, turn: &mut Turn<'_>, probe: &mut impl Probe) {
+    pub(super) fn act(&mut self, turn: &mut Turn<'_>, probe: &mut impl Probe) {
         if self.input.is_none() {
             match turn.take(0) {
                 None => return,

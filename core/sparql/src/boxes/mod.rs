@@ -10,6 +10,7 @@ pub(crate) mod filter;
 pub(crate) mod hash_table;
 pub(crate) mod index_probe;
 pub(crate) mod join;
+pub(crate) mod nodes;
 pub(crate) mod scan;
 pub(crate) mod search;
 pub(crate) mod slice;
@@ -17,6 +18,7 @@ pub(crate) mod sort;
 pub(crate) mod top;
 pub(crate) mod union;
 pub(crate) mod values;
+pub(crate) mod walk;
 
 use vicus_flow::{Column, Envelope, Schema, Turn, Type};
 

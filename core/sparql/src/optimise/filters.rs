@@ -122,7 +122,7 @@ fn push(node: Node, mut conditions: Vec<Expr>) -> Node {
         Node::Slice(inner, offset, limit) => {
             Node::Slice(Box::new(push(*inner, Vec::new())), offset, limit).filtered(conditions)
         }
-        leaf @ (Node::Pattern(_) | Node::Values(..)) => leaf.filtered(conditions),
+        leaf @ (Node::Pattern(_) | Node::Path(_) | Node::Values(..)) => leaf.filtered(conditions),
     }
 }
 

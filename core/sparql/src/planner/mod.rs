@@ -9,6 +9,7 @@ mod estimate;
 mod group;
 mod order;
 mod outer;
+mod walk;
 
 pub(crate) use build::{Op, Physical};
 
@@ -37,6 +38,7 @@ impl Planner {
     pub(crate) fn plan(&self, node: &Node, needed: &Slots, goal: Goal) -> Physical {
         match node {
             Node::Pattern(_) => self.group(std::slice::from_ref(node), &[], needed, goal),
+            Node::Path(path) => self.walk_alone(path, needed),
             Node::Join(nodes) => self.group(nodes, &[], needed, goal),
             Node::Filter(conditions, inner) => match &**inner {
                 Node::Join(nodes) => self.group(nodes, conditions, needed, goal),

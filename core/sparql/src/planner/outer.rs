@@ -2,8 +2,9 @@
 
 use super::build::cost;
 use super::group::single_inequality;
+use super::walk::is_open_walk;
 use super::{Goal, Physical, Planner};
-use crate::algebra::{Node, Pattern, Slots};
+use crate::algebra::{Node, Path, Pattern, Slots};
 use crate::boxes::hash_table::{By, Keep};
 use crate::boxes::join::JoinKind;
 use crate::expression::{Compare, Expr};
@@ -46,6 +47,13 @@ impl Planner {
                 }
             }
         }
+        if let (Some((path, more)), true) = (as_path(right), self.optimise && !is_minus) {
+            let mut all = conditions.to_vec();
+            all.extend(more.iter().cloned());
+            if self.can_walk(path, &left.estimate) {
+                return self.walk(left, path, kind, &all, needed);
+            }
+        }
         let right = self.plan(right, &inside, right_goal);
         let (keys, rest) =
             if self.optimise { self.equalities(&left, &right, conditions) } else { (Vec::new(), conditions.to_vec()) };
@@ -71,6 +79,22 @@ impl Planner {
 /// A left or anti join has its own kind already; only duplicates are left to be dropped.
 fn right_goal_of(goal: Goal) -> Goal {
     Goal { first: false, ..goal }
+}
+
+/// A node that is one path between variables, with the conditions on it.
+fn as_path(node: &Node) -> Option<(&Path, &[Expr])> {
+    match node {
+        Node::Path(path) if is_open_walk(node) => Some((path, &[])),
+        Node::Join(nodes) => match &nodes[..] {
+            [path] => as_path(path),
+            _ => None,
+        },
+        Node::Filter(conditions, inner) => match as_path(inner)? {
+            (path, []) => Some((path, conditions)),
+            _ => None,
+        },
+        _ => None,
+    }
 }
 
 /// A node that is one pattern, with the conditions on it.
