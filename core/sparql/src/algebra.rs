@@ -116,6 +116,12 @@ pub(crate) enum Node {
         right: Box<Node>,
         conditions: Vec<Expr>,
     },
+    /// What of the left has a partner on the right, once: EXISTS.
+    SemiJoin {
+        left: Box<Node>,
+        right: Box<Node>,
+        conditions: Vec<Expr>,
+    },
     Minus(Box<Node>, Box<Node>),
     Union(Vec<Node>),
     Extend(Box<Node>, Slot, Expr),
@@ -172,7 +178,7 @@ impl Node {
                 scope.possible.extend(right.scope().possible);
                 scope
             }
-            Node::AntiJoin { left, .. } | Node::Minus(left, _) => left.scope(),
+            Node::AntiJoin { left, .. } | Node::SemiJoin { left, .. } | Node::Minus(left, _) => left.scope(),
             Node::Union(nodes) => {
                 let mut scopes = nodes.iter().map(Node::scope);
                 let first = scopes.next().unwrap_or_default();
@@ -232,9 +238,10 @@ impl Node {
             | Node::Extend(inner, ..)
             | Node::Project(inner, _) => vec![inner],
             Node::Group(group) => vec![&group.inner],
-            Node::LeftJoin { left, right, .. } | Node::AntiJoin { left, right, .. } | Node::Minus(left, right) => {
-                vec![left, right]
-            }
+            Node::LeftJoin { left, right, .. }
+            | Node::AntiJoin { left, right, .. }
+            | Node::SemiJoin { left, right, .. }
+            | Node::Minus(left, right) => vec![left, right],
         }
     }
 
@@ -250,10 +257,41 @@ impl Node {
             | Node::Extend(inner, ..)
             | Node::Project(inner, _) => vec![inner],
             Node::Group(group) => vec![&mut group.inner],
-            Node::LeftJoin { left, right, .. } | Node::AntiJoin { left, right, .. } | Node::Minus(left, right) => {
-                vec![left, right]
-            }
+            Node::LeftJoin { left, right, .. }
+            | Node::AntiJoin { left, right, .. }
+            | Node::SemiJoin { left, right, .. }
+            | Node::Minus(left, right) => vec![left, right],
         }
+    }
+
+    /// All slots that it has anywhere, seen outside or not.
+    pub(crate) fn mentioned(&self) -> Slots {
+        let mut slots = Slots::new();
+        self.collect_slots(&mut slots);
+        slots
+    }
+
+    fn collect_slots(&self, slots: &mut Slots) {
+        match self {
+            Node::Pattern(pattern) => slots.extend(pattern.slots()),
+            Node::Path(path) => slots.extend(path.slots()),
+            Node::Values(own, _) | Node::Project(_, own) => slots.extend(own),
+            Node::Filter(conditions, _)
+            | Node::LeftJoin { conditions, .. }
+            | Node::AntiJoin { conditions, .. }
+            | Node::SemiJoin { conditions, .. } => slots.extend(conditions.iter().flat_map(Expr::slots)),
+            Node::Extend(_, slot, expr) => {
+                slots.insert(*slot);
+                slots.extend(expr.slots());
+            }
+            Node::Group(group) => {
+                slots.extend(&group.keys);
+                slots.extend(group.folds.iter().flat_map(|fold| fold.of.iter().chain([&fold.slot])));
+            }
+            Node::Sort(_, keys) => slots.extend(keys.iter().map(|key| key.slot)),
+            Node::Join(_) | Node::Union(_) | Node::Minus(..) | Node::Distinct(_) | Node::Slice(..) => {}
+        }
+        self.children().into_iter().for_each(|child| child.collect_slots(slots));
     }
 
     /// Applies a rewriting to each node, operands first.

@@ -160,6 +160,10 @@ impl Explainer<'_> {
             Expr::Bound(slot) => format!("bound({})", self.slot(*slot)),
             Expr::If(a, b, c) => format!("if({}, {}, {})", self.expr(a), self.expr(b), self.expr(c)),
             Expr::Coalesce(operands) => format!("coalesce({})", all(operands, ", ")),
+            Expr::Exists(_, outside) => {
+                let values = outside.iter().map(|(_, expr)| self.expr(expr)).collect::<Vec<_>>();
+                format!("exists({})", values.join(", "))
+            }
             Expr::Call(function, operands) => format!("{function:?}({})", all(operands, ", ")),
         }
     }

@@ -1,6 +1,7 @@
 //! Expressions as trees over slots; later, the same trees over the columns of a box.
 
-use crate::algebra::{Slot, Slots};
+use crate::algebra::{Node, Slot, Slots};
+use std::sync::Arc;
 use vicus_rdf::Id;
 
 /// A comparison operator.
@@ -155,6 +156,8 @@ pub(crate) enum Expr {
     If(Box<Expr>, Box<Expr>, Box<Expr>),
     Coalesce(Vec<Expr>),
     Call(Function, Vec<Expr>),
+    /// Whether a pattern has a solution, and with which values of slots from outside.
+    Exists(Arc<Node>, Vec<(Slot, Expr)>),
 }
 
 impl Expr {
@@ -166,6 +169,7 @@ impl Expr {
             Expr::Compare(_, a, b) | Expr::SameTerm(a, b) | Expr::Arithmetic(_, a, b) => vec![a, b],
             Expr::In(a, all) => std::iter::once(&**a).chain(all).collect(),
             Expr::If(a, b, c) => vec![a, b, c],
+            Expr::Exists(_, outside) => outside.iter().map(|(_, expr)| expr).collect(),
         }
     }
 
@@ -177,6 +181,7 @@ impl Expr {
             Expr::Compare(_, a, b) | Expr::SameTerm(a, b) | Expr::Arithmetic(_, a, b) => vec![a, b],
             Expr::In(a, all) => std::iter::once(&mut **a).chain(all).collect(),
             Expr::If(a, b, c) => vec![a, b, c],
+            Expr::Exists(_, outside) => outside.iter_mut().map(|(_, expr)| expr).collect(),
         }
     }
 
@@ -233,6 +238,11 @@ impl Expr {
     pub(crate) fn is_volatile(&self) -> bool {
         matches!(self, Expr::Call(function, _) if function.is_volatile())
             || self.children().into_iter().any(Expr::is_volatile)
+    }
+
+    /// Whether it asks for solutions of a pattern.
+    pub(crate) fn has_exists(&self) -> bool {
+        matches!(self, Expr::Exists(..)) || self.children().into_iter().any(Expr::has_exists)
     }
 
     /// Whether it makes a blank node for a label and has not been told for which row.

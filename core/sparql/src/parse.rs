@@ -160,7 +160,6 @@ mod tests {
             ("SELECT * { GRAPH ?g { ?s ?p ?o } }", "GRAPH patterns"),
             ("SELECT * FROM <http://e/g> { ?s ?p ?o }", "FROM clauses"),
             ("SELECT * { SERVICE <http://e/s> { ?s ?p ?o } }", "SERVICE patterns"),
-            ("ASK { ?s ?p ?o FILTER EXISTS { ?o ?p ?s } }", "EXISTS filters"),
         ] {
             let error = parse(text).err().unwrap_or_else(|| panic!("{text} is refused"));
             assert_eq!(error.kind, QueryErrorKind::Unsupported { what: what.to_owned() }, "{text}");

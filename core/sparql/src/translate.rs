@@ -35,7 +35,7 @@ pub(crate) fn translate(query: &Query, id: &mut dyn FnMut(&Term) -> Id) -> Resul
     if dataset.is_some() {
         return Err(QueryError::unsupported("FROM clauses"));
     }
-    let mut translator = Translator { id, names: Vec::new() };
+    let mut translator = Translator { id, names: Vec::new(), outer: Slots::new() };
     let mut scope = Names::default();
     let node = translator.pattern(pattern, &mut scope)?;
     let mut select = None;
@@ -64,6 +64,8 @@ type Names = FxHashMap<String, Slot>;
 struct Translator<'a> {
     id: &'a mut dyn FnMut(&Term) -> Id,
     names: Vec<String>,
+    /// What a solution outside of the EXISTS that is being translated may bind.
+    outer: Slots,
 }
 
 impl Translator<'_> {
@@ -349,8 +351,12 @@ impl Translator<'_> {
         node: &Node,
         scope: &mut Names,
     ) -> Result<Expr, QueryError> {
-        let mut expr = self.expression(expression, scope)?;
-        let possible = node.scope().possible;
+        let mut possible = node.scope().possible;
+        possible.extend(&self.outer);
+        let outer = std::mem::replace(&mut self.outer, possible);
+        let expr = self.expression(expression, scope);
+        let possible = std::mem::replace(&mut self.outer, outer);
+        let mut expr = expr?;
         expr.replace(&|slot| if possible.contains(&slot) { Expr::Slot(slot) } else { Expr::Error });
         Ok(expr)
     }
@@ -397,7 +403,15 @@ impl Translator<'_> {
                 Expr::Compare(Compare::Equal, a, b) => Expr::Compare(Compare::NotEqual, a, b),
                 other => Expr::Not(Box::new(other)),
             },
-            E::Exists(_) => return Err(QueryError::unsupported("EXISTS filters")),
+            E::Exists(pattern) => {
+                // What can't be bound outside is the pattern's own, whatever its name.
+                let visible = scope.iter().filter(|(_, slot)| self.outer.contains(slot));
+                let mut inside: Names = visible.map(|(name, slot)| (name.clone(), *slot)).collect();
+                let node = self.pattern(pattern, &mut inside)?;
+                let mut outside = node.mentioned();
+                outside.retain(|slot| self.outer.contains(slot));
+                Expr::Exists(Arc::new(node), outside.into_iter().map(|slot| (slot, Expr::Slot(slot))).collect())
+            }
             E::Bound(variable) => Expr::Bound(self.slot(variable.as_str(), scope)),
             E::If(a, b, c) => Expr::If(self.boxed(a, scope)?, self.boxed(b, scope)?, self.boxed(c, scope)?),
             E::Coalesce(all) => Expr::Coalesce(self.expressions(all, scope)?),

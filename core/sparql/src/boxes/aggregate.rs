@@ -112,7 +112,7 @@ impl State {
         }
     }
 
-    fn result(&self, terms: &Terms, fold: &Fold) -> Id {
+    fn result(&self, terms: &Arc<Terms>, fold: &Fold) -> Id {
         let evaluator = Evaluator::new(terms);
         let number = |number: Option<Number>| number.map_or(Id::UNBOUND, |number| evaluator.number_id(number));
         match fold {

@@ -140,7 +140,7 @@ impl Core {
                 self.outbox.pass(turn, made);
                 return;
             }
-            self.settle(&input, probe);
+            self.settle(&input, probe, &|| turn.is_stopped());
             if is_done {
                 if self.outbox.is_due() {
                     self.outbox.flush(turn);
@@ -185,7 +185,7 @@ impl Core {
     }
 
     /// Applies the condition to the candidates and puts out what this kind of join makes of them.
-    fn settle(&mut self, input: &Envelope, probe: &impl Probe) {
+    fn settle(&mut self, input: &Envelope, probe: &impl Probe, stopped: &dyn Fn() -> bool) {
         let kind = self.spec.kind;
         if !self.spec.condition.is_empty() && !self.left.is_empty() {
             for (values, part) in self.scratch.iter_mut().zip(&self.spec.condition_parts) {
@@ -193,7 +193,7 @@ impl Core {
                 gather_part(*part, input, probe, &self.left, &self.right, values);
             }
             let columns: Vec<&[u64]> = self.scratch.iter().map(Vec::as_slice).collect();
-            self.selector.select(&columns, self.left.len(), &mut self.kept);
+            self.selector.select(&columns, self.left.len(), &mut self.kept, stopped);
             if self.kept.len() < self.left.len() {
                 for (place, &pair) in self.kept.iter().enumerate() {
                     self.left[place] = self.left[pair as usize];

@@ -2,7 +2,9 @@
 
 mod call;
 mod cast;
+mod exists;
 
+use crate::algebra::Slot;
 use crate::expression::{Arithmetic, Compare, Expr};
 use crate::terms::Terms;
 use crate::value::{self, Number, Value};
@@ -11,6 +13,7 @@ use oxrdf::vocab::xsd;
 use oxrdf::{Literal, NamedNode, Term};
 use oxsdatatypes::{Decimal, Double, Float};
 use std::cmp::Ordering;
+use std::sync::Arc;
 use vicus_rdf::{Id, TermView};
 
 /// What an expression came to. Computed values become terms only when somebody asks for their ids.
@@ -23,16 +26,22 @@ enum Val {
 }
 
 /// Evaluates expressions over rows whose slots are the numbers of columns.
-#[derive(Debug)]
 pub(crate) struct Evaluator<'a> {
-    pub(crate) terms: &'a Terms,
+    pub(crate) terms: &'a Arc<Terms>,
     /// Patterns that were constants: compiled once.
     regexes: Regexes,
+    /// Whether nobody waits for the answer any more; asked where an expression may take long.
+    stopped: Option<&'a dyn Fn() -> bool>,
 }
 
 impl<'a> Evaluator<'a> {
-    pub(crate) fn new(terms: &'a Terms) -> Evaluator<'a> {
-        Evaluator { terms, regexes: Regexes::default() }
+    pub(crate) fn new(terms: &'a Arc<Terms>) -> Evaluator<'a> {
+        Evaluator { terms, regexes: Regexes::default(), stopped: None }
+    }
+
+    /// The same, giving up where it takes long and nobody waits any more.
+    pub(crate) fn until(self, stopped: &'a dyn Fn() -> bool) -> Evaluator<'a> {
+        Evaluator { stopped: Some(stopped), ..self }
     }
 
     /// Whether a filter keeps the row: errors don't.
@@ -119,6 +128,11 @@ impl<'a> Evaluator<'a> {
                 }
                 result
             }
+            Expr::Exists(node, outside) => {
+                let values = outside.iter().map(|(slot, expr)| (*slot, self.id(expr, row).bits()));
+                let given: Vec<(Slot, u64)> = values.filter(|(_, bits)| *bits != 0).collect();
+                Some(exists::exists(self.terms, node, &given, self.stopped))
+            }
             _ => match self.eval(expr, row)? {
                 Val::Boolean(value) => Some(value),
                 value => self.value(&value).truth(),
@@ -203,6 +217,7 @@ impl<'a> Evaluator<'a> {
             | Expr::Compare(..)
             | Expr::SameTerm(..)
             | Expr::In(..)
+            | Expr::Exists(..)
             | Expr::Bound(_) => self.truth(expr, row).map(Val::Boolean),
         }
     }

@@ -82,13 +82,12 @@ fn push(node: Node, mut conditions: Vec<Expr>) -> Node {
             Node::LeftJoin { left, right, conditions: own }.filtered(stay)
         }
         Node::AntiJoin { left, right, conditions: own } => {
-            let (to_right, own) = split_for_right(&left, &right, own);
-            let left_scope = left.scope().possible;
-            let (down, stay): (Vec<Expr>, Vec<Expr>) =
-                conditions.into_iter().partition(|condition| condition.slots().is_subset(&left_scope));
-            let left = Box::new(push(*left, down));
-            let right = Box::new(push(*right, to_right));
+            let (left, right, own, stay) = push_into_test(*left, *right, own, conditions);
             Node::AntiJoin { left, right, conditions: own }.filtered(stay)
+        }
+        Node::SemiJoin { left, right, conditions: own } => {
+            let (left, right, own, stay) = push_into_test(*left, *right, own, conditions);
+            Node::SemiJoin { left, right, conditions: own }.filtered(stay)
         }
         Node::Minus(left, right) => Node::Minus(Box::new(push(*left, conditions)), Box::new(push(*right, Vec::new()))),
         Node::Union(nodes) => {
@@ -124,6 +123,20 @@ fn push(node: Node, mut conditions: Vec<Expr>) -> Node {
         }
         leaf @ (Node::Pattern(_) | Node::Path(_) | Node::Values(..)) => leaf.filtered(conditions),
     }
+}
+
+/// The operands of a semi or anti join with the conditions that go there, its own conditions, and those above it.
+fn push_into_test(
+    left: Node,
+    right: Node,
+    own: Vec<Expr>,
+    conditions: Vec<Expr>,
+) -> (Box<Node>, Box<Node>, Vec<Expr>, Vec<Expr>) {
+    let (to_right, own) = split_for_right(&left, &right, own);
+    let left_scope = left.scope().possible;
+    let (down, stay): (Vec<Expr>, Vec<Expr>) =
+        conditions.into_iter().partition(|condition| condition.slots().is_subset(&left_scope));
+    (Box::new(push(left, down)), Box::new(push(right, to_right)), own, stay)
 }
 
 /// Patterns keep their conditions beside them, where the planner finds them; other operands get theirs.

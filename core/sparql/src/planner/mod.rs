@@ -49,7 +49,9 @@ impl Planner {
                     self.filter(self.plan(inner, &inside, goal), conditions, needed)
                 }
             },
-            Node::LeftJoin { .. } | Node::AntiJoin { .. } | Node::Minus(..) => self.outer(node, needed, goal),
+            Node::LeftJoin { .. } | Node::AntiJoin { .. } | Node::SemiJoin { .. } | Node::Minus(..) => {
+                self.outer(node, needed, goal)
+            }
             Node::Union(nodes) => {
                 let inputs = nodes.iter().map(|node| self.plan(node, needed, goal)).collect();
                 let columns = node.scope().possible.intersection(needed).copied().collect();

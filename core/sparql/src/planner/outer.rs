@@ -14,6 +14,7 @@ impl Planner {
         let (kind, left, right, conditions, is_minus) = match node {
             Node::LeftJoin { left, right, conditions } => (JoinKind::Left, left, right, &conditions[..], false),
             Node::AntiJoin { left, right, conditions } => (JoinKind::Anti, left, right, &conditions[..], false),
+            Node::SemiJoin { left, right, conditions } => (JoinKind::Semi, left, right, &conditions[..], false),
             Node::Minus(left, right) => (JoinKind::Anti, left, right, &[][..], true),
             other => unreachable!("{other:?} is no outer join"),
         };
@@ -31,7 +32,7 @@ impl Planner {
             // Nobody looks at what is optional, and rows of the left all stay.
             return self.project(left, needed);
         }
-        let set = self.optimise && (goal.set || kind == JoinKind::Anti);
+        let set = self.optimise && (goal.set || matches!(kind, JoinKind::Anti | JoinKind::Semi));
         // All of the table is built before the first row.
         let right_goal = Goal { set, first: false };
         if let (Some((pattern, more)), true) = (as_pattern(right), self.optimise && !is_minus) {

@@ -21,7 +21,7 @@ use vicus_sparql::{Form, Options, QueryError, QueryErrorKind, parse_with_base, p
 const NOT_PASSED: &str = include_str!("not-passed.txt");
 
 /// Why a test may stand on the list.
-const REASONS: [&str; 8] = [
+const REASONS: [&str; 7] = [
     "needs named graphs",
     "needs SERVICE",
     "needs entailment",
@@ -29,7 +29,6 @@ const REASONS: [&str; 8] = [
     "needs update",
     "the expected result is not what the recommendation says",
     "the parser library reads it otherwise",
-    "is not built yet",
 ];
 
 /// The folder of the suites, beside the repository; `None`, said aloud, if it is not there.
