@@ -6,7 +6,9 @@
 //! operands.
 
 use crate::expression::Expr;
+use crate::route::Route;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use vicus_rdf::Id;
 
 /// A variable or blank node of a query, by number.
@@ -37,6 +39,23 @@ impl Pattern {
     }
 }
 
+/// A property path of any length: each pair of ends once.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Path {
+    pub(crate) subject: At,
+    pub(crate) route: Arc<Route>,
+    pub(crate) object: At,
+}
+
+impl Path {
+    pub(crate) fn slots(&self) -> impl Iterator<Item = Slot> {
+        [self.subject, self.object].into_iter().filter_map(|at| match at {
+            At::Slot(slot) => Some(slot),
+            At::Constant(_) => None,
+        })
+    }
+}
+
 /// One key of ORDER BY; expressions were computed into slots.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct SortKey {
@@ -44,10 +63,44 @@ pub(crate) struct SortKey {
     pub(crate) descending: bool,
 }
 
+/// How the values of a group become one.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Fold {
+    Count,
+    Sum,
+    Average,
+    Least,
+    Greatest,
+    Sample,
+    /// With this between.
+    Concat(String),
+}
+
+/// One aggregate; its expression was computed into a slot.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Aggregate {
+    /// Where the result goes.
+    pub(crate) slot: Slot,
+    pub(crate) fold: Fold,
+    /// The slot that is folded. For `COUNT(*)`, where rows are counted, all that make a row.
+    pub(crate) of: Vec<Slot>,
+    pub(crate) rows: bool,
+    pub(crate) distinct: bool,
+}
+
+/// Rows that have the same keys become one. Only keys and results are seen outside.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Group {
+    pub(crate) inner: Box<Node>,
+    pub(crate) keys: Vec<Slot>,
+    pub(crate) folds: Vec<Aggregate>,
+}
+
 /// An operator with its operands.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Node {
     Pattern(Pattern),
+    Path(Path),
     /// All operands' compatible solutions; of none, one empty solution.
     Join(Vec<Node>),
     /// Those for which all conditions are true.
@@ -63,9 +116,16 @@ pub(crate) enum Node {
         right: Box<Node>,
         conditions: Vec<Expr>,
     },
+    /// What of the left has a partner on the right, once: EXISTS.
+    SemiJoin {
+        left: Box<Node>,
+        right: Box<Node>,
+        conditions: Vec<Expr>,
+    },
     Minus(Box<Node>, Box<Node>),
     Union(Vec<Node>),
     Extend(Box<Node>, Slot, Expr),
+    Group(Group),
     /// A table; `Id::UNBOUND` where a row has no value.
     Values(Vec<Slot>, Vec<Vec<Id>>),
     Sort(Box<Node>, Vec<SortKey>),
@@ -100,6 +160,10 @@ impl Node {
                 let slots: Slots = pattern.slots().collect();
                 Scope { possible: slots.clone(), certain: slots }
             }
+            Node::Path(path) => {
+                let slots: Slots = path.slots().collect();
+                Scope { possible: slots.clone(), certain: slots }
+            }
             Node::Join(nodes) => nodes.iter().fold(Scope::default(), |mut all, node| {
                 let scope = node.scope();
                 all.possible.extend(scope.possible);
@@ -114,7 +178,7 @@ impl Node {
                 scope.possible.extend(right.scope().possible);
                 scope
             }
-            Node::AntiJoin { left, .. } | Node::Minus(left, _) => left.scope(),
+            Node::AntiJoin { left, .. } | Node::SemiJoin { left, .. } | Node::Minus(left, _) => left.scope(),
             Node::Union(nodes) => {
                 let mut scopes = nodes.iter().map(Node::scope);
                 let first = scopes.next().unwrap_or_default();
@@ -130,6 +194,15 @@ impl Node {
                     scope.certain.insert(*slot);
                 }
                 scope.possible.insert(*slot);
+                scope
+            }
+            Node::Group(group) => {
+                let mut scope = group.inner.scope();
+                scope.possible.retain(|slot| group.keys.contains(slot));
+                scope.certain.retain(|slot| group.keys.contains(slot));
+                let counts = group.folds.iter().filter(|fold| fold.fold == Fold::Count);
+                scope.certain.extend(counts.map(|fold| fold.slot));
+                scope.possible.extend(group.folds.iter().map(|fold| fold.slot));
                 scope
             }
             Node::Values(slots, rows) => {
@@ -156,7 +229,7 @@ impl Node {
     /// Its direct operands.
     pub(crate) fn children(&self) -> Vec<&Node> {
         match self {
-            Node::Pattern(_) | Node::Values(..) => Vec::new(),
+            Node::Pattern(_) | Node::Path(_) | Node::Values(..) => Vec::new(),
             Node::Join(nodes) | Node::Union(nodes) => nodes.iter().collect(),
             Node::Filter(_, inner)
             | Node::Sort(inner, _)
@@ -164,16 +237,18 @@ impl Node {
             | Node::Slice(inner, ..)
             | Node::Extend(inner, ..)
             | Node::Project(inner, _) => vec![inner],
-            Node::LeftJoin { left, right, .. } | Node::AntiJoin { left, right, .. } | Node::Minus(left, right) => {
-                vec![left, right]
-            }
+            Node::Group(group) => vec![&group.inner],
+            Node::LeftJoin { left, right, .. }
+            | Node::AntiJoin { left, right, .. }
+            | Node::SemiJoin { left, right, .. }
+            | Node::Minus(left, right) => vec![left, right],
         }
     }
 
     /// Its direct operands, to be changed.
     pub(crate) fn children_mut(&mut self) -> Vec<&mut Node> {
         match self {
-            Node::Pattern(_) | Node::Values(..) => Vec::new(),
+            Node::Pattern(_) | Node::Path(_) | Node::Values(..) => Vec::new(),
             Node::Join(nodes) | Node::Union(nodes) => nodes.iter_mut().collect(),
             Node::Filter(_, inner)
             | Node::Sort(inner, _)
@@ -181,10 +256,42 @@ impl Node {
             | Node::Slice(inner, ..)
             | Node::Extend(inner, ..)
             | Node::Project(inner, _) => vec![inner],
-            Node::LeftJoin { left, right, .. } | Node::AntiJoin { left, right, .. } | Node::Minus(left, right) => {
-                vec![left, right]
-            }
+            Node::Group(group) => vec![&mut group.inner],
+            Node::LeftJoin { left, right, .. }
+            | Node::AntiJoin { left, right, .. }
+            | Node::SemiJoin { left, right, .. }
+            | Node::Minus(left, right) => vec![left, right],
         }
+    }
+
+    /// All slots that it has anywhere, seen outside or not.
+    pub(crate) fn mentioned(&self) -> Slots {
+        let mut slots = Slots::new();
+        self.collect_slots(&mut slots);
+        slots
+    }
+
+    fn collect_slots(&self, slots: &mut Slots) {
+        match self {
+            Node::Pattern(pattern) => slots.extend(pattern.slots()),
+            Node::Path(path) => slots.extend(path.slots()),
+            Node::Values(own, _) | Node::Project(_, own) => slots.extend(own),
+            Node::Filter(conditions, _)
+            | Node::LeftJoin { conditions, .. }
+            | Node::AntiJoin { conditions, .. }
+            | Node::SemiJoin { conditions, .. } => slots.extend(conditions.iter().flat_map(Expr::slots)),
+            Node::Extend(_, slot, expr) => {
+                slots.insert(*slot);
+                slots.extend(expr.slots());
+            }
+            Node::Group(group) => {
+                slots.extend(&group.keys);
+                slots.extend(group.folds.iter().flat_map(|fold| fold.of.iter().chain([&fold.slot])));
+            }
+            Node::Sort(_, keys) => slots.extend(keys.iter().map(|key| key.slot)),
+            Node::Join(_) | Node::Union(_) | Node::Minus(..) | Node::Distinct(_) | Node::Slice(..) => {}
+        }
+        self.children().into_iter().for_each(|child| child.collect_slots(slots));
     }
 
     /// Applies a rewriting to each node, operands first.

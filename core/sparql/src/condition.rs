@@ -143,7 +143,7 @@ fn compile(expr: &Expr, kinds: &impl Fn(usize) -> (Kinds, bool)) -> Test {
     }
     let mut slots = expr.slots().into_iter();
     match (slots.next(), slots.next()) {
-        (Some(Slot(column)), None) => Test::Remembered(column, expr.clone()),
+        (Some(Slot(column)), None) if !expr.is_volatile() => Test::Remembered(column, expr.clone()),
         _ => Test::General(expr.clone()),
     }
 }
@@ -160,11 +160,11 @@ pub(crate) struct Selector {
 const REMEMBERED: usize = 1 << 16;
 
 impl Selector {
-    /// The numbers of the rows that pass, ascending, into `kept`.
-    pub(crate) fn select(&mut self, columns: &[&[u64]], rows: usize, kept: &mut Vec<u32>) {
+    /// The numbers of the rows that pass, ascending, into `kept`. Where a condition takes long, it asks `stopped`.
+    pub(crate) fn select(&mut self, columns: &[&[u64]], rows: usize, kept: &mut Vec<u32>, stopped: &dyn Fn() -> bool) {
         kept.clear();
         kept.extend(0..rows as u32);
-        let mut evaluator = Evaluator::new(&self.terms);
+        let mut evaluator = Evaluator::new(&self.terms).until(stopped);
         for (test, memory) in self.condition.tests.iter().zip(&mut self.memory) {
             match test {
                 Test::Ids(operator, a, b) => compare_ids(*operator, *a, *b, columns, kept),

@@ -31,9 +31,23 @@ pub enum QueryErrorKind {
         /// What, in the plural: `property paths`.
         what: String,
     },
+    /// The text calls a function that there is not.
+    UnknownFunction {
+        /// Its IRI.
+        name: String,
+    },
 }
 
 impl QueryError {
+    pub(crate) fn unknown_function(name: &str) -> QueryError {
+        QueryError {
+            message: format!("there is no function <{name}>"),
+            line: 0,
+            column: 0,
+            kind: QueryErrorKind::UnknownFunction { name: name.to_owned() },
+        }
+    }
+
     pub(crate) fn unsupported(what: impl Into<String>) -> QueryError {
         let what = what.into();
         QueryError {

@@ -6,6 +6,7 @@ use crate::boxes::index_probe::Want;
 use crate::boxes::join::JoinKind;
 use crate::expression::{Arithmetic, Expr};
 use crate::planner::{Op, Physical};
+use crate::route::Route;
 use crate::terms::Terms;
 use std::fmt::Write as _;
 use vicus_rdf::Id;
@@ -43,6 +44,19 @@ impl Explainer<'_> {
         pattern.0.iter().map(at).collect::<Vec<_>>().join(" ")
     }
 
+    fn route(&self, route: &Route) -> String {
+        match route {
+            Route::Step(id) => self.id(*id),
+            Route::Not(ids) => format!("!({})", ids.iter().map(|id| self.id(*id)).collect::<Vec<_>>().join("|")),
+            Route::Reverse(inner) => format!("^{}", self.route(inner)),
+            Route::Sequence(a, b) => format!("({}/{})", self.route(a), self.route(b)),
+            Route::Either(a, b) => format!("({}|{})", self.route(a), self.route(b)),
+            Route::Optional(inner) => format!("{}?", self.route(inner)),
+            Route::Any(inner) => format!("{}*", self.route(inner)),
+            Route::Many(inner) => format!("{}+", self.route(inner)),
+        }
+    }
+
     fn write(&self, plan: &Physical, depth: usize, text: &mut String) {
         let columns = |plan: &Physical| plan.columns.iter().map(|slot| self.slot(*slot)).collect::<Vec<_>>().join(" ");
         let kind = |kind: JoinKind| match kind {
@@ -56,6 +70,16 @@ impl Explainer<'_> {
             Op::Scan(pattern, spec) => {
                 let distinct = if spec.distinct.is_some() { ", distinct" } else { "" };
                 (format!("scan {:?} {}{distinct}", spec.order, self.pattern(pattern)), Vec::new())
+            }
+            Op::Nodes => ("all nodes".to_owned(), Vec::new()),
+            Op::Walk(input, path, walk, join) => {
+                let at = |at: &At| match at {
+                    At::Slot(slot) => self.slot(*slot),
+                    At::Constant(id) => self.id(*id),
+                };
+                let how = if walk.target.is_some() { ", both ends known" } else { "" };
+                let (from, to) = (at(&path.subject), at(&path.object));
+                (format!("{}walk {from} {} {to}{how}", kind(join.kind), self.route(&path.route)), vec![input])
             }
             Op::IndexJoin(input, pattern, index, join) => {
                 let want = match index.want {
@@ -89,6 +113,10 @@ impl Explainer<'_> {
             Op::Extend(input, _) => ("extend".to_owned(), vec![input]),
             Op::Union(inputs, _) => ("union".to_owned(), inputs.iter().collect()),
             Op::Distinct(input) => ("distinct".to_owned(), vec![input]),
+            Op::Aggregate(input, spec) => {
+                let keys = plan.columns[..spec.keys.len()].iter().map(|slot| self.slot(*slot)).collect::<Vec<_>>();
+                (format!("aggregate by {}", keys.join(", ")), vec![input])
+            }
             Op::Sort(input, _) => ("sort".to_owned(), vec![input]),
             Op::Top(input, _, count) => (format!("top {count}"), vec![input]),
             Op::Slice(input, offset, count) => {
@@ -132,6 +160,10 @@ impl Explainer<'_> {
             Expr::Bound(slot) => format!("bound({})", self.slot(*slot)),
             Expr::If(a, b, c) => format!("if({}, {}, {})", self.expr(a), self.expr(b), self.expr(c)),
             Expr::Coalesce(operands) => format!("coalesce({})", all(operands, ", ")),
+            Expr::Exists(_, outside) => {
+                let values = outside.iter().map(|(_, expr)| self.expr(expr)).collect::<Vec<_>>();
+                format!("exists({})", values.join(", "))
+            }
             Expr::Call(function, operands) => format!("{function:?}({})", all(operands, ", ")),
         }
     }

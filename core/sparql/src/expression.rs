@@ -1,6 +1,7 @@
 //! Expressions as trees over slots; later, the same trees over the columns of a box.
 
-use crate::algebra::{Slot, Slots};
+use crate::algebra::{Node, Slot, Slots};
+use std::sync::Arc;
 use vicus_rdf::Id;
 
 /// A comparison operator.
@@ -69,6 +70,70 @@ pub(crate) enum Function {
     Ceil,
     Floor,
     Round,
+    Replace,
+    SubStr,
+    StrBefore,
+    StrAfter,
+    Concat,
+    EncodeForUri,
+    Hash(Hash),
+    Iri,
+    StrDt,
+    StrLang,
+    /// With a label and the number of a row: the same node for the same two.
+    BNode,
+    /// Another number each time.
+    RowNumber,
+    Rand,
+    Uuid,
+    StrUuid,
+    Now,
+    Of(Part),
+    Timezone,
+    Tz,
+    Cast(Cast),
+}
+
+impl Function {
+    /// Whether it may have another value each time.
+    fn is_volatile(self) -> bool {
+        matches!(self, Function::BNode | Function::RowNumber | Function::Rand | Function::Uuid | Function::StrUuid)
+    }
+}
+
+/// A hash function.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Hash {
+    Md5,
+    Sha1,
+    Sha256,
+    Sha384,
+    Sha512,
+}
+
+/// A part of a date.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Part {
+    Year,
+    Month,
+    Day,
+    Hours,
+    Minutes,
+    Seconds,
+}
+
+/// A type that has a constructor.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Cast {
+    String,
+    Boolean,
+    Integer,
+    Decimal,
+    Float,
+    Double,
+    DateTime,
+    Date,
+    Time,
 }
 
 /// An expression. Unbound variables and wrong operands make it an error, which a filter takes for false.
@@ -91,6 +156,8 @@ pub(crate) enum Expr {
     If(Box<Expr>, Box<Expr>, Box<Expr>),
     Coalesce(Vec<Expr>),
     Call(Function, Vec<Expr>),
+    /// Whether a pattern has a solution, and with which values of slots from outside.
+    Exists(Arc<Node>, Vec<(Slot, Expr)>),
 }
 
 impl Expr {
@@ -102,6 +169,7 @@ impl Expr {
             Expr::Compare(_, a, b) | Expr::SameTerm(a, b) | Expr::Arithmetic(_, a, b) => vec![a, b],
             Expr::In(a, all) => std::iter::once(&**a).chain(all).collect(),
             Expr::If(a, b, c) => vec![a, b, c],
+            Expr::Exists(_, outside) => outside.iter().map(|(_, expr)| expr).collect(),
         }
     }
 
@@ -113,6 +181,7 @@ impl Expr {
             Expr::Compare(_, a, b) | Expr::SameTerm(a, b) | Expr::Arithmetic(_, a, b) => vec![a, b],
             Expr::In(a, all) => std::iter::once(&mut **a).chain(all).collect(),
             Expr::If(a, b, c) => vec![a, b, c],
+            Expr::Exists(_, outside) => outside.iter_mut().map(|(_, expr)| expr).collect(),
         }
     }
 
@@ -163,6 +232,33 @@ impl Expr {
             }
             _ => false,
         }
+    }
+
+    /// Whether it may have another value each time it is asked.
+    pub(crate) fn is_volatile(&self) -> bool {
+        matches!(self, Expr::Call(function, _) if function.is_volatile())
+            || self.children().into_iter().any(Expr::is_volatile)
+    }
+
+    /// Whether it asks for solutions of a pattern.
+    pub(crate) fn has_exists(&self) -> bool {
+        matches!(self, Expr::Exists(..)) || self.children().into_iter().any(Expr::has_exists)
+    }
+
+    /// Whether it makes a blank node for a label and has not been told for which row.
+    pub(crate) fn has_labelled_blank(&self) -> bool {
+        matches!(self, Expr::Call(Function::BNode, operands) if operands.len() == 1)
+            || self.children().into_iter().any(Expr::has_labelled_blank)
+    }
+
+    /// Gives blank nodes with a label the slot that has the row's number.
+    pub(crate) fn label_blanks(&mut self, row: Slot) {
+        if let Expr::Call(Function::BNode, operands) = self
+            && operands.len() == 1
+        {
+            operands.push(Expr::Slot(row));
+        }
+        self.children_mut().into_iter().for_each(|child| child.label_blanks(row));
     }
 
     /// The conjuncts, of which each must be true for the whole to be true.

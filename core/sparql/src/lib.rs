@@ -22,10 +22,11 @@ mod optimise;
 mod parse;
 mod plan;
 mod planner;
+mod route;
 mod terms;
 mod translate;
 mod value;
 
 pub use error::{QueryError, QueryErrorKind};
-pub use parse::{Parsed, parse};
+pub use parse::{Parsed, parse, parse_with_base};
 pub use plan::{Form, Options, Plan, plan};

@@ -1,6 +1,8 @@
 //! From a physical plan to a flow model: one box for each operator, one via for each edge of the tree.
 
-use crate::boxes::{self, distinct, extend, filter, join, scan, slice, sort, top, union, values};
+use crate::boxes::{
+    self, aggregate, distinct, extend, filter, join, nodes, scan, slice, sort, top, union, values, walk,
+};
 use crate::planner::{Op, Physical};
 use crate::terms::Terms;
 use std::sync::Arc;
@@ -38,6 +40,12 @@ impl Lowering<'_> {
                 let spec = Arc::clone(spec);
                 self.source(width, BoxModel::new("scan", move || scan::Scan::new(&terms.store, &spec, limit)))
             }
+            Op::Nodes => self.source(width, BoxModel::new("nodes", move || nodes::Nodes::new(&terms.store, limit))),
+            Op::Walk(input, _, walk, spec) => {
+                let (walk, spec) = (Arc::clone(walk), Arc::clone(spec));
+                let model = BoxModel::new("walk", move || walk::Walk::new(&terms, &spec, &walk, limit));
+                self.over(&[input], width, model)
+            }
             Op::IndexJoin(input, _, index, spec) => {
                 let (index, spec) = (Arc::clone(index), Arc::clone(spec));
                 let model = BoxModel::new("index join", move || join::IndexJoin::new(&terms, &spec, &index, limit));
@@ -65,6 +73,11 @@ impl Lowering<'_> {
             }
             Op::Distinct(input) => {
                 self.over(&[input], width, BoxModel::new("distinct", move || distinct::Distinct::new(width, limit)))
+            }
+            Op::Aggregate(input, spec) => {
+                let spec = Arc::clone(spec);
+                let model = BoxModel::new("aggregate", move || aggregate::Aggregate::new(&terms, &spec, limit));
+                self.over(&[input], width, model)
             }
             Op::Sort(input, by) => {
                 let by = Arc::clone(by);

@@ -6,9 +6,10 @@ use crate::explain::Explainer;
 use crate::optimise;
 use crate::parse::Parsed;
 use crate::planner::{Physical, Planner};
-use crate::terms::Terms;
+use crate::terms::{Around, Terms};
 use crate::{lower, translate};
 use oxrdf::Term;
+use spargebra::Query;
 use std::sync::Arc;
 use vicus_flow::{BoxError, BoxId, Envelope, Model, Operator, library};
 use vicus_rdf::{Id, Store};
@@ -24,12 +25,16 @@ pub struct Options {
     /// Whether the query is rewritten and its joins are reordered. Without, it is answered as it is written: slower,
     /// and a check on the optimiser.
     pub optimise: bool,
+    /// What NOW is: milliseconds since the beginning of 1970, UTC. Whoever has a clock says it.
+    pub now_ms: i64,
+    /// What RAND, UUID and STRUUID begin with.
+    pub seed: u64,
 }
 
 impl Default for Options {
-    /// Envelopes of 2048 rows, one thread, optimised.
+    /// Envelopes of 2048 rows, one thread, optimised; the beginning of 1970, and seed 0.
     fn default() -> Options {
-        Options { envelope_rows: 2048, threads: 1, optimise: true }
+        Options { envelope_rows: 2048, threads: 1, optimise: true, now_ms: 0, seed: 0 }
     }
 }
 
@@ -81,7 +86,11 @@ pub struct Plan {
 /// # Errors
 /// What is not supported yet; [`parse`](crate::parse()) found it already.
 pub fn plan(store: &Arc<Store>, parsed: &Parsed, options: &Options) -> Result<Plan, QueryError> {
-    let terms = Arc::new(Terms::new(store));
+    let base = match &parsed.query {
+        Query::Select { base_iri, .. } | Query::Ask { base_iri, .. } => base_iri.clone(),
+        _ => None,
+    };
+    let terms = Arc::new(Terms::with(store, Around { now_ms: options.now_ms, seed: options.seed, base }));
     let mut translated = translate::translate(&parsed.query, &mut |term| terms.id(term))?;
     if options.optimise {
         translated.node = optimise::optimise(translated.node);

@@ -1,6 +1,9 @@
 //! The terms that a plan can name: those of the store, and those that its query mentions or computes.
 
-use oxrdf::{Literal, Term, TermRef};
+use oxiri::Iri;
+use oxrdf::vocab::xsd;
+use oxrdf::{BlankNode, Literal, Term};
+use oxsdatatypes::{DateTime, DayTimeDuration, Decimal};
 use rustc_hash::FxHashMap;
 use std::fmt;
 use std::sync::{Arc, RwLock};
@@ -12,7 +15,19 @@ use vicus_rdf::{Encoded, Encoder, Id, Kind, Store, TermView};
 /// terms, computed or not.
 pub(crate) struct Terms {
     pub(crate) store: Arc<Store>,
+    around: Around,
     computed: RwLock<Computed>,
+}
+
+/// What a query is told of the world outside.
+#[derive(Clone, Default, Debug)]
+pub(crate) struct Around {
+    /// What NOW is, in milliseconds since 1970.
+    pub(crate) now_ms: i64,
+    /// What RAND and UUID begin with.
+    pub(crate) seed: u64,
+    /// What IRI resolves against.
+    pub(crate) base: Option<Iri<String>>,
 }
 
 #[derive(Default)]
@@ -20,6 +35,19 @@ struct Computed {
     /// By the place that an id has.
     terms: Vec<Term>,
     ids: FxHashMap<Term, Id>,
+    /// Blank nodes that have been made, by label and row.
+    blanks: FxHashMap<(String, i64), Id>,
+    /// How often chance, a row's number or a blank node was asked for.
+    asked: u64,
+}
+
+impl Computed {
+    fn add(&mut self, term: Term, kind: Kind) -> Id {
+        let id = Id::computed(kind, self.terms.len());
+        self.terms.push(term.clone());
+        self.ids.insert(term, id);
+        id
+    }
 }
 
 impl fmt::Debug for Terms {
@@ -29,8 +57,63 @@ impl fmt::Debug for Terms {
 }
 
 impl Terms {
+    #[cfg(test)]
     pub(crate) fn new(store: &Arc<Store>) -> Terms {
-        Terms { store: Arc::clone(store), computed: RwLock::default() }
+        Terms::with(store, Around::default())
+    }
+
+    pub(crate) fn with(store: &Arc<Store>, around: Around) -> Terms {
+        Terms { store: Arc::clone(store), around, computed: RwLock::default() }
+    }
+
+    pub(crate) fn base(&self) -> Option<&Iri<String>> {
+        self.around.base.as_ref()
+    }
+
+    /// The moment of the query, the same for all of its parts.
+    pub(crate) fn now(&self) -> Id {
+        let epoch = "1970-01-01T00:00:00Z".parse::<DateTime>().ok();
+        let seconds = Decimal::from(self.around.now_ms).checked_div(1000);
+        let moment = epoch
+            .zip(seconds)
+            .and_then(|(epoch, seconds)| epoch.checked_add_day_time_duration(DayTimeDuration::new(seconds)));
+        let text = moment.unwrap_or(DateTime::MAX).to_string();
+        self.id(&Literal::new_typed_literal(text, xsd::DATE_TIME).into())
+    }
+
+    /// Another number each time.
+    pub(crate) fn next(&self) -> u64 {
+        let mut computed = self.computed.write().expect("nothing panics under this lock");
+        computed.asked += 1;
+        computed.asked
+    }
+
+    /// Random bits: Steele et al., "Fast splittable pseudorandom number generators", OOPSLA 2014.
+    pub(crate) fn chance(&self) -> u64 {
+        let mut bits = self.around.seed.wrapping_add(self.next().wrapping_mul(0x9E37_79B9_7F4A_7C15));
+        bits = (bits ^ bits >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        bits = (bits ^ bits >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+        bits ^ bits >> 31
+    }
+
+    /// A blank node that nobody else has, or the one that was made for this label and row.
+    pub(crate) fn blank(&self, label: Option<(String, i64)>) -> Id {
+        let mut computed = self.computed.write().expect("nothing panics under this lock");
+        if let Some(id) = label.as_ref().and_then(|label| computed.blanks.get(label)) {
+            return *id;
+        }
+        let term = loop {
+            computed.asked += 1;
+            let term = Term::from(BlankNode::new_unchecked(format!("new{}", computed.asked)));
+            if self.store.id(term.as_ref()).is_none() && !computed.ids.contains_key(&term) {
+                break term;
+            }
+        };
+        let id = computed.add(term, Kind::Blank);
+        if let Some(label) = label {
+            computed.blanks.insert(label, id);
+        }
+        id
     }
 
     fn read(&self) -> std::sync::RwLockReadGuard<'_, Computed> {
@@ -65,10 +148,7 @@ impl Terms {
         if let Some(id) = computed.ids.get(term) {
             return *id;
         }
-        let id = Id::computed(kind, computed.terms.len());
-        computed.terms.push(term.clone());
-        computed.ids.insert(term.clone(), id);
-        id
+        computed.add(term.clone(), kind)
     }
 
     /// The id of a simple string.
@@ -92,22 +172,13 @@ impl Terms {
         match id.rank() {
             Some(place) if id.is_computed() => {
                 let term = self.read().terms[place].clone();
-                look(view_of(term.as_ref()))
+                let mut encoder = Encoder::default();
+                match encoder.term(term.as_ref()) {
+                    Encoded::Key(kind, key) => look(TermView::of_key(kind, key)),
+                    Encoded::Inlined(id) => look(TermView::inlined(id).expect("an inlined id is a value")),
+                }
             }
             _ => look(self.store.view(id)),
         }
-    }
-}
-
-/// A term that is in no dictionary, as one that is. Panics for blank nodes, which no query computes.
-fn view_of(term: TermRef<'_>) -> TermView<'_> {
-    match term {
-        TermRef::NamedNode(node) => TermView::Iri(node.as_str()),
-        TermRef::BlankNode(node) => panic!("{node} is no constant"),
-        TermRef::Literal(literal) => match literal.language() {
-            Some(language) => TermView::LangString { value: literal.value(), language },
-            None if literal.datatype() == oxrdf::vocab::xsd::STRING => TermView::String(literal.value()),
-            None => TermView::Typed { value: literal.value(), datatype: literal.datatype().as_str() },
-        },
     }
 }

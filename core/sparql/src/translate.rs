@@ -1,13 +1,18 @@
 //! From spargebra's tree of names and terms to ours of slots and ids.
 
-use crate::algebra::{At, Node, Pattern, Slot, SortKey};
+use crate::algebra::{Aggregate, At, Fold, Group, Node, Path, Pattern, Slot, Slots, SortKey};
 use crate::error::QueryError;
-use crate::expression::{Arithmetic, Compare, Expr, Function};
+use crate::expression::{Arithmetic, Cast, Compare, Expr, Function, Hash, Part};
+use crate::route::Route;
 use oxrdf::{NamedNode, Term, Variable};
 use rustc_hash::FxHashMap;
 use spargebra::Query;
-use spargebra::algebra::{self as spargebra_algebra, GraphPattern, OrderExpression, PropertyPathExpression};
+use spargebra::algebra::{
+    self as spargebra_algebra, AggregateExpression, AggregateFunction, GraphPattern, OrderExpression,
+    PropertyPathExpression,
+};
 use spargebra::term::{GroundTerm, NamedNodePattern, TermPattern, TriplePattern};
+use std::sync::Arc;
 use vicus_rdf::Id;
 
 /// A query in our algebra.
@@ -30,7 +35,7 @@ pub(crate) fn translate(query: &Query, id: &mut dyn FnMut(&Term) -> Id) -> Resul
     if dataset.is_some() {
         return Err(QueryError::unsupported("FROM clauses"));
     }
-    let mut translator = Translator { id, names: Vec::new() };
+    let mut translator = Translator { id, names: Vec::new(), outer: Slots::new() };
     let mut scope = Names::default();
     let node = translator.pattern(pattern, &mut scope)?;
     let mut select = None;
@@ -59,6 +64,8 @@ type Names = FxHashMap<String, Slot>;
 struct Translator<'a> {
     id: &'a mut dyn FnMut(&Term) -> Id,
     names: Vec<String>,
+    /// What a solution outside of the EXISTS that is being translated may bind.
+    outer: Slots,
 }
 
 impl Translator<'_> {
@@ -127,8 +134,9 @@ impl Translator<'_> {
                 Node::Union(all)
             }
             GraphPattern::Extend { inner, variable, expression } => {
-                let inner = self.pattern(inner, scope)?;
-                let expr = self.visible(expression, &inner, scope)?;
+                let mut inner = self.pattern(inner, scope)?;
+                let mut expr = self.visible(expression, &inner, scope)?;
+                self.number_rows(&mut inner, &mut expr);
                 let slot = self.slot(variable.as_str(), scope);
                 Node::Extend(Box::new(inner), slot, expr)
             }
@@ -158,14 +166,7 @@ impl Translator<'_> {
                         OrderExpression::Asc(expression) => (expression, false),
                         OrderExpression::Desc(expression) => (expression, true),
                     };
-                    let slot = match self.visible(expression, &node, scope)? {
-                        Expr::Slot(slot) => slot,
-                        expr => {
-                            let slot = self.fresh("order");
-                            node = Node::Extend(Box::new(node), slot, expr);
-                            slot
-                        }
-                    };
+                    let slot = self.computed(expression, &mut node, scope)?;
                     keys.push(SortKey { slot, descending });
                 }
                 Node::Sort(Box::new(node), keys)
@@ -184,9 +185,97 @@ impl Translator<'_> {
                 Node::Slice(Box::new(self.pattern(inner, scope)?), *start, *length)
             }
             GraphPattern::Graph { .. } => return Err(QueryError::unsupported("GRAPH patterns")),
-            GraphPattern::Group { .. } => return Err(QueryError::unsupported("GROUP BY and aggregates")),
+            GraphPattern::Group { inner, variables, aggregates } => self.group(inner, variables, aggregates, scope)?,
             GraphPattern::Service { .. } => return Err(QueryError::unsupported("SERVICE patterns")),
         })
+    }
+
+    /// §18.2.4.1. What is not a key is seen by the aggregates only.
+    fn group(
+        &mut self,
+        inner: &GraphPattern,
+        variables: &[Variable],
+        aggregates: &[(Variable, AggregateExpression)],
+        scope: &mut Names,
+    ) -> Result<Node, QueryError> {
+        let keys: Vec<Slot> = variables.iter().map(|variable| self.slot(variable.as_str(), scope)).collect();
+        let names = variables.iter().map(|variable| variable.as_str().to_owned());
+        let mut inside: Names = names.zip(keys.iter().copied()).collect();
+        let mut node = self.pattern(inner, &mut inside)?;
+        let mut folds = Vec::new();
+        for (variable, aggregate) in aggregates {
+            let slot = self.slot(variable.as_str(), scope);
+            folds.push(match aggregate {
+                AggregateExpression::CountSolutions { distinct } => {
+                    let possible = node.scope().possible;
+                    // Blank nodes and what was computed for aggregates are no part of a solution.
+                    let is_variable = |(name, slot): (&String, &Slot)| {
+                        (!name.starts_with("_:") && possible.contains(slot)).then_some(*slot)
+                    };
+                    let of: Slots =
+                        if *distinct { inside.iter().filter_map(is_variable).collect() } else { Slots::new() };
+                    let of = of.into_iter().collect();
+                    Aggregate { slot, fold: Fold::Count, of, rows: true, distinct: *distinct }
+                }
+                AggregateExpression::FunctionCall { name, expr, distinct } => {
+                    let of = self.computed(expr, &mut node, &mut inside)?;
+                    let fold = match name {
+                        AggregateFunction::Count => Fold::Count,
+                        AggregateFunction::Sum => Fold::Sum,
+                        AggregateFunction::Avg => Fold::Average,
+                        AggregateFunction::Min => Fold::Least,
+                        AggregateFunction::Max => Fold::Greatest,
+                        AggregateFunction::Sample => Fold::Sample,
+                        AggregateFunction::GroupConcat { separator } => {
+                            Fold::Concat(separator.clone().unwrap_or_else(|| " ".to_owned()))
+                        }
+                        AggregateFunction::Custom(name) => return Err(QueryError::unknown_function(name.as_str())),
+                    };
+                    Aggregate { slot, fold, of: vec![of], rows: false, distinct: *distinct }
+                }
+            });
+        }
+        Ok(Node::Group(Group { inner: Box::new(node), keys, folds }))
+    }
+
+    /// The slot that has an expression's value on top of a node, which computes it if need be.
+    fn computed(
+        &mut self,
+        expression: &spargebra_algebra::Expression,
+        node: &mut Node,
+        scope: &mut Names,
+    ) -> Result<Slot, QueryError> {
+        let mut expr = self.visible(expression, node, scope)?;
+        if let Expr::Slot(slot) = expr {
+            return Ok(slot);
+        }
+        self.number_rows(node, &mut expr);
+        let slot = self.fresh("_:value");
+        let inner = std::mem::replace(node, Node::unit());
+        *node = Node::Extend(Box::new(inner), slot, expr);
+        Ok(slot)
+    }
+
+    /// §17.4.2.9: BNODE of a label is one node for all expressions over a solution, and another for the next solution.
+    /// So the rows below all the expressions are numbered, once.
+    fn number_rows(&mut self, mut node: &mut Node, expr: &mut Expr) {
+        if !expr.has_labelled_blank() {
+            return;
+        }
+        let numbers = Expr::Call(Function::RowNumber, Vec::new());
+        let row = loop {
+            match node {
+                Node::Extend(_, slot, value) if *value == numbers => break *slot,
+                Node::Extend(inner, ..) => node = &mut **inner,
+                base => {
+                    let slot = self.fresh("_:row");
+                    let inner = std::mem::replace(base, Node::unit());
+                    *base = Node::Extend(Box::new(inner), slot, numbers);
+                    break slot;
+                }
+            }
+        };
+        expr.label_blanks(row);
     }
 
     fn triple(&mut self, triple: &TriplePattern, scope: &mut Names) -> Pattern {
@@ -207,7 +296,7 @@ impl Translator<'_> {
         }
     }
 
-    /// §18.2.2.4 and §9.3, for the paths whose length is known.
+    /// §18.2.2.4 and §9.3, and §18.4.
     fn path(&mut self, subject: At, path: &PropertyPathExpression, object: At) -> Result<Node, QueryError> {
         Ok(match path {
             PropertyPathExpression::NamedNode(node) => {
@@ -233,9 +322,26 @@ impl Translator<'_> {
             PropertyPathExpression::ZeroOrMore(_)
             | PropertyPathExpression::OneOrMore(_)
             | PropertyPathExpression::ZeroOrOne(_) => {
-                return Err(QueryError::unsupported("property paths of any length"));
+                Node::Path(Path { subject, route: Arc::new(self.route(path)), object })
             }
         })
+    }
+
+    /// A path whose ends alone count.
+    fn route(&mut self, path: &PropertyPathExpression) -> Route {
+        let mut inner = |path| Box::new(self.route(path));
+        match path {
+            PropertyPathExpression::NamedNode(node) => Route::Step(self.iri(node)),
+            PropertyPathExpression::NegatedPropertySet(nodes) => {
+                Route::Not(nodes.iter().map(|node| self.iri(node)).collect())
+            }
+            PropertyPathExpression::Reverse(path) => Route::Reverse(inner(path)),
+            PropertyPathExpression::Sequence(a, b) => Route::Sequence(inner(a), inner(b)),
+            PropertyPathExpression::Alternative(a, b) => Route::Either(inner(a), inner(b)),
+            PropertyPathExpression::ZeroOrOne(path) => Route::Optional(inner(path)),
+            PropertyPathExpression::ZeroOrMore(path) => Route::Any(inner(path)),
+            PropertyPathExpression::OneOrMore(path) => Route::Many(inner(path)),
+        }
     }
 
     /// The expression as it is seen on top of `node`: variables that can't be bound there are errors.
@@ -245,8 +351,12 @@ impl Translator<'_> {
         node: &Node,
         scope: &mut Names,
     ) -> Result<Expr, QueryError> {
-        let mut expr = self.expression(expression, scope)?;
-        let possible = node.scope().possible;
+        let mut possible = node.scope().possible;
+        possible.extend(&self.outer);
+        let outer = std::mem::replace(&mut self.outer, possible);
+        let expr = self.expression(expression, scope);
+        let possible = std::mem::replace(&mut self.outer, outer);
+        let mut expr = expr?;
         expr.replace(&|slot| if possible.contains(&slot) { Expr::Slot(slot) } else { Expr::Error });
         Ok(expr)
     }
@@ -293,7 +403,15 @@ impl Translator<'_> {
                 Expr::Compare(Compare::Equal, a, b) => Expr::Compare(Compare::NotEqual, a, b),
                 other => Expr::Not(Box::new(other)),
             },
-            E::Exists(_) => return Err(QueryError::unsupported("EXISTS filters")),
+            E::Exists(pattern) => {
+                // What can't be bound outside is the pattern's own, whatever its name.
+                let visible = scope.iter().filter(|(_, slot)| self.outer.contains(slot));
+                let mut inside: Names = visible.map(|(name, slot)| (name.clone(), *slot)).collect();
+                let node = self.pattern(pattern, &mut inside)?;
+                let mut outside = node.mentioned();
+                outside.retain(|slot| self.outer.contains(slot));
+                Expr::Exists(Arc::new(node), outside.into_iter().map(|slot| (slot, Expr::Slot(slot))).collect())
+            }
             E::Bound(variable) => Expr::Bound(self.slot(variable.as_str(), scope)),
             E::If(a, b, c) => Expr::If(self.boxed(a, scope)?, self.boxed(b, scope)?, self.boxed(c, scope)?),
             E::Coalesce(all) => Expr::Coalesce(self.expressions(all, scope)?),
@@ -341,7 +459,53 @@ impl Translator<'_> {
             F::Ceil => Function::Ceil,
             F::Floor => Function::Floor,
             F::Round => Function::Round,
-            other => return Err(QueryError::unsupported(format!("calls of {other}"))),
+            F::Replace => Function::Replace,
+            F::SubStr => Function::SubStr,
+            F::StrBefore => Function::StrBefore,
+            F::StrAfter => Function::StrAfter,
+            F::Concat => Function::Concat,
+            F::EncodeForUri => Function::EncodeForUri,
+            F::Iri => Function::Iri,
+            F::StrDt => Function::StrDt,
+            F::StrLang => Function::StrLang,
+            F::BNode => Function::BNode,
+            F::Rand => Function::Rand,
+            F::Uuid => Function::Uuid,
+            F::StrUuid => Function::StrUuid,
+            F::Now => Function::Now,
+            F::Timezone => Function::Timezone,
+            F::Tz => Function::Tz,
+            F::Md5 => Function::Hash(Hash::Md5),
+            F::Sha1 => Function::Hash(Hash::Sha1),
+            F::Sha256 => Function::Hash(Hash::Sha256),
+            F::Sha384 => Function::Hash(Hash::Sha384),
+            F::Sha512 => Function::Hash(Hash::Sha512),
+            F::Year => Function::Of(Part::Year),
+            F::Month => Function::Of(Part::Month),
+            F::Day => Function::Of(Part::Day),
+            F::Hours => Function::Of(Part::Hours),
+            F::Minutes => Function::Of(Part::Minutes),
+            F::Seconds => Function::Of(Part::Seconds),
+            F::Custom(name) => match cast(name) {
+                Some(cast) => Function::Cast(cast),
+                None => return Err(QueryError::unknown_function(name.as_str())),
+            },
         })
     }
+}
+
+/// The type that a function makes values of, if it is a constructor.
+fn cast(name: &NamedNode) -> Option<Cast> {
+    Some(match name.as_str().strip_prefix("http://www.w3.org/2001/XMLSchema#")? {
+        "string" => Cast::String,
+        "boolean" => Cast::Boolean,
+        "integer" => Cast::Integer,
+        "decimal" => Cast::Decimal,
+        "float" => Cast::Float,
+        "double" => Cast::Double,
+        "dateTime" => Cast::DateTime,
+        "date" => Cast::Date,
+        "time" => Cast::Time,
+        _ => return None,
+    })
 }

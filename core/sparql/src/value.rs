@@ -3,8 +3,9 @@
 //! SPARQL 1.1, §17.2–17.4.1. Ids are compared as they are wherever that is the same; only then is a term looked at.
 
 use crate::terms::Terms;
-use oxsdatatypes::{DateTime, Decimal, Double, Float};
+use oxsdatatypes::{Date, DateTime, Decimal, Double, Duration, Float, Time};
 use std::cmp::Ordering;
+use std::fmt;
 use vicus_rdf::{Id, Kind, TermView};
 
 const XSD: &str = "http://www.w3.org/2001/XMLSchema#";
@@ -71,6 +72,18 @@ impl Number {
     }
 }
 
+/// As XPath writes it: the canonical form, but for doubles that need no exponent.
+impl fmt::Display for Number {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Number::Integer(value) => value.fmt(f),
+            Number::Decimal(value) => value.fmt(f),
+            Number::Float(value) => Float::from(value).fmt(f),
+            Number::Double(value) => Double::from(value).fmt(f),
+        }
+    }
+}
+
 /// A term as operators see it.
 #[derive(Clone, Debug)]
 pub(crate) enum Value {
@@ -81,6 +94,9 @@ pub(crate) enum Value {
     Boolean(bool),
     Number(Number),
     DateTime(DateTime),
+    Date(Date),
+    Time(Time),
+    Duration(Duration),
     /// Of a datatype that has no meaning here, or a text that its datatype doesn't have.
     Other,
 }
@@ -111,17 +127,12 @@ impl Value {
                 };
             }
             "dateTime" => return Some(Value::DateTime(value.parse().ok()?)),
-            name if is_integer_type(name) => {
-                let digits = value.strip_prefix(['-', '+']).unwrap_or(value);
-                if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-                    return None;
-                }
-                match value.parse() {
-                    Ok(value) => Number::Integer(value),
-                    // Beyond 64 bits.
-                    Err(_) => Number::Decimal(value.parse().ok()?),
-                }
+            "date" => return Some(Value::Date(value.parse().ok()?)),
+            "time" => return Some(Value::Time(value.parse().ok()?)),
+            "duration" | "dayTimeDuration" | "yearMonthDuration" => {
+                return Some(Value::Duration(value.parse().ok()?));
             }
+            name if is_integer_type(name) => integer_of(value)?,
             _ => return None,
         };
         Some(Value::Number(number))
@@ -136,7 +147,7 @@ impl Value {
                 let number = number.to_f64();
                 Some(number != 0.0 && !number.is_nan())
             }
-            Value::Iri | Value::Blank | Value::DateTime(_) | Value::Other => None,
+            _ => None,
         }
     }
 
@@ -147,6 +158,9 @@ impl Value {
             (Value::String(a), Value::String(b)) => Some(a.cmp(b)),
             (Value::Boolean(a), Value::Boolean(b)) => Some(a.cmp(b)),
             (Value::DateTime(a), Value::DateTime(b)) => a.partial_cmp(b),
+            (Value::Date(a), Value::Date(b)) => a.partial_cmp(b),
+            (Value::Time(a), Value::Time(b)) => a.partial_cmp(b),
+            (Value::Duration(a), Value::Duration(b)) => a.partial_cmp(b),
             _ => None,
         }
     }
@@ -162,12 +176,27 @@ impl Value {
             (Value::Other, _) | (_, Value::Other) => None,
             (Value::Number(a), Value::Number(b)) => Some(a.compare(*b) == Some(Ordering::Equal)),
             (Value::DateTime(a), Value::DateTime(b)) => Some(a.partial_cmp(b)? == Ordering::Equal),
+            (Value::Date(a), Value::Date(b)) => Some(a.partial_cmp(b)? == Ordering::Equal),
+            (Value::Time(a), Value::Time(b)) => Some(a.partial_cmp(b)? == Ordering::Equal),
+            (Value::Duration(a), Value::Duration(b)) => Some(a == b),
             (Value::String(_), Value::String(_)) | (Value::Boolean(_), Value::Boolean(_)) => {
                 Some(self.compare(other) == Some(Ordering::Equal))
             }
             // Known datatypes without a value in common.
             _ => Some(false),
         }
+    }
+}
+
+/// The value of an integer's text; a decimal beyond 64 bits.
+pub(crate) fn integer_of(text: &str) -> Option<Number> {
+    let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    match text.parse() {
+        Ok(value) => Some(Number::Integer(value)),
+        Err(_) => text.parse().ok().map(Number::Decimal),
     }
 }
 
@@ -236,6 +265,9 @@ pub(crate) fn value_key(terms: &Terms, id: Id) -> u64 {
             Value::Boolean(value) => Id::boolean(value).bits(),
             // Many texts are one moment; the condition looks again.
             Value::DateTime(_) => u64::MAX - 1,
+            Value::Date(_) => u64::MAX - 2,
+            Value::Time(_) => u64::MAX - 3,
+            Value::Duration(_) => u64::MAX - 4,
             _ => id.bits(),
         },
         _ => id.bits(),
@@ -259,7 +291,8 @@ pub(crate) fn total_order(terms: &Terms, a: Id, b: Id) -> Ordering {
             Value::Number(number) if !number.to_f64().is_nan() => 6,
             Value::Number(_) => 7,
             Value::DateTime(_) => 8,
-            _ => 9,
+            Value::Date(_) => 9,
+            _ => 10,
         },
     };
     let text = |id: Id| terms.view(id, |view| view.to_string());
@@ -271,7 +304,7 @@ pub(crate) fn total_order(terms: &Terms, a: Id, b: Id) -> Ordering {
             (Value::Number(a), Value::Number(b)) => number_order(a, b),
             other => unreachable!("{other:?} are two numbers"),
         },
-        (8, _) => date_order(terms, a, b),
+        (8 | 9, _) => date_order(terms, a, b),
         _ => text(a).cmp(&text(b)),
     };
     if a == b {
@@ -292,7 +325,12 @@ fn number_order(a: Number, b: Number) -> Ordering {
 
 /// Moments without a time zone and those with one aren't always comparable: the former come as if they were UTC.
 fn date_order(terms: &Terms, a: Id, b: Id) -> Ordering {
-    let moment = |id: Id| match terms.view(id, Value::of_view) {
+    let value = |id: Id| match terms.view(id, Value::of_view) {
+        // A day so far away that its midnight is no moment is as good as any other.
+        Value::Date(date) => Value::DateTime(DateTime::try_from(date).unwrap_or(DateTime::MAX)),
+        other => other,
+    };
+    let moment = |id: Id| match value(id) {
         Value::DateTime(value) if value.timezone_offset().is_none() => {
             value.adjust(Some(oxsdatatypes::TimezoneOffset::UTC)).unwrap_or(value)
         }

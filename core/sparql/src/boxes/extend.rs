@@ -38,7 +38,8 @@ impl Operator for Extend {
         }
         let rows = envelope.rows();
         let columns = slices(&envelope);
-        let mut evaluator = Evaluator::new(&self.terms);
+        let stopped = || turn.is_stopped();
+        let mut evaluator = Evaluator::new(&self.terms).until(&stopped);
         let made = self.makes.iter().map(|make| match make {
             Make::Column(column) => envelope.column(*column).clone(),
             Make::Constant(bits) => Column::from(vec![*bits; rows]),

@@ -34,7 +34,7 @@ impl Operator for Filter {
             return Ok(());
         }
         let columns = slices(&envelope);
-        self.selector.select(&columns, envelope.rows(), &mut self.kept);
+        self.selector.select(&columns, envelope.rows(), &mut self.kept, &|| turn.is_stopped());
         if self.kept.len() == envelope.rows() {
             let columns = self.output.iter().map(|&column| envelope.column(column).clone()).collect();
             self.outbox.pass(turn, Envelope::of_rows(columns, envelope.rows()));

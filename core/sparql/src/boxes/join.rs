@@ -75,7 +75,7 @@ const NOBODY: u32 = u32::MAX;
 const BATCHES: usize = 32;
 
 /// The part of a join that knows nothing of how partners are found.
-struct Core {
+pub(super) struct Core {
     spec: Arc<JoinSpec>,
     selector: Selector,
     outbox: Outbox,
@@ -93,7 +93,7 @@ struct Core {
 }
 
 impl Core {
-    fn new(terms: &Arc<Terms>, spec: &Arc<JoinSpec>, limit: usize) -> Core {
+    pub(super) fn new(terms: &Arc<Terms>, spec: &Arc<JoinSpec>, limit: usize) -> Core {
         Core {
             spec: Arc::clone(spec),
             selector: spec.condition.evaluator(terms),
@@ -111,7 +111,7 @@ impl Core {
     }
 
     /// One invocation: goes on with the envelope at hand, or takes the next.
-    fn act(&mut self, turn: &mut Turn<'_>, probe: &mut impl Probe) {
+    pub(super) fn act(&mut self, turn: &mut Turn<'_>, probe: &mut impl Probe) {
         if self.input.is_none() {
             match turn.take(0) {
                 None => return,
@@ -140,7 +140,7 @@ impl Core {
                 self.outbox.pass(turn, made);
                 return;
             }
-            self.settle(&input, probe);
+            self.settle(&input, probe, &|| turn.is_stopped());
             if is_done {
                 if self.outbox.is_due() {
                     self.outbox.flush(turn);
@@ -185,7 +185,7 @@ impl Core {
     }
 
     /// Applies the condition to the candidates and puts out what this kind of join makes of them.
-    fn settle(&mut self, input: &Envelope, probe: &impl Probe) {
+    fn settle(&mut self, input: &Envelope, probe: &impl Probe, stopped: &dyn Fn() -> bool) {
         let kind = self.spec.kind;
         if !self.spec.condition.is_empty() && !self.left.is_empty() {
             for (values, part) in self.scratch.iter_mut().zip(&self.spec.condition_parts) {
@@ -193,7 +193,7 @@ impl Core {
                 gather_part(*part, input, probe, &self.left, &self.right, values);
             }
             let columns: Vec<&[u64]> = self.scratch.iter().map(Vec::as_slice).collect();
-            self.selector.select(&columns, self.left.len(), &mut self.kept);
+            self.selector.select(&columns, self.left.len(), &mut self.kept, stopped);
             if self.kept.len() < self.left.len() {
                 for (place, &pair) in self.kept.iter().enumerate() {
                     self.left[place] = self.left[pair as usize];

@@ -3,12 +3,14 @@
 //! All keep the flow protocol: they take one head per input and invocation, send a few envelopes of bounded size and ask
 //! to be run again, send the pill once, and pass a reader's lost interest on by closing their inputs.
 
+pub(crate) mod aggregate;
 pub(crate) mod distinct;
 pub(crate) mod extend;
 pub(crate) mod filter;
 pub(crate) mod hash_table;
 pub(crate) mod index_probe;
 pub(crate) mod join;
+pub(crate) mod nodes;
 pub(crate) mod scan;
 pub(crate) mod search;
 pub(crate) mod slice;
@@ -16,6 +18,7 @@ pub(crate) mod sort;
 pub(crate) mod top;
 pub(crate) mod union;
 pub(crate) mod values;
+pub(crate) mod walk;
 
 use vicus_flow::{Column, Envelope, Schema, Turn, Type};
 

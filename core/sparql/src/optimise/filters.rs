@@ -82,13 +82,12 @@ fn push(node: Node, mut conditions: Vec<Expr>) -> Node {
             Node::LeftJoin { left, right, conditions: own }.filtered(stay)
         }
         Node::AntiJoin { left, right, conditions: own } => {
-            let (to_right, own) = split_for_right(&left, &right, own);
-            let left_scope = left.scope().possible;
-            let (down, stay): (Vec<Expr>, Vec<Expr>) =
-                conditions.into_iter().partition(|condition| condition.slots().is_subset(&left_scope));
-            let left = Box::new(push(*left, down));
-            let right = Box::new(push(*right, to_right));
+            let (left, right, own, stay) = push_into_test(*left, *right, own, conditions);
             Node::AntiJoin { left, right, conditions: own }.filtered(stay)
+        }
+        Node::SemiJoin { left, right, conditions: own } => {
+            let (left, right, own, stay) = push_into_test(*left, *right, own, conditions);
+            Node::SemiJoin { left, right, conditions: own }.filtered(stay)
         }
         Node::Minus(left, right) => Node::Minus(Box::new(push(*left, conditions)), Box::new(push(*right, Vec::new()))),
         Node::Union(nodes) => {
@@ -108,12 +107,36 @@ fn push(node: Node, mut conditions: Vec<Expr>) -> Node {
         Node::Sort(inner, keys) => Node::Sort(Box::new(push(*inner, conditions)), keys),
         Node::Project(inner, slots) => Node::Project(Box::new(push(*inner, conditions)), slots),
         Node::Distinct(inner) => Node::Distinct(Box::new(push(*inner, conditions))),
+        Node::Group(mut group) => {
+            // All rows of a group have its keys.
+            let is_of_keys = |condition: &Expr| {
+                let slots = condition.slots();
+                !slots.is_empty() && slots.iter().all(|slot| group.keys.contains(slot)) && !condition.is_volatile()
+            };
+            let (down, stay): (Vec<Expr>, Vec<Expr>) = conditions.into_iter().partition(is_of_keys);
+            group.inner = Box::new(push(*group.inner, down));
+            Node::Group(group).filtered(stay)
+        }
         // Fewer rows below a slice would be other rows.
         Node::Slice(inner, offset, limit) => {
             Node::Slice(Box::new(push(*inner, Vec::new())), offset, limit).filtered(conditions)
         }
-        leaf @ (Node::Pattern(_) | Node::Values(..)) => leaf.filtered(conditions),
+        leaf @ (Node::Pattern(_) | Node::Path(_) | Node::Values(..)) => leaf.filtered(conditions),
     }
+}
+
+/// The operands of a semi or anti join with the conditions that go there, its own conditions, and those above it.
+fn push_into_test(
+    left: Node,
+    right: Node,
+    own: Vec<Expr>,
+    conditions: Vec<Expr>,
+) -> (Box<Node>, Box<Node>, Vec<Expr>, Vec<Expr>) {
+    let (to_right, own) = split_for_right(&left, &right, own);
+    let left_scope = left.scope().possible;
+    let (down, stay): (Vec<Expr>, Vec<Expr>) =
+        conditions.into_iter().partition(|condition| condition.slots().is_subset(&left_scope));
+    (Box::new(push(left, down)), Box::new(push(right, to_right)), own, stay)
 }
 
 /// Patterns keep their conditions beside them, where the planner finds them; other operands get theirs.

@@ -5,6 +5,7 @@
 mod anti_join;
 mod constants;
 mod distinct;
+mod exists;
 mod filters;
 
 use crate::algebra::Node;
@@ -12,6 +13,7 @@ use crate::algebra::Node;
 /// Applies all rules.
 pub(crate) fn optimise(node: Node) -> Node {
     let node = node.rewrite(&mut filters::flatten);
+    let node = node.rewrite(&mut exists::semi_join);
     let node = filters::push_down(node);
     let node = node.rewrite(&mut anti_join::anti_join);
     // An anti-join keeps only its left side, so that more conditions can go there.

@@ -2,7 +2,8 @@
 
 use super::estimate::{self, Estimate, Facts};
 use super::{Goal, Planner};
-use crate::algebra::{At, Pattern, Slot, Slots, SortKey};
+use crate::algebra::{At, Path, Pattern, Slot, Slots, SortKey};
+use crate::boxes::aggregate::AggregateSpec;
 use crate::boxes::extend::Make;
 use crate::boxes::hash_table::{By, HashSpec, Keep, Key};
 use crate::boxes::index_probe::{IndexSpec, Source, Want};
@@ -10,6 +11,7 @@ use crate::boxes::join::{JoinKind, JoinSpec, Part};
 use crate::boxes::scan::ScanSpec;
 use crate::boxes::sort;
 use crate::boxes::values::Table;
+use crate::boxes::walk::WalkSpec;
 use crate::condition::{Condition, Kinds};
 use crate::expression::Expr;
 use std::sync::Arc;
@@ -35,6 +37,9 @@ pub(crate) mod cost {
 pub(crate) enum Op {
     Values(Arc<Table>),
     Scan(Pattern, Arc<ScanSpec>),
+    /// All subjects and objects.
+    Nodes,
+    Walk(Box<Physical>, Path, Arc<WalkSpec>, Arc<JoinSpec>),
     IndexJoin(Box<Physical>, Pattern, Arc<IndexSpec>, Arc<JoinSpec>),
     /// The probed side, the built side.
     HashJoin(Box<Physical>, Box<Physical>, Arc<HashSpec>, Arc<JoinSpec>),
@@ -42,6 +47,7 @@ pub(crate) enum Op {
     Extend(Box<Physical>, Arc<[Make]>),
     Union(Vec<Physical>, Arc<[Vec<Option<usize>>]>),
     Distinct(Box<Physical>),
+    Aggregate(Box<Physical>, Arc<AggregateSpec>),
     Sort(Box<Physical>, Arc<[sort::By]>),
     Top(Box<Physical>, Arc<[sort::By]>, usize),
     Slice(Box<Physical>, usize, Option<usize>),
@@ -356,7 +362,7 @@ impl Planner {
 
     /// What a join puts out: `slots` are the outputs of its probe, of which `merged` may be bound on either side.
     #[expect(clippy::too_many_arguments, reason = "a join has as many")]
-    fn join_spec(
+    pub(super) fn join_spec(
         &self,
         kind: JoinKind,
         left: &Physical,
@@ -400,7 +406,7 @@ impl Planner {
     }
 
     /// What comes out of a join, of which `both` is what its inner join would be without conditions.
-    fn joined(
+    pub(super) fn joined(
         &self,
         kind: JoinKind,
         left: &Estimate,

@@ -2,6 +2,7 @@
 
 use super::estimate;
 use super::order::{Leaf, MOST, Ordering};
+use super::walk::is_open_walk;
 use super::{Goal, Physical, Planner};
 use crate::algebra::{At, Node, Pattern, Slot, Slots};
 use crate::boxes::hash_table::{By, Keep};
@@ -19,6 +20,9 @@ impl Planner {
     pub(crate) fn group(&self, nodes: &[Node], conditions: &[Expr], needed: &Slots, goal: Goal) -> Physical {
         if !self.optimise {
             return self.as_written(nodes, conditions, needed, goal);
+        }
+        if nodes.iter().any(is_open_walk) {
+            return self.walked_group(nodes, conditions, needed, goal);
         }
         let plan = self.joined_group(nodes, conditions, needed, goal);
         match distributed(nodes, conditions) {

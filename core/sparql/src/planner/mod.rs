@@ -3,11 +3,13 @@
 //! A plan is a tree: every operator has one reader and no box is shared. So no two branches wait for each other through
 //! a common source, and a full via can only mean that its reader is slower.
 
+mod aggregate;
 mod build;
 mod estimate;
 mod group;
 mod order;
 mod outer;
+mod walk;
 
 pub(crate) use build::{Op, Physical};
 
@@ -36,6 +38,7 @@ impl Planner {
     pub(crate) fn plan(&self, node: &Node, needed: &Slots, goal: Goal) -> Physical {
         match node {
             Node::Pattern(_) => self.group(std::slice::from_ref(node), &[], needed, goal),
+            Node::Path(path) => self.walk_alone(path, needed),
             Node::Join(nodes) => self.group(nodes, &[], needed, goal),
             Node::Filter(conditions, inner) => match &**inner {
                 Node::Join(nodes) => self.group(nodes, conditions, needed, goal),
@@ -46,7 +49,9 @@ impl Planner {
                     self.filter(self.plan(inner, &inside, goal), conditions, needed)
                 }
             },
-            Node::LeftJoin { .. } | Node::AntiJoin { .. } | Node::Minus(..) => self.outer(node, needed, goal),
+            Node::LeftJoin { .. } | Node::AntiJoin { .. } | Node::SemiJoin { .. } | Node::Minus(..) => {
+                self.outer(node, needed, goal)
+            }
             Node::Union(nodes) => {
                 let inputs = nodes.iter().map(|node| self.plan(node, needed, goal)).collect();
                 let columns = node.scope().possible.intersection(needed).copied().collect();
@@ -62,6 +67,7 @@ impl Planner {
                 let input = self.plan(inner, &inside, goal);
                 self.extend(input, *slot, expr, needed)
             }
+            Node::Group(group) => self.aggregate(group, needed),
             Node::Values(slots, rows) => self.values(slots, rows, needed),
             Node::Sort(inner, keys) => {
                 let inside = needed.iter().copied().chain(keys.iter().map(|key| key.slot)).collect();

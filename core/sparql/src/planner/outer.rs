@@ -2,8 +2,9 @@
 
 use super::build::cost;
 use super::group::single_inequality;
+use super::walk::is_open_walk;
 use super::{Goal, Physical, Planner};
-use crate::algebra::{Node, Pattern, Slots};
+use crate::algebra::{Node, Path, Pattern, Slots};
 use crate::boxes::hash_table::{By, Keep};
 use crate::boxes::join::JoinKind;
 use crate::expression::{Compare, Expr};
@@ -13,6 +14,7 @@ impl Planner {
         let (kind, left, right, conditions, is_minus) = match node {
             Node::LeftJoin { left, right, conditions } => (JoinKind::Left, left, right, &conditions[..], false),
             Node::AntiJoin { left, right, conditions } => (JoinKind::Anti, left, right, &conditions[..], false),
+            Node::SemiJoin { left, right, conditions } => (JoinKind::Semi, left, right, &conditions[..], false),
             Node::Minus(left, right) => (JoinKind::Anti, left, right, &[][..], true),
             other => unreachable!("{other:?} is no outer join"),
         };
@@ -30,7 +32,7 @@ impl Planner {
             // Nobody looks at what is optional, and rows of the left all stay.
             return self.project(left, needed);
         }
-        let set = self.optimise && (goal.set || kind == JoinKind::Anti);
+        let set = self.optimise && (goal.set || matches!(kind, JoinKind::Anti | JoinKind::Semi));
         // All of the table is built before the first row.
         let right_goal = Goal { set, first: false };
         if let (Some((pattern, more)), true) = (as_pattern(right), self.optimise && !is_minus) {
@@ -44,6 +46,13 @@ impl Planner {
                 if goal.first || searching <= building {
                     return self.index_join(left, &pattern, kind, &all, needed, right_goal_of(goal));
                 }
+            }
+        }
+        if let (Some((path, more)), true) = (as_path(right), self.optimise && !is_minus) {
+            let mut all = conditions.to_vec();
+            all.extend(more.iter().cloned());
+            if self.can_walk(path, &left.estimate) {
+                return self.walk(left, path, kind, &all, needed);
             }
         }
         let right = self.plan(right, &inside, right_goal);
@@ -71,6 +80,22 @@ impl Planner {
 /// A left or anti join has its own kind already; only duplicates are left to be dropped.
 fn right_goal_of(goal: Goal) -> Goal {
     Goal { first: false, ..goal }
+}
+
+/// A node that is one path between variables, with the conditions on it.
+fn as_path(node: &Node) -> Option<(&Path, &[Expr])> {
+    match node {
+        Node::Path(path) if is_open_walk(node) => Some((path, &[])),
+        Node::Join(nodes) => match &nodes[..] {
+            [path] => as_path(path),
+            _ => None,
+        },
+        Node::Filter(conditions, inner) => match as_path(inner)? {
+            (path, []) => Some((path, conditions)),
+            _ => None,
+        },
+        _ => None,
+    }
 }
 
 /// A node that is one pattern, with the conditions on it.

@@ -275,7 +275,7 @@ fn check(seed: u64) -> bool {
     let parsed = parse(&text).unwrap_or_else(|error| panic!("seed {seed}: {text}: {error}"));
     for optimise in [true, false] {
         for envelope_rows in [1, 2, 7, 2048] {
-            let options = Options { envelope_rows, threads: 1, optimise };
+            let options = Options { envelope_rows, optimise, ..Options::default() };
             let plan = plan(&store, &parsed, &options).expect("supported");
             let mut order = Chance::new(seed ^ 77);
             let rows = rows_of(&plan, |_| order.next() as usize);

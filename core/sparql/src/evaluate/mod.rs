@@ -1,12 +1,19 @@
 //! One expression for one row: the general and slow way. [`condition`](crate::condition) has the quick ones.
 
-use crate::expression::{Arithmetic, Compare, Expr, Function};
+mod call;
+mod cast;
+mod exists;
+
+use crate::algebra::Slot;
+use crate::expression::{Arithmetic, Compare, Expr};
 use crate::terms::Terms;
 use crate::value::{self, Number, Value};
+use call::Regexes;
 use oxrdf::vocab::xsd;
 use oxrdf::{Literal, NamedNode, Term};
 use oxsdatatypes::{Decimal, Double, Float};
 use std::cmp::Ordering;
+use std::sync::Arc;
 use vicus_rdf::{Id, TermView};
 
 /// What an expression came to. Computed values become terms only when somebody asks for their ids.
@@ -19,20 +26,22 @@ enum Val {
 }
 
 /// Evaluates expressions over rows whose slots are the numbers of columns.
-#[derive(Debug)]
 pub(crate) struct Evaluator<'a> {
-    pub(crate) terms: &'a Terms,
+    pub(crate) terms: &'a Arc<Terms>,
     /// Patterns that were constants: compiled once.
     regexes: Regexes,
+    /// Whether nobody waits for the answer any more; asked where an expression may take long.
+    stopped: Option<&'a dyn Fn() -> bool>,
 }
 
-/// The last regular expression that was compiled, by its text and flags.
-#[derive(Default, Debug)]
-pub(crate) struct Regexes(Option<(String, String, Option<regex::Regex>)>);
-
 impl<'a> Evaluator<'a> {
-    pub(crate) fn new(terms: &'a Terms) -> Evaluator<'a> {
-        Evaluator { terms, regexes: Regexes::default() }
+    pub(crate) fn new(terms: &'a Arc<Terms>) -> Evaluator<'a> {
+        Evaluator { terms, regexes: Regexes::default(), stopped: None }
+    }
+
+    /// The same, giving up where it takes long and nobody waits any more.
+    pub(crate) fn until(self, stopped: &'a dyn Fn() -> bool) -> Evaluator<'a> {
+        Evaluator { stopped: Some(stopped), ..self }
     }
 
     /// Whether a filter keeps the row: errors don't.
@@ -46,6 +55,11 @@ impl<'a> Evaluator<'a> {
             Some(value) => self.id_of(value),
             None => Id::UNBOUND,
         }
+    }
+
+    /// The id of a number.
+    pub(crate) fn number_id(&self, number: Number) -> Id {
+        self.id_of(Val::Number(number))
     }
 
     fn id_of(&self, value: Val) -> Id {
@@ -113,6 +127,11 @@ impl<'a> Evaluator<'a> {
                     }
                 }
                 result
+            }
+            Expr::Exists(node, outside) => {
+                let values = outside.iter().map(|(slot, expr)| (*slot, self.id(expr, row).bits()));
+                let given: Vec<(Slot, u64)> = values.filter(|(_, bits)| *bits != 0).collect();
+                Some(exists::exists(self.terms, node, &given, self.stopped))
             }
             _ => match self.eval(expr, row)? {
                 Val::Boolean(value) => Some(value),
@@ -185,13 +204,20 @@ impl<'a> Evaluator<'a> {
                 self.eval(branch, row)
             }
             Expr::Coalesce(all) => all.iter().find_map(|operand| self.eval(operand, row)),
-            Expr::Call(function, operands) => self.call(*function, operands, row),
+            Expr::Call(function, operands) => {
+                let mut values = Vec::with_capacity(operands.len());
+                for operand in operands {
+                    values.push(self.eval(operand, row)?);
+                }
+                self.call(*function, &values)
+            }
             Expr::Or(_)
             | Expr::And(_)
             | Expr::Not(_)
             | Expr::Compare(..)
             | Expr::SameTerm(..)
             | Expr::In(..)
+            | Expr::Exists(..)
             | Expr::Bound(_) => self.truth(expr, row).map(Val::Boolean),
         }
     }
@@ -216,105 +242,16 @@ impl<'a> Evaluator<'a> {
             Val::Boolean(_) | Val::Number(_) => None,
         }
     }
-
-    fn call(&mut self, function: Function, operands: &[Expr], row: &impl Fn(usize) -> u64) -> Option<Val> {
-        let mut values = Vec::with_capacity(operands.len());
-        for operand in operands {
-            values.push(self.eval(operand, row)?);
-        }
-        let id = self.id_of(values.first()?.clone());
-        let boolean = |value| Some(Val::Boolean(value));
-        match function {
-            Function::Str if id.is_blank() => None,
-            Function::Str => self.terms.view(id, |view| {
-                let mut text = String::new();
-                view.write_lexical(&mut text).expect("a string takes everything");
-                Some(Val::String(text))
-            }),
-            Function::Lang => self.terms.view(id, |view| match view {
-                TermView::LangString { language, .. } => Some(Val::String(language.to_owned())),
-                TermView::Blank(_) | TermView::Iri(_) => None,
-                _ => Some(Val::String(String::new())),
-            }),
-            Function::Datatype => {
-                let datatype = self.terms.view(id, |view| view.datatype().map(str::to_owned))?;
-                Some(Val::Id(self.terms.id(&NamedNode::new_unchecked(datatype).into())))
-            }
-            Function::IsIri => boolean(id.is_iri()),
-            Function::IsBlank => boolean(id.is_blank()),
-            Function::IsLiteral => boolean(id.is_literal()),
-            Function::IsNumeric => boolean(matches!(self.value(&values[0]), Value::Number(_))),
-            Function::LangMatches => {
-                let (tag, range) = (self.string(&values[0])?.0, self.string(&values[1])?.0);
-                boolean(language_matches(&tag.to_ascii_lowercase(), &range.to_ascii_lowercase()))
-            }
-            Function::Regex => {
-                let text = self.string(&values[0])?.0;
-                let pattern = self.string(&values[1])?.0;
-                let flags = match values.get(2) {
-                    Some(flags) => self.string(flags)?.0,
-                    None => String::new(),
-                };
-                self.regexes.get(pattern, flags).map(|regex| Val::Boolean(regex.is_match(&text)))
-            }
-            Function::StrLen => {
-                let text = self.string(&values[0])?.0;
-                Some(Val::Number(Number::Integer(text.chars().count() as i64)))
-            }
-            Function::UCase | Function::LCase => {
-                let (text, language) = self.string(&values[0])?;
-                let text = if function == Function::UCase { text.to_uppercase() } else { text.to_lowercase() };
-                Some(match language {
-                    None => Val::String(text),
-                    Some(tag) => {
-                        Val::Id(self.terms.id(&Literal::new_language_tagged_literal_unchecked(text, tag).into()))
-                    }
-                })
-            }
-            Function::Contains | Function::StrStarts | Function::StrEnds => {
-                let ((text, language), (part, part_language)) = (self.string(&values[0])?, self.string(&values[1])?);
-                // §17.4.3.1.2: a part with a language fits that language only.
-                if part_language.is_some() && part_language != language {
-                    return None;
-                }
-                boolean(match function {
-                    Function::Contains => text.contains(&part),
-                    Function::StrStarts => text.starts_with(&part),
-                    _ => text.ends_with(&part),
-                })
-            }
-            Function::Abs | Function::Ceil | Function::Floor | Function::Round => {
-                let Value::Number(number) = self.value(&values[0]) else { return None };
-                rounded(function, number).map(Val::Number)
-            }
-        }
-    }
 }
 
-impl Regexes {
-    /// The regular expression; `None` if it is none.
-    fn get(&mut self, pattern: String, flags: String) -> Option<&regex::Regex> {
-        if !self.0.as_ref().is_some_and(|(last, last_flags, _)| *last == pattern && *last_flags == flags) {
-            let known = flags.chars().all(|flag| "smixq".contains(flag));
-            let escaped = if flags.contains('q') { regex::escape(&pattern) } else { pattern.clone() };
-            let compiled = regex::RegexBuilder::new(&escaped)
-                .dot_matches_new_line(flags.contains('s'))
-                .multi_line(flags.contains('m'))
-                .case_insensitive(flags.contains('i'))
-                .ignore_whitespace(flags.contains('x'))
-                .build();
-            self.0 = Some((pattern, flags, compiled.ok().filter(|_| known)));
-        }
-        self.0.as_ref()?.2.as_ref()
-    }
+/// `+` of two numbers; `None` is an error.
+pub(crate) fn add(a: Number, b: Number) -> Option<Number> {
+    arithmetic(Arithmetic::Add, a, b)
 }
 
-/// RFC 4647, basic filtering; both in lower case.
-fn language_matches(tag: &str, range: &str) -> bool {
-    match range {
-        "*" => !tag.is_empty(),
-        _ => tag.strip_prefix(range).is_some_and(|rest| rest.is_empty() || rest.starts_with('-')),
-    }
+/// `/` of two numbers; `None` is an error.
+pub(crate) fn divide(a: Number, b: Number) -> Option<Number> {
+    arithmetic(Arithmetic::Divide, a, b)
 }
 
 fn arithmetic(operator: Arithmetic, a: Number, b: Number) -> Option<Number> {
@@ -335,30 +272,5 @@ fn arithmetic(operator: Arithmetic, a: Number, b: Number) -> Option<Number> {
             |a, b| a / b,
             |a, b| a / b,
         ),
-    }
-}
-
-fn rounded(function: Function, number: Number) -> Option<Number> {
-    Some(match number {
-        Number::Integer(value) if function == Function::Abs => Number::Integer(value.checked_abs()?),
-        Number::Integer(value) => Number::Integer(value),
-        Number::Decimal(value) => Number::Decimal(match function {
-            Function::Abs => value.checked_abs()?,
-            Function::Ceil => value.checked_ceil()?,
-            Function::Floor => value.checked_floor()?,
-            _ => value.checked_round()?,
-        }),
-        Number::Float(value) => Number::Float(round_f64(function, f64::from(value)) as f32),
-        Number::Double(value) => Number::Double(round_f64(function, value)),
-    })
-}
-
-fn round_f64(function: Function, value: f64) -> f64 {
-    match function {
-        Function::Abs => value.abs(),
-        Function::Ceil => value.ceil(),
-        Function::Floor => value.floor(),
-        // XPath rounds halves up.
-        _ => (value + 0.5).floor(),
     }
 }

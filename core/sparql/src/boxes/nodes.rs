@@ -1,0 +1,49 @@
+//! Source: all terms that are a subject or an object, once each, in ascending order.
+
+use super::Growth;
+use std::sync::Arc;
+use vicus_flow::{BoxError, Column, Envelope, Operator, Turn};
+use vicus_rdf::{Order, Store};
+
+pub(crate) struct Nodes {
+    store: Arc<Store>,
+    /// How many subjects and objects have been dealt with.
+    subjects: usize,
+    objects: usize,
+    growth: Growth,
+}
+
+impl Nodes {
+    pub(crate) fn new(store: &Arc<Store>, limit: usize) -> Nodes {
+        Nodes { store: Arc::clone(store), subjects: 0, objects: 0, growth: Growth::new(limit) }
+    }
+}
+
+impl Operator for Nodes {
+    fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
+        turn.take(0);
+        let (subjects, objects) = (self.store.index(Order::Spo).keys(), self.store.index(Order::Ops).keys());
+        let mut ids = Vec::with_capacity(self.growth.target);
+        while ids.len() < self.growth.target {
+            let next = match (subjects.get(self.subjects), objects.get(self.objects)) {
+                (Some(a), Some(b)) => *a.min(b),
+                (Some(id), None) | (None, Some(id)) => *id,
+                (None, None) => break,
+            };
+            self.subjects += usize::from(subjects.get(self.subjects) == Some(&next));
+            self.objects += usize::from(objects.get(self.objects) == Some(&next));
+            ids.push(next.bits());
+        }
+        let is_last = ids.len() < self.growth.target;
+        if !ids.is_empty() {
+            turn.send(0, Envelope::new([Column::from(ids)]));
+            self.growth.grow();
+        }
+        if is_last {
+            turn.send_pill(0)
+        } else {
+            turn.run_again()
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,137 @@
+//! Finds the partners of a row by walking a property path: from a bound end, each start once.
+
+use super::index_probe::Source;
+use super::join::{Core, JoinSpec, Place, Probe};
+use super::slices;
+use crate::route::{Automaton, Search, is_node};
+use crate::terms::Terms;
+use rustc_hash::FxHashMap;
+use std::ops::Range;
+use std::sync::Arc;
+use vicus_flow::{BoxError, Envelope, Operator, Turn};
+use vicus_rdf::{Id, Store};
+
+/// How a path is walked for each row of an input. Its only output is the other end.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct WalkSpec {
+    pub(crate) automaton: Arc<Automaton>,
+    pub(crate) start: Source,
+    /// Where the path must end, if that is known.
+    pub(crate) target: Option<Source>,
+}
+
+/// Triples that are looked at before somebody else has a turn.
+const STEPS: usize = 4096;
+
+/// More ends than this are not remembered beyond a row.
+const REMEMBERED: usize = 1 << 20;
+
+pub(crate) struct WalkProbe {
+    store: Arc<Store>,
+    spec: Arc<WalkSpec>,
+    search: Search,
+    /// Whether the search of the row at hand is not at its end.
+    is_searching: bool,
+    /// Ends, one start after the other.
+    found: Vec<u64>,
+    /// Which of them a start and a target have.
+    known: FxHashMap<(Id, Option<Id>), Range<usize>>,
+    /// Those of the row at hand.
+    current: Range<usize>,
+}
+
+impl WalkProbe {
+    fn new(store: &Arc<Store>, spec: &Arc<WalkSpec>) -> WalkProbe {
+        WalkProbe {
+            store: Arc::clone(store),
+            spec: Arc::clone(spec),
+            search: Search::new(store, &spec.automaton),
+            is_searching: false,
+            found: Vec::new(),
+            known: FxHashMap::default(),
+            current: 0..0,
+        }
+    }
+
+    /// Looks up or begins what a row asks for.
+    fn begin(&mut self, start: Id, target: Option<Id>) {
+        if let Some(known) = self.known.get(&(start, target)) {
+            self.current = known.clone();
+            return;
+        }
+        if self.found.len() > REMEMBERED {
+            self.found.clear();
+            self.known.clear();
+        }
+        let first = self.found.len();
+        // A term that is written in the path is an end of it even if no triple has it.
+        if matches!(self.spec.start, Source::Constant(_)) || is_node(&self.store, start) {
+            self.search.begin(start, target, &mut self.found);
+            self.is_searching = true;
+        }
+        self.current = first..self.found.len();
+    }
+}
+
+impl Probe for WalkProbe {
+    fn is_ready(&self) -> bool {
+        true
+    }
+
+    fn partners(&mut self, input: &Envelope, at: &mut Place, limit: usize, left: &mut Vec<u32>, right: &mut Vec<u32>) {
+        let columns = slices(input);
+        let mut steps = STEPS;
+        while at.row < input.rows() && left.len() < limit && steps > 0 {
+            let value = |source: &Source| match source {
+                Source::Constant(id) => *id,
+                Source::Column(column) => Id::from_bits(columns[*column][at.row]),
+            };
+            let (start, target) = (value(&self.spec.start), self.spec.target.as_ref().map(value));
+            if at.done == 0 {
+                self.begin(start, target);
+                at.done = 1;
+                steps -= 1;
+            }
+            // One more than the number of ends that were handed out.
+            let given = at.done - 1;
+            if self.is_searching {
+                let most = self.current.start + given + limit - left.len();
+                self.is_searching = !self.search.go_on(&mut steps, most, &mut self.found);
+                self.current.end = self.found.len();
+                if !self.is_searching {
+                    self.known.insert((start, target), self.current.clone());
+                }
+            }
+            let take = (self.current.len() - given).min(limit - left.len());
+            let next = self.current.start + given;
+            left.extend(std::iter::repeat_n(at.row as u32, take));
+            right.extend((next..next + take).map(|end| u32::try_from(end).expect("fewer than 2^32 ends at once")));
+            at.done += take;
+            if !self.is_searching && at.done > self.current.len() {
+                *at = Place { row: at.row + 1, done: 0 };
+            }
+        }
+    }
+
+    fn gather(&self, _output: usize, right: &[u32], into: &mut Vec<u64>) {
+        into.extend(right.iter().map(|&place| self.found[place as usize]));
+    }
+}
+
+pub(crate) struct Walk {
+    core: Core,
+    probe: WalkProbe,
+}
+
+impl Walk {
+    pub(crate) fn new(terms: &Arc<Terms>, spec: &Arc<JoinSpec>, walk: &Arc<WalkSpec>, limit: usize) -> Walk {
+        Walk { core: Core::new(terms, spec, limit), probe: WalkProbe::new(&terms.store, walk) }
+    }
+}
+
+impl Operator for Walk {
+    fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
+        self.core.act(turn, &mut self.probe);
+        Ok(())
+    }
+}

@@ -1,0 +1,366 @@
+//! Calls of functions: SPARQL 1.1, §17.4, one for each name.
+
+use super::{Evaluator, Val, cast};
+use crate::expression::{Function, Hash, Part};
+use crate::value::{Number, Value};
+use md5::{Digest, Md5};
+use oxiri::Iri;
+use oxrdf::{Literal, NamedNode, Term};
+use oxsdatatypes::DateTime;
+use sha1::Sha1;
+use sha2::{Sha256, Sha384, Sha512};
+use std::fmt::Write as _;
+use vicus_rdf::TermView;
+
+/// A string literal: its text and, if it has one, its language.
+type Text = (String, Option<String>);
+
+impl Evaluator<'_> {
+    /// The value of a call; `None` is an error. There are as many operands as the grammar allows.
+    pub(super) fn call(&mut self, function: Function, values: &[Val]) -> Option<Val> {
+        let boolean = |value| Some(Val::Boolean(value));
+        match function {
+            Function::Str => {
+                let id = self.id_of(values[0].clone());
+                if id.is_blank() {
+                    return None;
+                }
+                Some(Val::String(self.lexical(&values[0])))
+            }
+            Function::Lang => self.terms.view(self.id_of(values[0].clone()), |view| match view {
+                TermView::LangString { language, .. } => Some(Val::String(language.to_owned())),
+                TermView::Blank(_) | TermView::Iri(_) => None,
+                _ => Some(Val::String(String::new())),
+            }),
+            Function::Datatype => {
+                let id = self.id_of(values[0].clone());
+                let datatype = self.terms.view(id, |view| view.datatype().map(str::to_owned))?;
+                Some(self.iri(datatype))
+            }
+            Function::IsIri => boolean(self.id_of(values[0].clone()).is_iri()),
+            Function::IsBlank => boolean(self.id_of(values[0].clone()).is_blank()),
+            Function::IsLiteral => boolean(self.id_of(values[0].clone()).is_literal()),
+            Function::IsNumeric => boolean(matches!(self.value(&values[0]), Value::Number(_))),
+            Function::LangMatches => {
+                let (tag, range) = (self.simple(&values[0])?, self.simple(&values[1])?);
+                boolean(language_matches(&tag.to_ascii_lowercase(), &range.to_ascii_lowercase()))
+            }
+            Function::Regex => {
+                let text = self.string(&values[0])?.0;
+                let (pattern, flags) = (self.simple(&values[1])?, self.flags(values.get(2))?);
+                self.regexes.get(pattern, flags).map(|regex| Val::Boolean(regex.is_match(&text)))
+            }
+            Function::Replace => {
+                let (text, language) = self.string(&values[0])?;
+                let (pattern, by) = (self.simple(&values[1])?, self.simple(&values[2])?);
+                let flags = self.flags(values.get(3))?;
+                let by = if flags.contains('q') { by.replace('$', "$$") } else { replacement(&by)? };
+                let regex = self.regexes.get(pattern, flags)?;
+                // XPath, §5.6.4: nothing is something that can't be replaced.
+                if regex.is_match("") {
+                    return None;
+                }
+                let made = regex.replace_all(&text, by).into_owned();
+                Some(self.tagged(made, language))
+            }
+            Function::StrLen => {
+                let text = self.string(&values[0])?.0;
+                Some(Val::Number(Number::Integer(text.chars().count() as i64)))
+            }
+            Function::UCase | Function::LCase => {
+                let (text, language) = self.string(&values[0])?;
+                let text = if function == Function::UCase { text.to_uppercase() } else { text.to_lowercase() };
+                Some(self.tagged(text, language))
+            }
+            Function::SubStr => {
+                let (text, language) = self.string(&values[0])?;
+                let start = self.rounded_number(&values[1])?;
+                let end = match values.get(2) {
+                    Some(length) => start + self.rounded_number(length)?,
+                    None => f64::INFINITY,
+                };
+                // XPath, §5.4.3: characters are counted from one, and places outside are none.
+                let inside = |place: usize| (place + 1) as f64 >= start && ((place + 1) as f64) < end;
+                let chars = text.chars().enumerate().filter(|(place, _)| inside(*place));
+                let made = chars.map(|(_, char)| char).collect();
+                Some(self.tagged(made, language))
+            }
+            Function::Contains | Function::StrStarts | Function::StrEnds => {
+                let ((text, _), (part, _)) = self.compatible(&values[0], &values[1])?;
+                boolean(match function {
+                    Function::Contains => text.contains(&part),
+                    Function::StrStarts => text.starts_with(&part),
+                    _ => text.ends_with(&part),
+                })
+            }
+            Function::StrBefore | Function::StrAfter => {
+                let ((text, language), (part, _)) = self.compatible(&values[0], &values[1])?;
+                let Some(at) = text.find(&part) else { return Some(Val::String(String::new())) };
+                let made = if function == Function::StrBefore { &text[..at] } else { &text[at + part.len()..] };
+                Some(self.tagged(made.to_owned(), language))
+            }
+            Function::Concat => {
+                let texts: Vec<Text> = values.iter().map(|value| self.string(value)).collect::<Option<_>>()?;
+                let language = texts.first().and_then(|(_, language)| language.clone());
+                let agree = texts.iter().all(|(_, other)| *other == language);
+                let made = texts.iter().map(|(text, _)| text.as_str()).collect();
+                Some(self.tagged(made, language.filter(|_| agree)))
+            }
+            Function::EncodeForUri => {
+                let text = self.string(&values[0])?.0;
+                let mut made = String::with_capacity(text.len());
+                for byte in text.bytes() {
+                    if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {
+                        made.push(char::from(byte));
+                    } else {
+                        write!(made, "%{byte:02X}").expect("a string takes everything");
+                    }
+                }
+                Some(Val::String(made))
+            }
+            Function::Hash(hash) => {
+                let text = self.simple(&values[0])?;
+                Some(Val::String(match hash {
+                    Hash::Md5 => hex(&Md5::digest(text)),
+                    Hash::Sha1 => hex(&Sha1::digest(text)),
+                    Hash::Sha256 => hex(&Sha256::digest(text)),
+                    Hash::Sha384 => hex(&Sha384::digest(text)),
+                    Hash::Sha512 => hex(&Sha512::digest(text)),
+                }))
+            }
+            Function::Abs | Function::Ceil | Function::Floor | Function::Round => {
+                let Value::Number(number) = self.value(&values[0]) else { return None };
+                rounded(function, number).map(Val::Number)
+            }
+            Function::Iri => {
+                let id = self.id_of(values[0].clone());
+                if id.is_iri() {
+                    return Some(Val::Id(id));
+                }
+                let text = self.simple(&values[0])?;
+                let iri = match self.terms.base() {
+                    Some(base) => base.resolve(&text).ok()?,
+                    None => Iri::parse(text).ok()?,
+                };
+                Some(self.iri(iri.into_inner()))
+            }
+            Function::StrDt => {
+                let text = self.simple(&values[0])?;
+                let Term::NamedNode(datatype) = self.terms.term(self.id_of(values[1].clone())) else { return None };
+                if datatype == oxrdf::vocab::rdf::LANG_STRING {
+                    return None;
+                }
+                Some(Val::Id(self.terms.id(&Literal::new_typed_literal(text, datatype).into())))
+            }
+            Function::StrLang => {
+                let (text, language) = (self.simple(&values[0])?, self.simple(&values[1])?);
+                let literal = Literal::new_language_tagged_literal(text, language).ok()?;
+                Some(Val::Id(self.terms.id(&literal.into())))
+            }
+            Function::BNode => Some(Val::Id(match values {
+                [] => self.terms.blank(None),
+                [label, row, ..] => {
+                    let label = self.simple(label)?;
+                    let row = self.id_of(row.clone()).as_integer()?;
+                    self.terms.blank(Some((label, row)))
+                }
+                [_] => return None,
+            })),
+            Function::RowNumber => Some(Val::Number(Number::Integer(self.terms.next() as i64))),
+            // 53 random bits are a number below one.
+            Function::Rand => {
+                Some(Val::Number(Number::Double((self.terms.chance() >> 11) as f64 / (1u64 << 53) as f64)))
+            }
+            Function::Uuid => Some(self.iri(format!("urn:uuid:{}", self.uuid()))),
+            Function::StrUuid => Some(Val::String(self.uuid())),
+            Function::Now => Some(Val::Id(self.terms.now())),
+            Function::Of(part) => self.part(part, &values[0]),
+            Function::Timezone => {
+                let zone = self.moment(&values[0])?.timezone()?;
+                let datatype = "http://www.w3.org/2001/XMLSchema#dayTimeDuration";
+                let literal = Literal::new_typed_literal(zone.to_string(), NamedNode::new_unchecked(datatype));
+                Some(Val::Id(self.terms.id(&literal.into())))
+            }
+            Function::Tz => {
+                let zone = self.moment(&values[0])?.timezone_offset();
+                Some(Val::String(zone.map_or(String::new(), |zone| zone.to_string())))
+            }
+            Function::Cast(target) => {
+                let lexical = match &values[0] {
+                    Val::Id(id) if id.is_blank() => return None,
+                    value => self.lexical(value),
+                };
+                let is_iri = matches!(self.value(&values[0]), Value::Iri);
+                let made = cast::cast(target, &self.value(&values[0]), &lexical, is_iri)?;
+                Some(match made {
+                    cast::Made::Number(number) => Val::Number(number),
+                    cast::Made::Boolean(value) => Val::Boolean(value),
+                    cast::Made::String(text) => Val::String(text),
+                    cast::Made::Typed(text, datatype) => Val::Id(self.typed(text, datatype)),
+                })
+            }
+        }
+    }
+
+    fn iri(&self, iri: String) -> Val {
+        Val::Id(self.terms.id(&NamedNode::new_unchecked(iri).into()))
+    }
+
+    fn lexical(&self, value: &Val) -> String {
+        self.terms.view(self.id_of(value.clone()), |view| {
+            let mut text = String::new();
+            view.write_lexical(&mut text).expect("a string takes everything");
+            text
+        })
+    }
+
+    /// The text of a string literal without a language.
+    fn simple(&self, value: &Val) -> Option<String> {
+        self.string(value).filter(|(_, language)| language.is_none()).map(|(text, _)| text)
+    }
+
+    fn flags(&self, value: Option<&Val>) -> Option<String> {
+        value.map_or(Some(String::new()), |value| self.simple(value))
+    }
+
+    /// §17.4.3.1.2: a second string with a language goes with a first one of that language only.
+    fn compatible(&self, a: &Val, b: &Val) -> Option<(Text, Text)> {
+        let (a, b) = (self.string(a)?, self.string(b)?);
+        (b.1.is_none() || a.1 == b.1).then_some((a, b))
+    }
+
+    fn tagged(&self, text: String, language: Option<String>) -> Val {
+        match language {
+            None => Val::String(text),
+            Some(tag) => Val::Id(self.terms.id(&Literal::new_language_tagged_literal_unchecked(text, tag).into())),
+        }
+    }
+
+    fn rounded_number(&self, value: &Val) -> Option<f64> {
+        match self.value(value) {
+            Value::Number(number) => Some(round_f64(Function::Round, number.to_f64())),
+            _ => None,
+        }
+    }
+
+    fn moment(&self, value: &Val) -> Option<DateTime> {
+        match self.value(value) {
+            Value::DateTime(moment) => Some(moment),
+            Value::Date(date) => DateTime::try_from(date).ok(),
+            _ => None,
+        }
+    }
+
+    fn part(&self, part: Part, value: &Val) -> Option<Val> {
+        let integer = |value: i64| Some(Val::Number(Number::Integer(value)));
+        let moment = match (self.value(value), part) {
+            // A day has no hours of its own.
+            (Value::Date(_), Part::Hours | Part::Minutes | Part::Seconds) => return None,
+            _ => self.moment(value)?,
+        };
+        match part {
+            Part::Year => integer(moment.year()),
+            Part::Month => integer(moment.month().into()),
+            Part::Day => integer(moment.day().into()),
+            Part::Hours => integer(moment.hour().into()),
+            Part::Minutes => integer(moment.minute().into()),
+            Part::Seconds => Some(Val::Number(Number::Decimal(moment.second()))),
+        }
+    }
+
+    /// RFC 4122, §4.4: version 4, of chance alone.
+    fn uuid(&self) -> String {
+        let (high, low) = (self.terms.chance(), self.terms.chance());
+        let (high, low) = (high & !0xF000 | 0x4000, low & !(0xC << 60) | 0x8 << 60);
+        let text = format!("{high:016x}{low:016x}");
+        format!("{}-{}-{}-{}-{}", &text[..8], &text[8..12], &text[12..16], &text[16..20], &text[20..])
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        write!(text, "{byte:02x}").expect("a string takes everything");
+        text
+    })
+}
+
+/// XPath's way to name groups in a replacement, in the words of our library; `None` if it is none.
+fn replacement(text: &str) -> Option<String> {
+    let mut made = String::new();
+    let mut chars = text.chars().peekable();
+    while let Some(char) = chars.next() {
+        match char {
+            '\\' => match chars.next()? {
+                '\\' => made.push('\\'),
+                '$' => made.push_str("$$"),
+                _ => return None,
+            },
+            '$' => {
+                let digit = chars.next().filter(char::is_ascii_digit)?;
+                made.push_str("${");
+                made.push(digit);
+                while let Some(digit) = chars.next_if(char::is_ascii_digit) {
+                    made.push(digit);
+                }
+                made.push('}');
+            }
+            other => made.push(other),
+        }
+    }
+    Some(made)
+}
+
+/// The last regular expression that was compiled, by its text and flags.
+#[derive(Default, Debug)]
+pub(crate) struct Regexes(Option<(String, String, Option<regex::Regex>)>);
+
+impl Regexes {
+    /// The regular expression; `None` if it is none.
+    fn get(&mut self, pattern: String, flags: String) -> Option<&regex::Regex> {
+        if !self.0.as_ref().is_some_and(|(last, last_flags, _)| *last == pattern && *last_flags == flags) {
+            let known = flags.chars().all(|flag| "smixq".contains(flag));
+            let escaped = if flags.contains('q') { regex::escape(&pattern) } else { pattern.clone() };
+            let compiled = regex::RegexBuilder::new(&escaped)
+                .dot_matches_new_line(flags.contains('s'))
+                .multi_line(flags.contains('m'))
+                .case_insensitive(flags.contains('i'))
+                .ignore_whitespace(flags.contains('x'))
+                .build();
+            self.0 = Some((pattern, flags, compiled.ok().filter(|_| known)));
+        }
+        self.0.as_ref()?.2.as_ref()
+    }
+}
+
+/// RFC 4647, basic filtering; both in lower case.
+fn language_matches(tag: &str, range: &str) -> bool {
+    match range {
+        "*" => !tag.is_empty(),
+        _ => tag.strip_prefix(range).is_some_and(|rest| rest.is_empty() || rest.starts_with('-')),
+    }
+}
+
+fn rounded(function: Function, number: Number) -> Option<Number> {
+    Some(match number {
+        Number::Integer(value) if function == Function::Abs => Number::Integer(value.checked_abs()?),
+        Number::Integer(value) => Number::Integer(value),
+        Number::Decimal(value) => Number::Decimal(match function {
+            Function::Abs => value.checked_abs()?,
+            Function::Ceil => value.checked_ceil()?,
+            Function::Floor => value.checked_floor()?,
+            _ => value.checked_round()?,
+        }),
+        Number::Float(value) => Number::Float(round_f64(function, f64::from(value)) as f32),
+        Number::Double(value) => Number::Double(round_f64(function, value)),
+    })
+}
+
+fn round_f64(function: Function, value: f64) -> f64 {
+    match function {
+        Function::Abs => value.abs(),
+        Function::Ceil => value.ceil(),
+        Function::Floor => value.floor(),
+        // XPath rounds halves up.
+        _ => (value + 0.5).floor(),
+    }
+}

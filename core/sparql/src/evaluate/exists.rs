@@ -1,0 +1,319 @@
+//! EXISTS, the general way: evaluates a pattern for one solution, row by row, and stops at the first answer.
+//!
+//! SPARQL 1.1, §18.6, leaves open what it means to put a solution's values into operators that bind variables. Here a
+//! value is what each triple pattern, path and table of the pattern has for its variable, and what expressions see; so a
+//! variable keeps its name, and MINUS inside of EXISTS sees it. Where that is the same as a join, the optimiser makes
+//! it one.
+
+use super::Evaluator;
+use crate::algebra::{At, Group, Node, Path, Pattern, Slot};
+use crate::boxes::aggregate::{AggregateSpec, FoldSpec, Groups};
+use crate::expression::Expr;
+use crate::route::{Automaton, Search, is_node};
+use crate::terms::Terms;
+use crate::value::total_order;
+use rustc_hash::FxHashSet;
+use std::sync::Arc;
+use vicus_rdf::{Id, Order};
+
+/// A solution: ids by slot, 0 where there is none.
+type Row = Vec<u64>;
+
+/// Takes a solution; false if it wants no more.
+type Emit<'e> = &'e mut dyn FnMut(&mut Solver<'_>, &[u64]) -> bool;
+
+/// Whether a pattern has any solution that is compatible with the values that are given.
+pub(super) fn exists(
+    terms: &Arc<Terms>,
+    node: &Node,
+    given: &[(Slot, u64)],
+    stopped: Option<&dyn Fn() -> bool>,
+) -> bool {
+    let slots = node.mentioned().into_iter().chain(given.iter().map(|(slot, _)| *slot));
+    let width = slots.map(|slot| slot.0 + 1).max().unwrap_or(0);
+    let mut row = vec![0; width];
+    given.iter().for_each(|(slot, bits)| row[slot.0] = *bits);
+    let mut solver = Solver { terms, evaluator: Evaluator::new(terms), given: row, stopped, looked_at: 0 };
+    let mut found = false;
+    let nothing = vec![0; width];
+    solver.solve(node, &nothing, &mut |solver, row| {
+        found = merge(&solver.given, row).is_some();
+        !found
+    });
+    found
+}
+
+struct Solver<'a> {
+    terms: &'a Arc<Terms>,
+    evaluator: Evaluator<'a>,
+    given: Row,
+    stopped: Option<&'a dyn Fn() -> bool>,
+    /// Triples so far.
+    looked_at: u32,
+}
+
+/// Both solutions together, if they are compatible.
+fn merge(a: &[u64], b: &[u64]) -> Option<Row> {
+    let fits = a.iter().zip(b).all(|(a, b)| *a == 0 || *b == 0 || a == b);
+    fits.then(|| a.iter().zip(b).map(|(a, b)| a | b).collect())
+}
+
+impl Solver<'_> {
+    fn is_stopped(&mut self) -> bool {
+        self.looked_at = self.looked_at.wrapping_add(1);
+        self.looked_at % 1024 == 0 && self.stopped.is_some_and(|stopped| stopped())
+    }
+
+    fn holds(&mut self, conditions: &[Expr], row: &[u64]) -> bool {
+        conditions.iter().all(|condition| {
+            let given = &self.given;
+            self.evaluator.is_true(condition, &|slot| if row[slot] != 0 { row[slot] } else { given[slot] })
+        })
+    }
+
+    /// What stands at an end of a pattern: a value, or a slot that has none yet.
+    fn at(&self, at: At, current: &[u64]) -> Result<Id, Slot> {
+        match at {
+            At::Constant(id) => Ok(id),
+            At::Slot(slot) => match current[slot.0] | self.given[slot.0] {
+                0 => Err(slot),
+                // Where both have one, they are the same.
+                bits => Ok(Id::from_bits(bits)),
+            },
+        }
+    }
+
+    /// Emits the solutions that are compatible with `current`, together with it. False if no more are wanted.
+    fn solve(&mut self, node: &Node, current: &[u64], emit: Emit<'_>) -> bool {
+        match node {
+            Node::Pattern(pattern) => self.pattern(pattern, current, emit),
+            Node::Path(path) => self.path(path, current, emit),
+            Node::Join(nodes) => self.join(nodes, current, emit),
+            Node::Union(nodes) => nodes.iter().all(|node| self.solve(node, current, emit)),
+            Node::Values(slots, rows) => rows.iter().all(|values| {
+                let mut row = vec![0; current.len()];
+                slots.iter().zip(values).for_each(|(slot, id)| row[slot.0] = id.bits());
+                if merge(&self.given, &row).is_none() {
+                    return true;
+                }
+                merge(current, &row).is_none_or(|row| emit(self, &row))
+            }),
+            // What is known outside is not seen inside of these.
+            _ => self.alone(node, &mut |solver, row| merge(current, row).is_none_or(|row| emit(solver, &row))),
+        }
+    }
+
+    fn join(&mut self, nodes: &[Node], current: &[u64], emit: Emit<'_>) -> bool {
+        match nodes.split_first() {
+            None => emit(self, current),
+            Some((first, rest)) => self.solve(first, current, &mut |solver, row| solver.join(rest, row, emit)),
+        }
+    }
+
+    fn pattern(&mut self, pattern: &Pattern, current: &[u64], emit: Emit<'_>) -> bool {
+        let ends = pattern.0.map(|at| self.at(at, current));
+        let store = Arc::clone(&self.terms.store);
+        let bound = ends.map(|end| end.is_ok());
+        let index = store.index(store.best_order(bound));
+        let arranged = index.order().arrange(ends);
+        let prefix: Vec<Id> = arranged.into_iter().map_while(Result::ok).collect();
+        for number in index.range(&prefix) {
+            if self.is_stopped() {
+                return false;
+            }
+            let triple = index.triple(number);
+            let mut row = current.to_vec();
+            let fits = ends.iter().zip(triple).zip(pattern.0).all(|((end, id), at)| {
+                if let At::Slot(slot) = at {
+                    // A slot that stands in two places was free at both.
+                    let free = end.is_err() && row[slot.0] == 0;
+                    let same = row[slot.0] == id.bits() || end.is_ok_and(|known| known == id);
+                    row[slot.0] = id.bits();
+                    free || same
+                } else {
+                    *end == Ok(id)
+                }
+            });
+            if fits && !emit(self, &row) {
+                return false;
+            }
+        }
+        true
+    }
+
+    fn path(&mut self, path: &Path, current: &[u64], emit: Emit<'_>) -> bool {
+        let (a, b) = (self.at(path.subject, current), self.at(path.object, current));
+        let backward = a.is_err() && b.is_ok();
+        let automaton = Arc::new(Automaton::new(&path.route, backward));
+        let (near, far, target) =
+            if backward { (path.object, path.subject, a) } else { (path.subject, path.object, b) };
+        let starts = match if backward { b } else { a } {
+            Ok(id) if matches!(near, At::Constant(_)) || is_node(&self.terms.store, id) => vec![id],
+            Ok(_) => Vec::new(),
+            Err(_) => {
+                let (subjects, objects) = (self.terms.store.index(Order::Spo), self.terms.store.index(Order::Ops));
+                let mut all: Vec<Id> = subjects.keys().iter().chain(objects.keys()).copied().collect();
+                all.sort_unstable();
+                all.dedup();
+                all
+            }
+        };
+        let mut search = Search::new(&self.terms.store, &automaton);
+        for start in starts {
+            let target = if near == far { Some(start) } else { target.ok() };
+            let mut found = Vec::new();
+            search.begin(start, target, &mut found);
+            loop {
+                let is_done = search.go_on(&mut 1024, usize::MAX, &mut found);
+                for end in found.drain(..) {
+                    let mut row = current.to_vec();
+                    for (at, bits) in [(near, start.bits()), (far, end)] {
+                        if let At::Slot(slot) = at {
+                            row[slot.0] = bits;
+                        }
+                    }
+                    if !emit(self, &row) {
+                        return false;
+                    }
+                }
+                if is_done {
+                    break;
+                }
+                if self.stopped.is_some_and(|stopped| stopped()) {
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    fn collect(&mut self, node: &Node) -> Vec<Row> {
+        let mut rows = Vec::new();
+        let nothing = vec![0; self.given.len()];
+        self.solve(node, &nothing, &mut |_, row| {
+            rows.push(row.to_vec());
+            true
+        });
+        rows
+    }
+
+    /// Emits the solutions of an operator that must not see more than what is given.
+    fn alone(&mut self, node: &Node, emit: Emit<'_>) -> bool {
+        let nothing = vec![0; self.given.len()];
+        match node {
+            Node::Filter(conditions, inner) => {
+                self.solve(inner, &nothing, &mut |solver, row| !solver.holds(conditions, row) || emit(solver, row))
+            }
+            Node::LeftJoin { left, right, conditions } => {
+                let partners = self.collect(right);
+                self.solve(left, &nothing, &mut |solver, row| {
+                    let mut lonely = true;
+                    for pair in partners.iter().filter_map(|partner| merge(row, partner)) {
+                        if solver.holds(conditions, &pair) {
+                            lonely = false;
+                            if !emit(solver, &pair) {
+                                return false;
+                            }
+                        }
+                    }
+                    !lonely || emit(solver, row)
+                })
+            }
+            Node::SemiJoin { left, right, conditions } | Node::AntiJoin { left, right, conditions } => {
+                let wanted = matches!(node, Node::SemiJoin { .. });
+                let partners = self.collect(right);
+                self.solve(left, &nothing, &mut |solver, row| {
+                    let mut pairs = partners.iter().filter_map(|partner| merge(row, partner));
+                    pairs.any(|pair| solver.holds(conditions, &pair)) != wanted || emit(solver, row)
+                })
+            }
+            Node::Minus(left, right) => {
+                let partners = self.collect(right);
+                self.solve(left, &nothing, &mut |solver, row| {
+                    let takes = |partner: &Row| {
+                        merge(row, partner).is_some() && row.iter().zip(partner).any(|(a, b)| *a != 0 && *b != 0)
+                    };
+                    partners.iter().any(takes) || emit(solver, row)
+                })
+            }
+            Node::Extend(inner, slot, expr) => self.solve(inner, &nothing, &mut |solver, row| {
+                let given = &solver.given;
+                let value = |slot: usize| if row[slot] != 0 { row[slot] } else { given[slot] };
+                let made = solver.evaluator.id(expr, &value).bits();
+                if made != 0 && given[slot.0] != 0 && made != given[slot.0] {
+                    return true;
+                }
+                let mut row = row.to_vec();
+                row[slot.0] = made;
+                emit(solver, &row)
+            }),
+            Node::Group(group) => self.group(group, emit),
+            Node::Sort(inner, keys) => {
+                let mut rows = self.collect(inner);
+                rows.sort_by(|a, b| {
+                    let orders = keys.iter().map(|key| {
+                        let id = |row: &Row| Id::from_bits(row[key.slot.0]);
+                        let order = total_order(self.terms, id(a), id(b));
+                        if key.descending { order.reverse() } else { order }
+                    });
+                    orders.fold(std::cmp::Ordering::Equal, std::cmp::Ordering::then)
+                });
+                rows.iter().all(|row| emit(self, row))
+            }
+            Node::Project(inner, slots) => self.solve(inner, &nothing, &mut |solver, row| {
+                let mut seen = vec![0; row.len()];
+                slots.iter().for_each(|slot| seen[slot.0] = row[slot.0]);
+                emit(solver, &seen)
+            }),
+            Node::Distinct(inner) => {
+                let mut seen = FxHashSet::default();
+                self.solve(inner, &nothing, &mut |solver, row| !seen.insert(row.to_vec()) || emit(solver, row))
+            }
+            Node::Slice(inner, offset, limit) => {
+                let (mut skip, mut left) = (*offset, limit.unwrap_or(usize::MAX));
+                let mut wants_more = true;
+                self.solve(inner, &nothing, &mut |solver, row| {
+                    if skip > 0 {
+                        skip -= 1;
+                        return true;
+                    }
+                    if left == 0 {
+                        return false;
+                    }
+                    left -= 1;
+                    wants_more = emit(solver, row);
+                    wants_more && left > 0
+                });
+                wants_more
+            }
+            Node::Pattern(_) | Node::Path(_) | Node::Join(_) | Node::Union(_) | Node::Values(..) => {
+                self.solve(node, &nothing, emit)
+            }
+        }
+    }
+
+    fn group(&mut self, group: &Group, emit: Emit<'_>) -> bool {
+        let fold = |fold: &crate::algebra::Aggregate| FoldSpec {
+            fold: fold.fold.clone(),
+            of: fold.of.first().map(|slot| slot.0).filter(|_| !fold.rows),
+            rows: fold.rows,
+            distinct: fold.distinct.then(|| fold.of.iter().map(|slot| slot.0).collect()),
+        };
+        let spec = AggregateSpec {
+            keys: group.keys.iter().map(|slot| Some(slot.0)).collect(),
+            folds: group.folds.iter().map(fold).collect(),
+        };
+        let mut groups = Groups::new(self.terms, &Arc::new(spec));
+        let nothing = vec![0; self.given.len()];
+        self.solve(&group.inner, &nothing, &mut |_, row| {
+            groups.add(|column| row[column]);
+            true
+        });
+        let slots: Vec<Slot> = group.keys.iter().copied().chain(group.folds.iter().map(|fold| fold.slot)).collect();
+        (0..groups.len()).all(|number| {
+            let mut row = nothing.clone();
+            slots.iter().zip(groups.row(number)).for_each(|(slot, bits)| row[slot.0] = bits);
+            emit(self, &row)
+        })
+    }
+}

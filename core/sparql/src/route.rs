@@ -1,0 +1,212 @@
+//! Property paths of any length as automata, and the search for what they reach.
+//!
+//! SPARQL 1.1, §9.3 and §18.4: `?`, `*` and `+` find each end once. So whether an end is reached is all that matters
+//! inside of them, and a path is a regular expression over steps: Thompson, "Regular expression search algorithm",
+//! CACM 1968. The search visits each pair of a state and a node once, whatever is nested in what.
+
+use rustc_hash::FxHashSet;
+use std::sync::Arc;
+use vicus_rdf::{Id, Order, Store};
+
+/// A path as it is written.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Route {
+    Step(Id),
+    /// Any predicate but these.
+    Not(Vec<Id>),
+    Reverse(Box<Route>),
+    Sequence(Box<Route>, Box<Route>),
+    Either(Box<Route>, Box<Route>),
+    Optional(Box<Route>),
+    /// Any number of times.
+    Any(Box<Route>),
+    /// Once or more.
+    Many(Box<Route>),
+}
+
+/// How an edge of an automaton is passed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Move {
+    /// Without a step.
+    Stay,
+    Forward(Id),
+    Backward(Id),
+    ForwardNot(Arc<[Id]>),
+    BackwardNot(Arc<[Id]>),
+}
+
+/// A path in one direction. State 0 is the first, state 1 the last.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Automaton {
+    /// For each state, where one can go from it.
+    edges: Vec<Vec<(Move, u32)>>,
+}
+
+const FIRST: u32 = 0;
+const LAST: u32 = 1;
+
+impl Automaton {
+    /// From subjects to objects, or the other way round.
+    pub(crate) fn new(route: &Route, backward: bool) -> Automaton {
+        let mut automaton = Automaton { edges: vec![Vec::new(), Vec::new()] };
+        automaton.add(route, FIRST, LAST, backward);
+        automaton
+    }
+
+    fn state(&mut self) -> u32 {
+        self.edges.push(Vec::new());
+        self.edges.len() as u32 - 1
+    }
+
+    fn edge(&mut self, from: u32, by: Move, to: u32) {
+        self.edges[from as usize].push((by, to));
+    }
+
+    /// Adds a route between two states. Nothing that is added leads back to `from` or on from `to`.
+    fn add(&mut self, route: &Route, from: u32, to: u32, backward: bool) {
+        match route {
+            Route::Step(id) => self.edge(from, if backward { Move::Backward(*id) } else { Move::Forward(*id) }, to),
+            Route::Not(ids) => {
+                let ids: Arc<[Id]> = ids.as_slice().into();
+                self.edge(from, if backward { Move::BackwardNot(ids) } else { Move::ForwardNot(ids) }, to);
+            }
+            Route::Reverse(inner) => self.add(inner, from, to, !backward),
+            Route::Sequence(a, b) => {
+                let middle = self.state();
+                let (first, second) = if backward { (b, a) } else { (a, b) };
+                self.add(first, from, middle, backward);
+                self.add(second, middle, to, backward);
+            }
+            Route::Either(a, b) => {
+                self.add(a, from, to, backward);
+                self.add(b, from, to, backward);
+            }
+            Route::Optional(inner) => {
+                self.add(inner, from, to, backward);
+                self.edge(from, Move::Stay, to);
+            }
+            Route::Any(inner) | Route::Many(inner) => {
+                let (before, after) = (self.state(), self.state());
+                self.edge(from, Move::Stay, before);
+                self.add(inner, before, after, backward);
+                self.edge(after, Move::Stay, before);
+                self.edge(after, Move::Stay, to);
+                if let Route::Any(_) = route {
+                    self.edge(before, Move::Stay, to);
+                }
+            }
+        }
+    }
+}
+
+/// Whether a term is a subject or an object: only those are ends of a path, unless they are written in it.
+pub(crate) fn is_node(store: &Store, id: Id) -> bool {
+    store.index(Order::Spo).count(&[id]) > 0 || store.index(Order::Ops).count(&[id]) > 0
+}
+
+/// What one start reaches, found bit by bit.
+pub(crate) struct Search {
+    store: Arc<Store>,
+    automaton: Arc<Automaton>,
+    target: Option<Id>,
+    seen: FxHashSet<(u32, Id)>,
+    open: Vec<Place>,
+    /// The target has been found.
+    is_over: bool,
+}
+
+/// A pair of a state and a node that has been reached, and how many of its edges, and of an edge's triples, are done.
+#[derive(Clone, Copy)]
+struct Place {
+    state: u32,
+    node: Id,
+    edge: usize,
+    done: usize,
+}
+
+impl Search {
+    pub(crate) fn new(store: &Arc<Store>, automaton: &Arc<Automaton>) -> Search {
+        Search {
+            store: Arc::clone(store),
+            automaton: Arc::clone(automaton),
+            target: None,
+            seen: FxHashSet::default(),
+            open: Vec::new(),
+            is_over: false,
+        }
+    }
+
+    /// Begins at a node. With a target, nothing else is found.
+    pub(crate) fn begin(&mut self, start: Id, target: Option<Id>, found: &mut Vec<u64>) {
+        self.seen.clear();
+        self.open.clear();
+        self.target = target;
+        self.is_over = false;
+        self.reach(FIRST, start, found);
+    }
+
+    fn reach(&mut self, state: u32, node: Id, found: &mut Vec<u64>) {
+        if !self.seen.insert((state, node)) {
+            return;
+        }
+        if state != LAST {
+            self.open.push(Place { state, node, edge: 0, done: 0 });
+        } else if self.target.is_none_or(|target| target == node) {
+            found.push(node.bits());
+            self.is_over = self.target.is_some();
+        }
+    }
+
+    /// Goes on for so many triples, or until more than `most` ends are in `found`; true at the end of the search.
+    pub(crate) fn go_on(&mut self, triples: &mut usize, most: usize, found: &mut Vec<u64>) -> bool {
+        let (store, automaton) = (Arc::clone(&self.store), Arc::clone(&self.automaton));
+        let forward = store.index(Order::Spo);
+        let backward = store.index(Order::Ops);
+        while let Some(&place) = self.open.last() {
+            if self.is_over {
+                return true;
+            }
+            if *triples == 0 || found.len() >= most {
+                return false;
+            }
+            let Some((by, to)) = automaton.edges[place.state as usize].get(place.edge) else {
+                self.open.pop();
+                continue;
+            };
+            let at = self.open.len() - 1;
+            // Predicates that are passed by, and the nodes behind them.
+            let (rows, predicates, nodes, but): (_, &[Id], _, &[Id]) = match by {
+                Move::Stay => {
+                    self.open[at].edge += 1;
+                    *triples -= 1;
+                    self.reach(*to, place.node, found);
+                    continue;
+                }
+                Move::Forward(predicate) => {
+                    let index = store.index(Order::Pso);
+                    (index.range(&[*predicate, place.node]), &[], index.third(), &[])
+                }
+                Move::Backward(predicate) => {
+                    let index = store.index(Order::Pos);
+                    (index.range(&[*predicate, place.node]), &[], index.third(), &[])
+                }
+                Move::ForwardNot(but) => (forward.range(&[place.node]), forward.second(), forward.third(), but),
+                Move::BackwardNot(but) => (backward.range(&[place.node]), backward.second(), backward.third(), but),
+            };
+            let next = rows.start + place.done;
+            let end = rows.end.min(next + *triples);
+            *triples = triples.saturating_sub((end - next).max(1));
+            if end == rows.end {
+                self.open[at] = Place { edge: place.edge + 1, done: 0, ..place };
+            } else {
+                self.open[at].done = end - rows.start;
+            }
+            for row in next..end {
+                if but.is_empty() || !but.contains(&predicates[row]) {
+                    self.reach(*to, nodes[row], found);
+                }
+            }
+        }
+        true
+    }
+}

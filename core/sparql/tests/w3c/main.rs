@@ -1,0 +1,156 @@
+//! The W3C's suites for SPARQL 1.0 and 1.1: what must be accepted, what refused, and what queries must find.
+//!
+//! Tests that are not passed stand in `not-passed.txt`, by name and with the reason. The list is neither longer nor
+//! shorter than needed: a listed test that passes is a failure, too.
+#![expect(clippy::disallowed_methods, reason = "tests read files")]
+
+mod compare;
+mod manifest;
+mod results;
+
+use manifest::{Kind, Test};
+use oxrdf::{Term, Triple};
+use results::{Answer, Row};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, mpsc};
+use vicus_flow::sequential;
+use vicus_rdf::{Id, Store};
+use vicus_sparql::{Form, Options, QueryError, QueryErrorKind, parse_with_base, plan};
+
+const NOT_PASSED: &str = include_str!("not-passed.txt");
+
+/// Why a test may stand on the list.
+const REASONS: [&str; 7] = [
+    "needs named graphs",
+    "needs SERVICE",
+    "needs entailment",
+    "needs CONSTRUCT or DESCRIBE",
+    "needs update",
+    "the expected result is not what the recommendation says",
+    "the parser library reads it otherwise",
+];
+
+/// The folder of the suites, beside the repository; `None`, said aloud, if it is not there.
+fn suites() -> Option<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/rdf-tests/sparql");
+    if !folder.is_dir() {
+        println!("SKIPPED: {} is not there", folder.display());
+        return None;
+    }
+    Some(folder)
+}
+
+/// The error of a text that is no query; a query that is refused for what it asks for is one all the same.
+fn syntax_error(text: &str, base: &str) -> Option<QueryError> {
+    let error = parse_with_base(text, Some(base)).err()?;
+    (error.kind == QueryErrorKind::Syntax).then_some(error)
+}
+
+fn text_of(path: &Path) -> Result<String, String> {
+    std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+fn store_of(test: &Test) -> Result<Arc<Store>, String> {
+    let mut all: Vec<Triple> = Vec::new();
+    for (file, path) in test.data.iter().enumerate() {
+        // Blank nodes of two files are different ones.
+        let prefix = format!("d{file}");
+        all.extend(results::graph(path, &manifest::iri(path))?.into_iter().map(|triple| renamed(&prefix, triple)));
+    }
+    let lines: String = all.iter().map(|triple| format!("{triple} .\n")).collect();
+    Ok(Arc::new(Store::of_ntriples(lines.as_bytes()).map_err(|error| error.to_string())?))
+}
+
+fn renamed(prefix: &str, mut triple: Triple) -> Triple {
+    let rename = |node: &oxrdf::BlankNode| oxrdf::BlankNode::new_unchecked(format!("{prefix}{}", node.as_str()));
+    if let oxrdf::NamedOrBlankNode::BlankNode(node) = &triple.subject {
+        triple.subject = rename(node).into();
+    }
+    if let Term::BlankNode(node) = &triple.object {
+        triple.object = rename(node).into();
+    }
+    triple
+}
+
+fn answer(store: &Arc<Store>, text: &str, base: &str, options: &Options) -> Result<Answer, String> {
+    let parsed = parse_with_base(text, Some(base)).map_err(|error| error.to_string())?;
+    let plan = plan(store, &parsed, options).map_err(|error| error.to_string())?;
+    let (send, receive) = mpsc::channel();
+    let sink = plan.sink_operator(move |envelope| Ok(send.send(envelope.clone())?));
+    sequential::run(plan.model(), vec![(plan.sink(), sink)], |_| 0).map_err(|error| error.to_string())?;
+    let mut rows: Vec<Row> = Vec::new();
+    for envelope in receive {
+        for row in 0..envelope.rows() {
+            let bits = envelope.columns().iter().map(|column| column.u64s()[row]);
+            rows.push(bits.map(|bits| (bits != 0).then(|| plan.term(Id::from_bits(bits)))).collect());
+        }
+    }
+    Ok(match plan.form() {
+        Form::Ask => Answer::Boolean(!rows.is_empty()),
+        Form::Select { variables } => Answer::Rows { variables: variables.clone(), rows, ordered: false },
+    })
+}
+
+/// Runs a test; says what went wrong.
+fn run(test: &Test) -> Result<(), String> {
+    if test.kind == Kind::Update {
+        return Err("an update".to_owned());
+    }
+    let text = text_of(&test.query)?;
+    let base = manifest::iri(&test.query);
+    match test.kind {
+        Kind::Update => unreachable!("answered above"),
+        Kind::PositiveSyntax => syntax_error(&text, &base).map_or(Ok(()), |error| Err(error.to_string())),
+        Kind::NegativeSyntax => syntax_error(&text, &base).map(|_| ()).ok_or_else(|| "it was accepted".to_owned()),
+        Kind::Evaluation => {
+            let store = store_of(test)?;
+            let result = test.result.as_ref().ok_or("no expected result is named")?;
+            let expected = results::read(result, &manifest::iri(result))?;
+            for optimise in [true, false] {
+                for envelope_rows in [1, 2048] {
+                    let options = Options { optimise, envelope_rows, ..Options::default() };
+                    let found = answer(&store, &text, &base, &options)?;
+                    compare::compare(&found, &expected, result.extension().is_some_and(|name| name == "csv"))
+                        .map_err(|difference| format!("optimise: {optimise}: {difference}"))?;
+                }
+            }
+            Ok(())
+        }
+    }
+}
+
+#[test]
+fn all_tests_but_the_listed_ones_pass() {
+    let Some(folder) = suites() else { return };
+    let listed: BTreeMap<&str, &str> = NOT_PASSED
+        .lines()
+        .filter(|line| !line.starts_with('#') && !line.is_empty())
+        .map(|line| line.split_once('\t').unwrap_or_else(|| panic!("{line}: no reason")))
+        .collect();
+    let mut wrong = Vec::new();
+    let mut unknown = listed.clone();
+    for suite in ["sparql10", "sparql11"] {
+        let tests = manifest::tests(&folder.join(suite));
+        let mut counts: BTreeMap<Kind, (usize, usize)> = BTreeMap::new();
+        for test in &tests {
+            let outcome = std::panic::catch_unwind(|| run(test)).unwrap_or_else(|_| Err("it panicked".to_owned()));
+            let (passed, total) = counts.entry(test.kind).or_default();
+            *total += 1;
+            *passed += usize::from(outcome.is_ok());
+            unknown.remove(test.name.as_str());
+            match (outcome, listed.get(test.name.as_str())) {
+                (Err(error), None) => wrong.push(format!("{}\t{error}", test.name)),
+                (Ok(()), Some(_)) => wrong.push(format!("{}\tpasses, and is listed", test.name)),
+                _ => {}
+            }
+        }
+        for (kind, (passed, total)) in counts {
+            println!("{suite}: {kind:?}: {passed} of {total}");
+        }
+        assert!(tests.len() > 400, "only {} tests were found in {suite}", tests.len());
+    }
+    wrong.extend(unknown.keys().map(|name| format!("{name}\tis listed, and there is no such test")));
+    wrong.extend(listed.values().filter(|reason| !REASONS.contains(reason)).map(|reason| format!("reason: {reason}")));
+    assert!(wrong.is_empty(), "{} tests:\n{}", wrong.len(), wrong.join("\n"));
+}

@@ -1,0 +1,99 @@
+//! Which tests there are.
+
+use oxrdf::vocab::rdf;
+use oxrdf::{Graph, NamedNode, NamedNodeRef, NamedOrBlankNodeRef, TermRef};
+use oxttl::TurtleParser;
+use std::path::{Path, PathBuf};
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Kind {
+    PositiveSyntax,
+    NegativeSyntax,
+    Evaluation,
+    Update,
+}
+
+pub(crate) struct Test {
+    /// Its folder and what its IRI ends in: `sparql11/aggregates/agg01`.
+    pub(crate) name: String,
+    pub(crate) kind: Kind,
+    pub(crate) query: PathBuf,
+    pub(crate) data: Vec<PathBuf>,
+    pub(crate) result: Option<PathBuf>,
+}
+
+const BASE: &str = "https://w3c.github.io/rdf-tests/";
+
+/// What a file of the suites is called on the web.
+pub(crate) fn iri(path: &Path) -> String {
+    let text = path.to_str().expect("names are UTF-8");
+    let (_, rest) = text.rsplit_once("/rdf-tests/").expect("a file of the suites");
+    format!("{BASE}{rest}")
+}
+
+/// All tests of the manifests in the folders of a suite.
+pub(crate) fn tests(suite: &Path) -> Vec<Test> {
+    let mut folders: Vec<PathBuf> = std::fs::read_dir(suite)
+        .expect("a suite is a folder")
+        .map(|entry| entry.expect("a readable folder").path())
+        .filter(|path| path.join("manifest.ttl").is_file())
+        .collect();
+    folders.sort();
+    folders.iter().flat_map(|folder| tests_of(folder)).collect()
+}
+
+fn tests_of(folder: &Path) -> Vec<Test> {
+    let file = folder.join("manifest.ttl");
+    let base = iri(&file);
+    let text = std::fs::read(&file).expect("a readable manifest");
+    let manifest: Graph = TurtleParser::new()
+        .with_base_iri(&base)
+        .expect("an IRI")
+        .for_slice(&text)
+        .collect::<Result<_, _>>()
+        .unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+    let root = folder.ancestors().nth(3).expect("suites lie in folders");
+    let path = |term: TermRef<'_>| match term {
+        TermRef::NamedNode(node) => node.as_str().strip_prefix(BASE).map(|rest| root.join(rest)),
+        _ => None,
+    };
+    let suite = folder.parent().and_then(Path::file_name).expect("a suite has a name").to_string_lossy().into_owned();
+    let name = folder.file_name().expect("a folder has a name").to_string_lossy().into_owned();
+    let mut all = Vec::new();
+    for triple in manifest.triples_for_predicate(rdf::TYPE) {
+        let TermRef::NamedNode(kind) = triple.object else { continue };
+        let kind = match kind.as_str().rsplit('#').next().unwrap_or_default() {
+            "PositiveSyntaxTest" | "PositiveSyntaxTest11" => Kind::PositiveSyntax,
+            "NegativeSyntaxTest" | "NegativeSyntaxTest11" => Kind::NegativeSyntax,
+            "QueryEvaluationTest" | "CSVResultFormatTest" => Kind::Evaluation,
+            "UpdateEvaluationTest" | "PositiveUpdateSyntaxTest11" | "NegativeUpdateSyntaxTest11" => Kind::Update,
+            _ => continue,
+        };
+        let test = triple.subject;
+        let Some(action) = manifest.object_for_subject_predicate(test, manifest_word("action").as_ref()) else {
+            panic!("{test} has no action")
+        };
+        let as_node = |term| match term {
+            TermRef::BlankNode(node) => Some(NamedOrBlankNodeRef::BlankNode(node)),
+            TermRef::NamedNode(node) => Some(NamedOrBlankNodeRef::NamedNode(node)),
+            TermRef::Literal(_) => None,
+        };
+        let of_action = |word: &str| -> Vec<PathBuf> {
+            let word =
+                NamedNode::new_unchecked(format!("http://www.w3.org/2001/sw/DataAccess/tests/test-query#{word}"));
+            let node = as_node(action).expect("an action is a node");
+            manifest.objects_for_subject_predicate(node, word.as_ref()).filter_map(path).collect()
+        };
+        let query = of_action("query").into_iter().next().or_else(|| path(action)).unwrap_or_default();
+        let result = manifest.object_for_subject_predicate(test, manifest_word("result").as_ref()).and_then(path);
+        let label = test.to_string();
+        let label = label.trim_matches(['<', '>']).rsplit(['#', '/']).next().unwrap_or_default().to_owned();
+        all.push(Test { name: format!("{suite}/{name}/{label}"), kind, query, data: of_action("data"), result });
+    }
+    all
+}
+
+fn manifest_word(word: &str) -> NamedNode {
+    let base = NamedNodeRef::new_unchecked("http://www.w3.org/2001/sw/DataAccess/tests/test-manifest#");
+    NamedNode::new_unchecked(format!("{}{word}", base.as_str()))
+}
