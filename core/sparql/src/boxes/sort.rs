@@ -3,6 +3,7 @@
 use super::Growth;
 use crate::terms::Terms;
 use crate::value::total_order;
+use std::cmp::Ordering;
 use std::sync::Arc;
 use vicus_flow::{BoxError, Column, Envelope, Operator, Turn};
 use vicus_rdf::{Id, Kind};
@@ -40,6 +41,10 @@ impl Rows {
         assert!(u32::try_from(self.count).is_ok(), "fewer than 2^32 rows are sorted at once");
     }
 
+    pub(crate) fn bytes(&self) -> u64 {
+        self.columns.iter().map(|column| column.capacity() as u64 * 8).sum()
+    }
+
     /// Some of the rows in this order.
     pub(crate) fn envelope(&self, order: &[u32]) -> Envelope {
         let columns = self.columns.iter().map(|column| {
@@ -73,7 +78,7 @@ impl Rows {
                     keys.iter()
                         .map(|key| key[a as usize].cmp(&key[b as usize]))
                         .find(|order| order.is_ne())
-                        .unwrap_or(std::cmp::Ordering::Equal)
+                        .unwrap_or(Ordering::Equal)
                 });
                 order
             }
@@ -85,6 +90,20 @@ impl Rows {
 pub(crate) fn is_ordered(bits: u64) -> bool {
     let id = Id::from_bits(bits);
     !id.is_computed() && bits < Id::ranked(Kind::Typed, 0).bits()
+}
+
+/// Orders two rows as [`Sort`] does: by ids where their order is that of terms, else by terms.
+pub(crate) fn compare(terms: &Terms, by: &[By], a: (&Envelope, usize), b: (&Envelope, usize)) -> Ordering {
+    let order = |by: &By| {
+        let (a, b) = (a.0.column(by.column).u64s()[a.1], b.0.column(by.column).u64s()[b.1]);
+        let order = if a == b || is_ordered(a) && is_ordered(b) {
+            a.cmp(&b)
+        } else {
+            total_order(terms, Id::from_bits(a), Id::from_bits(b))
+        };
+        if by.descending { order.reverse() } else { order }
+    };
+    by.iter().map(order).find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
 }
 
 /// Integers that are ordered as the column's terms are: the ids themselves, or the places of the distinct ids in order.
@@ -122,9 +141,14 @@ impl Operator for Sort {
         if self.order.is_none() {
             match turn.take(0) {
                 None => return Ok(()),
-                Some(pill) if pill.is_pill() => self.order = Some(self.rows.order(&self.terms, &self.by)),
+                Some(pill) if pill.is_pill() => {
+                    // Each key is copied, next to the row's number.
+                    turn.holds(self.rows.bytes() + (self.rows.count * 16 * self.by.len().max(1)) as u64)?;
+                    self.order = Some(self.rows.order(&self.terms, &self.by));
+                }
                 Some(envelope) => {
                     self.rows.add(&envelope);
+                    turn.holds(self.rows.bytes())?;
                     return Ok(());
                 }
             }

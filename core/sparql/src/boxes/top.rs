@@ -89,6 +89,7 @@ impl Operator for Top {
                     if self.rows.count >= (self.count * 2).max(1024) {
                         self.shrink();
                     }
+                    turn.holds(self.rows.bytes())?;
                     return Ok(());
                 }
             }
