@@ -31,6 +31,8 @@ pub enum QueryErrorKind {
         /// What, in the plural: `property paths`.
         what: String,
     },
+    /// The text is nested too deeply to be read.
+    TooLarge,
 }
 
 impl QueryError {

@@ -1,7 +1,7 @@
 //! From text to a checked query. The grammar is spargebra's.
 
 use crate::error::{QueryError, QueryErrorKind};
-use crate::translate;
+use crate::{nesting, translate};
 use spargebra::{Query, SparqlParser};
 use vicus_rdf::Id;
 
@@ -23,11 +23,15 @@ pub struct Parsed {
 /// # Errors
 /// Where the text breaks the grammar, or what it asks for that is not supported yet.
 pub fn parse(text: &str) -> Result<Parsed, QueryError> {
+    nesting::check(text)?;
     let query = SparqlParser::new().parse_query(text).map_err(|_| syntax_error(text))?;
     // What is not supported should be known before there is any data.
     translate::translate(&query, &mut |_| Id::UNBOUND)?;
     Ok(Parsed { query })
 }
+
+/// Bytes of a text beyond which an error's place is not looked for so closely.
+const LONG: usize = 1 << 16;
 
 /// Where a text that is no query goes wrong.
 ///
@@ -37,7 +41,9 @@ pub fn parse(text: &str) -> Result<Parsed, QueryError> {
 /// ([`spread`]) it hides nothing.
 fn syntax_error(text: &str) -> QueryError {
     let error = |message: String, line, column| QueryError { message, line, column, kind: QueryErrorKind::Syntax };
-    let spread = spread(text);
+    // A place near the mistake is enough in a text that nobody reads.
+    let spread =
+        if text.len() > LONG { text.char_indices().map(|(at, char)| (char, at)).collect() } else { spread(text) };
     let padded: String = spread.iter().map(|(char, _)| char).collect();
     let said = match SparqlParser::new().parse_query(&padded) {
         Ok(_) => return error("this is no query".to_owned(), 0, 0),
