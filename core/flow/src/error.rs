@@ -60,3 +60,40 @@ impl std::error::Error for FlowError {
         }
     }
 }
+
+/// Boxes hold more than their request may. What a box says that gave up for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OverBudget {
+    /// Bytes that the request may hold.
+    pub budget: u64,
+    /// Who holds how many bytes, the most first.
+    pub holders: Vec<(String, u64)>,
+}
+
+/// `more than 10.0 MiB is needed: distinct holds 8.2 MiB, sort 1.9 MiB`.
+impl fmt::Display for OverBudget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "more than {} is needed", Bytes(self.budget))?;
+        for (place, (name, held)) in self.holders.iter().take(3).enumerate() {
+            let before = if place == 0 { format!(": {name} holds") } else { format!(", {name}") };
+            write!(f, "{before} {}", Bytes(*held))?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for OverBudget {}
+
+struct Bytes(u64);
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bytes = self.0 as f64;
+        match self.0 {
+            0..0x400 => write!(f, "{bytes} bytes"),
+            0x400..0x10_0000 => write!(f, "{:.1} KiB", bytes / 1024.0),
+            0x10_0000..0x4000_0000 => write!(f, "{:.1} MiB", bytes / 1_048_576.0),
+            _ => write!(f, "{:.1} GiB", bytes / 1_073_741_824.0),
+        }
+    }
+}

@@ -16,7 +16,7 @@ use crate::operator::Input;
 use crate::ring::{Put, Ring};
 use crate::state::StateWord;
 use crate::sync::{AtomicBool, AtomicU8, AtomicU64, Mutex, Ordering, Padded, UnsafeCell, fence};
-use crate::{BoxId, Envelope, FlowError, Model, Operator, Schema, Turn, World};
+use crate::{BoxId, Envelope, FlowError, Model, Operator, OverBudget, Schema, Turn, World};
 use std::any::Any;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -37,6 +37,9 @@ pub struct Instance {
     stop: AtomicU8,
     settled: AtomicBool,
     failure: Mutex<Option<FlowError>>,
+    /// Bytes that its boxes may hold together, and those that they have taken of them.
+    budget: AtomicU64,
+    held: Padded<AtomicU64>,
 }
 
 /// Why no more user code is to run. The first reason stays.
@@ -91,6 +94,8 @@ pub(crate) struct BoxCell {
     pub(crate) state: StateWord,
     /// The logical time of the last thing that happened to it; kept up to date only where the run is recorded.
     clock: AtomicU64,
+    /// Bytes that it has taken from the request's budget. Written by the runner alone.
+    held: AtomicU64,
     pub(crate) inputs: std::boxed::Box<[Input]>,
     /// Touched only between begin and finish, and at the very end by whoever settles the request.
     pub(crate) body: UnsafeCell<Body>,
@@ -116,8 +121,22 @@ pub(crate) struct Body {
     pub(crate) consumed: bool,
     pub(crate) run_again: bool,
     pub(crate) ended: bool,
+    /// Room at any output is enough for the next invocation; if not, all of them need it.
+    pub(crate) any_room: bool,
     /// All its readers are gone: its user code is run no more.
     retired: bool,
+}
+
+impl Body {
+    /// Whether what still waits at the outputs keeps the box from being invoked.
+    fn is_held_up(&self) -> bool {
+        let mut open = self.outputs.iter().filter(|output| !output.is_closed()).peekable();
+        if self.any_room && open.peek().is_some() { open.all(Output::is_refused) } else { self.is_refused() }
+    }
+
+    fn is_refused(&self) -> bool {
+        self.outputs.iter().any(Output::is_refused)
+    }
 }
 
 pub(crate) struct Output {
@@ -136,7 +155,7 @@ pub(crate) struct Receiver {
 }
 
 impl Output {
-    fn is_refused(&self) -> bool {
+    pub(crate) fn is_refused(&self) -> bool {
         self.receivers.iter().any(|receiver| !receiver.pending.is_empty())
     }
 
@@ -260,6 +279,7 @@ impl Instance {
                     consumed: false,
                     run_again: false,
                     ended: false,
+                    any_room: false,
                     retired: false,
                 };
                 let input =
@@ -270,6 +290,7 @@ impl Instance {
                     instance: weak.as_ptr(),
                     state: StateWord::new(),
                     clock: AtomicU64::new(0),
+                    held: AtomicU64::new(0),
                     inputs: model.inputs.iter().map(input).collect(),
                     body: UnsafeCell::new(body),
                 }
@@ -282,6 +303,8 @@ impl Instance {
                 stop: AtomicU8::new(GOES_ON),
                 settled: AtomicBool::new(false),
                 failure: Mutex::new(None),
+                budget: AtomicU64::new(u64::MAX),
+                held: Padded(AtomicU64::new(0)),
             }
         })
     }
@@ -289,6 +312,35 @@ impl Instance {
     /// The request's id.
     pub fn id(&self) -> RequestId {
         self.id
+    }
+
+    /// Bounds what its boxes hold together, in bytes; see [`Turn::holds`]. To be called before it starts.
+    pub fn set_budget(&self, bytes: u64) {
+        self.budget.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Books a box's bytes, in portions so that the boxes of a request rarely meet at its sum.
+    pub(crate) fn hold(&self, held: &AtomicU64, bytes: u64) -> Result<(), OverBudget> {
+        const PORTION: u64 = 1 << 16;
+        let before = held.load(Ordering::Relaxed);
+        if bytes <= before && before - bytes < 2 * PORTION {
+            return Ok(());
+        }
+        let after = bytes.next_multiple_of(PORTION);
+        held.store(after, Ordering::Relaxed);
+        // Wraps where the box holds less than before.
+        let change = after.wrapping_sub(before);
+        let sum = self.held.0.fetch_add(change, Ordering::Relaxed).wrapping_add(change);
+        let budget = self.budget.load(Ordering::Relaxed);
+        if sum <= budget || after < before {
+            return Ok(());
+        }
+        let holder =
+            |(cell, model): (&BoxCell, &crate::ModelBox)| (model.name().to_owned(), cell.held.load(Ordering::Relaxed));
+        let mut holders: Vec<(String, u64)> = self.cells.iter().zip(self.model.boxes()).map(holder).collect();
+        holders.retain(|(_, held)| *held > 0);
+        holders.sort_by_key(|(_, held)| std::cmp::Reverse(*held));
+        Err(OverBudget { budget, holders })
     }
 
     /// One of its boxes, by its place in the model. Panics if there are not so many.
@@ -522,7 +574,7 @@ pub unsafe fn begin<'a>(task: TaskRef, desk: &mut Desk) -> Running<'a> {
     }
     let mut running = Running { cell, instance, due, blocked: false };
     running.with_body(|body, due| {
-        let blocked = body.outputs.iter().any(Output::is_refused) && !instance.flush(body, desk);
+        let blocked = body.is_refused() && !instance.flush(body, desk) && body.is_held_up();
         for receiver in body.outputs.iter_mut().flat_map(|output| &mut output.receivers) {
             // What a receiver that closed had refused went in `flush`, or goes there when it resumes the box.
             receiver.closed |= receiver.pending.is_empty() && instance.ring(receiver).is_closed();
@@ -606,8 +658,8 @@ impl Running<'_> {
             }
             let mut operator: std::boxed::Box<dyn Operator> =
                 std::mem::replace(&mut body.operator, std::boxed::Box::new(Absent));
-            let stopped = || instance.is_stopped();
-            let mut turn = Turn { inputs: &cell.inputs, body, world, stopped: &stopped };
+            body.any_room = false;
+            let mut turn = Turn { inputs: &cell.inputs, body, world, instance, held: &cell.held };
             let done = catch_unwind(AssertUnwindSafe(|| operator.act(&mut turn)));
             body.operator = operator;
             match done {
@@ -633,7 +685,7 @@ impl Running<'_> {
         self.with_body(|body, _| {
             let mut blocked = false;
             if !body.outbox.is_empty() {
-                blocked = !instance.deliver(cell.index, body, desk);
+                blocked = !instance.deliver(cell.index, body, desk) && body.is_held_up();
                 body.retire_if_unread(cell);
             }
             for sender in body.resumed.drain(..) {
@@ -664,7 +716,8 @@ impl Running<'_> {
                 due_again |= run_again;
                 due_again |= body.consumed && cell.inputs.iter().any(|input| !input.ring.is_empty());
             }
-            false
+            // A box that is neither blocked nor queued would never try again to send what still waits.
+            !due_again && body.is_refused()
         });
         if desk.recording {
             cell.clock.fetch_max(desk.clock, Ordering::AcqRel);

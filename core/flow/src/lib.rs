@@ -22,7 +22,7 @@ mod state;
 mod sync;
 
 pub use envelope::{Column, Envelope};
-pub use error::FlowError;
+pub use error::{FlowError, OverBudget};
 pub use instance::{
     Activation, Desk, Fact, Instance, RULES, RunTask, Running, Totals, begin, instance_of, share_instance,
 };

@@ -1,8 +1,9 @@
 //! What a user writes: the single-threaded code of a box, and what it sees of the world while it runs.
 
-use crate::instance::Body;
+use crate::instance::{Body, Instance};
 use crate::ring::Ring;
-use crate::{Envelope, Schema};
+use crate::sync::AtomicU64;
+use crate::{Envelope, OverBudget, Schema};
 use std::error::Error;
 
 /// Why a box gave up. Any error will do; the request fails with it and with the box's name.
@@ -57,7 +58,9 @@ pub struct Turn<'a> {
     pub(crate) inputs: &'a [Input],
     pub(crate) body: &'a mut Body,
     pub(crate) world: &'a dyn World,
-    pub(crate) stopped: &'a dyn Fn() -> bool,
+    pub(crate) instance: &'a Instance,
+    /// What the box has taken from the request's budget.
+    pub(crate) held: &'a AtomicU64,
 }
 
 /// One input of a live box.
@@ -145,6 +148,26 @@ impl Turn<'_> {
         self.body.outputs[output].is_closed()
     }
 
+    /// Whether an output takes an envelope: it is not closed, and nothing that was sent there before still waits.
+    pub fn has_room(&self, output: usize) -> bool {
+        let output = &self.body.outputs[output];
+        !output.is_closed() && !output.is_refused()
+    }
+
+    /// Room at any output is enough for the next invocation, where usually all that was sent has to find its way first.
+    /// For boxes that choose where to send; to be said in each invocation, see [`Turn::has_room`].
+    pub fn needs_any_room(&mut self) {
+        self.body.any_room = true;
+    }
+
+    /// Says how many bytes the box holds beyond this invocation: all in all, not since the last time. Cheap.
+    ///
+    /// # Errors
+    /// The request's boxes hold more than it may ([`Instance::set_budget`]); to be passed on.
+    pub fn holds(&mut self, bytes: u64) -> Result<(), OverBudget> {
+        self.instance.hold(self.held, bytes)
+    }
+
     /// Asks to be invoked again even if nothing arrives. For boxes that have more to send than they should at once.
     pub fn run_again(&mut self) {
         self.body.run_again = true;
@@ -153,7 +176,7 @@ impl Turn<'_> {
     /// Whether the request has been cancelled, failed or ended meanwhile. An action of more than 10 ms asks from time
     /// to time, and returns soon if so.
     pub fn is_stopped(&self) -> bool {
-        (self.stopped)()
+        self.instance.is_stopped()
     }
 
     /// Runs something that may block the thread, such as a write to a slow pipe. Meanwhile the box's neighbourhood

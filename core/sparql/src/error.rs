@@ -36,6 +36,8 @@ pub enum QueryErrorKind {
         /// Its IRI.
         name: String,
     },
+    /// The text is nested too deeply to be read.
+    TooLarge,
 }
 
 impl QueryError {

@@ -15,12 +15,14 @@ pub(crate) struct Explainer<'a> {
     pub(crate) terms: &'a Terms,
     /// By slot.
     pub(crate) names: &'a [String],
+    /// How many boxes each operator has, in pre-order.
+    pub(crate) degrees: &'a [usize],
 }
 
 impl Explainer<'_> {
     pub(crate) fn explain(&self, plan: &Physical) -> String {
         let mut text = String::new();
-        self.write(plan, 0, &mut text);
+        self.write(plan, 0, &mut self.degrees.iter(), &mut text);
         text
     }
 
@@ -57,7 +59,7 @@ impl Explainer<'_> {
         }
     }
 
-    fn write(&self, plan: &Physical, depth: usize, text: &mut String) {
+    fn write(&self, plan: &Physical, depth: usize, degrees: &mut std::slice::Iter<'_, usize>, text: &mut String) {
         let columns = |plan: &Physical| plan.columns.iter().map(|slot| self.slot(*slot)).collect::<Vec<_>>().join(" ");
         let kind = |kind: JoinKind| match kind {
             JoinKind::Inner => "",
@@ -130,8 +132,13 @@ impl Explainer<'_> {
             let conditions = plan.conditions.iter().map(|condition| self.expr(condition)).collect::<Vec<_>>();
             write!(text, " if {}", conditions.join(" && ")).expect("a string takes everything");
         }
-        writeln!(text, " [{}] ~{:.0} rows", columns(plan), plan.estimate.rows).expect("a string takes everything");
-        inputs.into_iter().for_each(|input| self.write(input, depth + 1, text));
+        let degree = match degrees.next() {
+            Some(&degree) if degree > 1 => format!(", {degree} boxes"),
+            _ => String::new(),
+        };
+        writeln!(text, " [{}] ~{:.0} rows{degree}", columns(plan), plan.estimate.rows)
+            .expect("a string takes everything");
+        inputs.into_iter().for_each(|input| self.write(input, depth + 1, degrees, text));
     }
 
     fn expr(&self, expr: &Expr) -> String {

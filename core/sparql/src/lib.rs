@@ -18,6 +18,7 @@ mod evaluate;
 mod explain;
 mod expression;
 mod lower;
+mod nesting;
 mod optimise;
 mod parse;
 mod plan;

@@ -1,110 +1,321 @@
-//! From a physical plan to a flow model: one box for each operator, one via for each edge of the tree.
+//! From a physical plan to a flow model: a box for each operator, or several that share its work.
+//!
+//! Where a pipeline has enough to do, a splitter hands the rows of its scan out in ranges, and each operator above has a
+//! replica for each stream; what needs to see equal rows together is dealt by hash, sorted runs are merged, and a table is
+//! built once and probed by all. The degree follows the planner's estimate; small pipelines stay as they are.
+//!
+//! Such a model does not wait for itself. It has no cycle, and every box takes what comes on any of its inputs, so the
+//! last box that waits for room waits for one that can go on; but for these: a hash join leaves its probe where it is
+//! until the table is there, which is built from a subtree of its own; and the merge waits for each of its inputs, which
+//! come from boxes that have taken all of theirs before they send anything, so that nothing above them waits.
 
 use crate::boxes::{
     self, aggregate, distinct, extend, filter, join, nodes, scan, slice, sort, top, union, values, walk,
 };
+use crate::plan::Options;
 use crate::planner::{Op, Physical};
 use crate::terms::Terms;
 use std::sync::Arc;
-use vicus_flow::{BoxId, BoxModel, Model, ModelBuilder, library};
+use vicus_flow::{Bound, BoxId, BoxModel, Envelope, Model, ModelBuilder, OutputId, library};
 
-/// The model, and the box that receives the solutions.
-pub(crate) fn lower(plan: &Physical, terms: &Arc<Terms>, envelope_rows: usize) -> (Arc<Model>, BoxId) {
-    let mut lowering = Lowering { net: ModelBuilder::new("query"), terms, limit: envelope_rows };
-    let last = lowering.add(plan);
+/// What a plan became.
+pub(crate) struct Lowered {
+    pub(crate) model: Arc<Model>,
+    /// The box that receives the solutions.
+    pub(crate) sink: BoxId,
+    /// How many boxes share each operator's work: the plan's operators in pre-order.
+    pub(crate) degrees: Vec<usize>,
+}
+
+pub(crate) fn lower(plan: &Physical, terms: &Arc<Terms>, options: &Options) -> Lowered {
+    let limit = options.envelope_rows.max(1);
+    let mut lowering =
+        Lowering { net: ModelBuilder::new("query"), terms, limit, options: *options, degrees: Vec::new() };
+    let last = lowering.single(plan, Pipeline::default());
     let sink = lowering.net.add(library::sink("solutions", &boxes::schema(plan.columns.len()), |_| Ok(())));
-    lowering.net.connect(last.output(0), sink.input(0));
+    lowering.net.connect(last, sink.input(0));
     lowering.net.end(sink.output(0));
+    let degrees = lowering.degrees;
     let model =
         lowering.net.build().unwrap_or_else(|error| panic!("a plan is a tree from sources to the sink: {error}"));
-    (model, sink)
+    Lowered { model, sink, degrees }
 }
+
+/// What stands above an operator, up to the next one that takes everything before it puts anything out.
+#[derive(Clone, Copy, Default)]
+struct Pipeline {
+    /// Rows that its operators are thought to make together.
+    rows: f64,
+    /// A few rows are enough, so that it would be a waste to begin at several places.
+    few: bool,
+}
+
+impl Pipeline {
+    fn and(self, rows: f64) -> Pipeline {
+        Pipeline { rows: self.rows + rows, ..self }
+    }
+}
+
+/// A scan's parts are no smaller: about what one envelope holds.
+const SMALLEST_PART: u64 = 256;
 
 struct Lowering<'a> {
     net: ModelBuilder,
     terms: &'a Arc<Terms>,
     limit: usize,
+    options: Options,
+    degrees: Vec<usize>,
 }
 
 impl Lowering<'_> {
-    /// Adds the boxes of a plan; returns the one that puts its rows out.
-    fn add(&mut self, plan: &Physical) -> BoxId {
+    /// How many replicas a pipeline is worth.
+    fn degree(&self, pipeline: Pipeline) -> usize {
+        let enough = self.options.parallel_rows as f64;
+        if pipeline.few || self.options.threads < 2 || pipeline.rows < enough {
+            return 1;
+        }
+        // Float to integer conversions saturate.
+        ((pipeline.rows * 2.0 / enough.max(1.0)).ceil() as usize).clamp(2, self.options.threads)
+    }
+
+    /// Adds the boxes of a plan; returns the outputs that put its rows out between them.
+    fn add(&mut self, plan: &Physical, above: Pipeline) -> Vec<OutputId> {
+        let at = self.degrees.len();
+        self.degrees.push(1);
         let (terms, limit) = (Arc::clone(self.terms), self.limit);
         let width = plan.columns.len();
-        match &plan.op {
+        let here = above.and(plan.estimate.rows);
+        let made = match &plan.op {
             Op::Values(table) => {
                 let table = Arc::clone(table);
-                self.source(width, BoxModel::new("values", move || values::Values::new(&table, limit)))
+                let model = BoxModel::new("values", move || values::Values::new(&table, limit));
+                vec![self.net.source(model.output(&boxes::schema(width))).output(0)]
             }
-            Op::Scan(_, spec) => {
-                let spec = Arc::clone(spec);
-                self.source(width, BoxModel::new("scan", move || scan::Scan::new(&terms.store, &spec, limit)))
+            Op::Nodes => {
+                let model = BoxModel::new("nodes", move || nodes::Nodes::new(&terms.store, limit));
+                vec![self.net.source(model.output(&boxes::schema(width))).output(0)]
             }
-            Op::Nodes => self.source(width, BoxModel::new("nodes", move || nodes::Nodes::new(&terms.store, limit))),
-            Op::Walk(input, _, walk, spec) => {
-                let (walk, spec) = (Arc::clone(walk), Arc::clone(spec));
-                let model = BoxModel::new("walk", move || walk::Walk::new(&terms, &spec, &walk, limit));
-                self.over(&[input], width, model)
-            }
-            Op::IndexJoin(input, _, index, spec) => {
-                let (index, spec) = (Arc::clone(index), Arc::clone(spec));
-                let model = BoxModel::new("index join", move || join::IndexJoin::new(&terms, &spec, &index, limit));
-                self.over(&[input], width, model)
-            }
+            Op::Walk(input, _, walk, spec) => self.each(input, here, width, || {
+                let (terms, walk, spec) = (Arc::clone(&terms), Arc::clone(walk), Arc::clone(spec));
+                BoxModel::new("walk", move || walk::Walk::new(&terms, &spec, &walk, limit))
+            }),
+            Op::Scan(_, spec) => self.scan(spec, width, here),
+            Op::IndexJoin(input, _, index, spec) => self.each(input, here, width, || {
+                let (terms, index, spec) = (Arc::clone(&terms), Arc::clone(index), Arc::clone(spec));
+                BoxModel::new("index join", move || join::IndexJoin::new(&terms, &spec, &index, limit))
+            }),
             Op::HashJoin(probe, build, hash, spec) => {
-                let (hash, spec) = (Arc::clone(hash), Arc::clone(spec));
-                let model = BoxModel::new("hash join", move || join::HashJoin::new(&terms, &spec, &hash, limit));
-                self.over(&[probe, build], width, model)
+                let probes = self.add(probe, here);
+                let builds = self.add(build, Pipeline::default());
+                let columns = build.columns.len();
+                let (buckets, rows) = (boxes::schema(1), boxes::schema(hash.built_columns(columns)));
+                let (terms_too, hash_too) = (Arc::clone(&terms), Arc::clone(hash));
+                let table = BoxModel::new("hash build", move || join::HashBuild::new(&terms_too, &hash_too, columns));
+                let table = builds.iter().fold(table, |model, _| model.input(&boxes::schema(columns)));
+                let table = self.net.add(table.output(&buckets).output(&rows));
+                for (input, sender) in builds.into_iter().enumerate() {
+                    self.net.connect(sender, table.input(input));
+                }
+                let mut replica = |probed: OutputId| {
+                    let (terms, hash, spec) = (Arc::clone(&terms), Arc::clone(hash), Arc::clone(spec));
+                    let make = move || join::HashJoin::new(&terms, &spec, &hash, columns, limit);
+                    let model = BoxModel::new("hash join", make).input(&boxes::schema(probe.columns.len()));
+                    let join = self.net.add(model.input(&buckets).input(&rows).output(&boxes::schema(width)));
+                    self.net.connect(probed, join.input(0));
+                    self.net.connect(table.output(0), join.input(1));
+                    self.net.connect(table.output(1), join.input(2));
+                    join.output(0)
+                };
+                probes.into_iter().map(&mut replica).collect()
             }
-            Op::Filter(input, condition, output) => {
-                let (condition, output) = (condition.clone(), Arc::clone(output));
-                let model = BoxModel::new("filter", move || filter::Filter::new(&terms, &condition, &output, limit));
-                self.over(&[input], width, model)
-            }
-            Op::Extend(input, makes) => {
-                let makes = Arc::clone(makes);
-                let model = BoxModel::new("extend", move || extend::Extend::new(&terms, &makes));
-                self.over(&[input], width, model)
-            }
+            Op::Filter(input, condition, output) => self.each(input, here, width, || {
+                let (terms, condition, output) = (Arc::clone(&terms), condition.clone(), Arc::clone(output));
+                BoxModel::new("filter", move || filter::Filter::new(&terms, &condition, &output, limit))
+            }),
+            Op::Extend(input, makes) => self.each(input, above, width, || {
+                let (terms, makes) = (Arc::clone(&terms), Arc::clone(makes));
+                BoxModel::new("extend", move || extend::Extend::new(&terms, &makes))
+            }),
             Op::Union(inputs, maps) => {
-                let maps = Arc::clone(maps);
-                let inputs: Vec<&Physical> = inputs.iter().collect();
-                self.over(&inputs, width, BoxModel::new("union", move || union::Union::new(&maps)))
+                let streams: Vec<Vec<OutputId>> = inputs.iter().map(|input| self.add(input, here)).collect();
+                self.unite(inputs, &streams, maps, width)
             }
             Op::Distinct(input) => {
-                self.over(&[input], width, BoxModel::new("distinct", move || distinct::Distinct::new(width, limit)))
+                let streams = self.add(input, here);
+                self.distinct(streams, width)
             }
             Op::Aggregate(input, spec) => {
-                let spec = Arc::clone(spec);
+                let (spec, input_width) = (Arc::clone(spec), input.columns.len());
+                let stream = self.single(input, here);
                 let model = BoxModel::new("aggregate", move || aggregate::Aggregate::new(&terms, &spec, limit));
-                self.over(&[input], width, model)
+                self.over(&[stream], &[input_width], width, model)
             }
             Op::Sort(input, by) => {
-                let by = Arc::clone(by);
-                self.over(&[input], width, BoxModel::new("sort", move || sort::Sort::new(&terms, &by, limit)))
+                let (terms, by) = (&terms, by);
+                let sorted = self.each(input, Pipeline::default().and(plan.estimate.rows), width, || {
+                    let (terms, by) = (Arc::clone(terms), Arc::clone(by));
+                    BoxModel::new("sort", move || sort::Sort::new(&terms, &by, limit))
+                });
+                self.degrees[at] = sorted.len();
+                return vec![self.merge(sorted, by, width)];
             }
             Op::Top(input, by, count) => {
-                let (by, count) = (Arc::clone(by), *count);
-                self.over(&[input], width, BoxModel::new("top", move || top::Top::new(&terms, &by, count, limit)))
+                let (terms, by, count) = (&terms, by, *count);
+                let best = self.each(input, Pipeline::default().and(input.estimate.rows), width, || {
+                    let (terms, by) = (Arc::clone(terms), Arc::clone(by));
+                    BoxModel::new("top", move || top::Top::new(&terms, &by, count, limit))
+                });
+                self.degrees[at] = best.len();
+                if best.len() == 1 {
+                    return best;
+                }
+                let merged = self.merge(best, by, width);
+                return self.over(
+                    &[merged],
+                    &[width],
+                    width,
+                    BoxModel::new("slice", move || slice::Slice::new(0, Some(count))),
+                );
             }
             Op::Slice(input, offset, count) => {
                 let (offset, count) = (*offset, *count);
-                self.over(&[input], width, BoxModel::new("slice", move || slice::Slice::new(offset, count)))
+                let wanted = count.map_or(f64::INFINITY, |count| (offset as f64) + (count as f64));
+                let few = wanted < self.options.parallel_rows as f64;
+                let input_width = input.columns.len();
+                let input = self.single(input, Pipeline { few, ..above });
+                let model = BoxModel::new("slice", move || slice::Slice::new(offset, count));
+                self.over(&[input], &[input_width], width, model)
+            }
+        };
+        self.degrees[at] = made.len();
+        made
+    }
+
+    /// A plan whose rows come on one output, in any order if they come from several.
+    fn single(&mut self, plan: &Physical, above: Pipeline) -> OutputId {
+        let width = plan.columns.len();
+        let streams = self.add(plan, above);
+        match streams[..] {
+            [stream] => stream,
+            _ => {
+                let union = self.net.add(library::union(&boxes::schema(width), streams.len()));
+                for (input, stream) in streams.into_iter().enumerate() {
+                    self.net.connect(stream, union.input(input));
+                }
+                union.output(0)
             }
         }
     }
 
-    fn source(&mut self, width: usize, model: BoxModel) -> BoxId {
-        self.net.source(model.output(&boxes::schema(width)))
+    fn scan(&mut self, spec: &Arc<scan::ScanSpec>, width: usize, pipeline: Pipeline) -> Vec<OutputId> {
+        let rows = spec.rows.start as u64..spec.rows.end as u64;
+        let limit = self.limit;
+        // The rows that it looks at count, too, if it is to drop most of them.
+        let degree = self
+            .degree(pipeline.and(rows.end as f64 - rows.start as f64))
+            .min(rows.end.saturating_sub(rows.start) as usize);
+        let (terms, spec) = (Arc::clone(self.terms), Arc::clone(spec));
+        if degree < 2 {
+            let model = BoxModel::new("scan", move || scan::Scan::new(&terms.store, &spec, limit));
+            return vec![self.net.source(model.output(&boxes::schema(width))).output(0)];
+        }
+        // With a bound on envelopes there may be fewer rows than parts: tests with small graphs have several parts, too.
+        let split = self.net.source(library::split(rows, degree, SMALLEST_PART.min(limit as u64)));
+        let replica = |replica: usize| {
+            let (terms, spec) = (Arc::clone(&terms), Arc::clone(&spec));
+            let model = BoxModel::new("scan", move || scan::Scan::of_ranges(&terms.store, &spec, limit));
+            let scan = self.net.add(model.input(&library::range_schema()).output(&boxes::schema(width)));
+            self.net.connect(split.output(replica), scan.input(0)).bound(Bound { envelopes: 1, ..Bound::default() });
+            scan.output(0)
+        };
+        (0..degree).map(replica).collect()
     }
 
-    fn over(&mut self, inputs: &[&Physical], width: usize, model: BoxModel) -> BoxId {
-        let model = inputs.iter().fold(model, |model, input| model.input(&boxes::schema(input.columns.len())));
-        let senders: Vec<BoxId> = inputs.iter().map(|input| self.add(input)).collect();
+    /// One box for each stream of the input.
+    fn each(
+        &mut self,
+        input: &Physical,
+        pipeline: Pipeline,
+        width: usize,
+        model: impl Fn() -> BoxModel,
+    ) -> Vec<OutputId> {
+        let from = boxes::schema(input.columns.len());
+        let streams = self.add(input, pipeline);
+        let replica = |stream: OutputId| {
+            let made = self.net.add(model().input(&from).output(&boxes::schema(width)));
+            self.net.connect(stream, made.input(0));
+            made.output(0)
+        };
+        streams.into_iter().map(replica).collect()
+    }
+
+    /// One box over single streams of these widths.
+    fn over(&mut self, inputs: &[OutputId], widths: &[usize], width: usize, model: BoxModel) -> Vec<OutputId> {
+        let model = widths.iter().fold(model, |model, &width| model.input(&boxes::schema(width)));
         let made = self.net.add(model.output(&boxes::schema(width)));
-        for (input, sender) in senders.into_iter().enumerate() {
-            self.net.connect(sender.output(0), made.input(input));
+        for (input, sender) in inputs.iter().enumerate() {
+            self.net.connect(*sender, made.input(input));
+        }
+        vec![made.output(0)]
+    }
+
+    /// As many unions as the widest operand has streams.
+    fn unite(
+        &mut self,
+        inputs: &[Physical],
+        streams: &[Vec<OutputId>],
+        maps: &Arc<[Vec<Option<usize>>]>,
+        width: usize,
+    ) -> Vec<OutputId> {
+        let degree = streams.iter().map(Vec::len).max().unwrap_or(1);
+        let mut made = Vec::new();
+        for replica in 0..degree {
+            let mine: Vec<(usize, OutputId)> = streams
+                .iter()
+                .enumerate()
+                .flat_map(|(operand, streams)| streams.iter().skip(replica).step_by(degree).map(move |&s| (operand, s)))
+                .collect();
+            let maps: Arc<[Vec<Option<usize>>]> = mine.iter().map(|(operand, _)| maps[*operand].clone()).collect();
+            let widths: Vec<usize> = mine.iter().map(|(operand, _)| inputs[*operand].columns.len()).collect();
+            let senders: Vec<OutputId> = mine.into_iter().map(|(_, stream)| stream).collect();
+            let model = BoxModel::new("union", move || union::Union::new(&maps));
+            made.extend(self.over(&senders, &widths, width, model));
         }
         made
+    }
+
+    /// Equal rows of all streams meet in one of as many boxes.
+    fn distinct(&mut self, streams: Vec<OutputId>, width: usize) -> Vec<OutputId> {
+        let (schema, limit, parts) = (boxes::schema(width), self.limit, streams.len());
+        let model = || BoxModel::new("distinct", move || distinct::Distinct::new(width, limit));
+        if let [stream] = streams[..] {
+            return self.over(&[stream], &[width], width, model());
+        }
+        let columns: Vec<usize> = (0..width).collect();
+        let deal = |stream: OutputId| {
+            let deal = self.net.add(library::partition(&schema, &columns, parts));
+            self.net.connect(stream, deal.input(0));
+            deal
+        };
+        let deals: Vec<BoxId> = streams.into_iter().map(deal).collect();
+        let collect = |part: usize| {
+            let senders: Vec<OutputId> = deals.iter().map(|deal| deal.output(part)).collect();
+            self.over(&senders, &vec![width; parts], width, model())[0]
+        };
+        (0..parts).map(collect).collect()
+    }
+
+    /// One sorted stream of several.
+    fn merge(&mut self, streams: Vec<OutputId>, by: &Arc<[sort::By]>, width: usize) -> OutputId {
+        if let [stream] = streams[..] {
+            return stream;
+        }
+        let (terms, by) = (Arc::clone(self.terms), Arc::clone(by));
+        let compare = move |a: (&Envelope, usize), b: (&Envelope, usize)| sort::compare(&terms, &by, a, b);
+        let merge = self.net.add(library::merge(&boxes::schema(width), streams.len(), self.limit, compare));
+        for (input, stream) in streams.into_iter().enumerate() {
+            self.net.connect(stream, merge.input(input));
+        }
+        merge.output(0)
     }
 }

@@ -1,7 +1,7 @@
 //! From text to a checked query. The grammar is spargebra's.
 
 use crate::error::{QueryError, QueryErrorKind};
-use crate::translate;
+use crate::{nesting, translate};
 use spargebra::{Query, SparqlParser};
 use vicus_rdf::Id;
 
@@ -37,6 +37,7 @@ pub fn parse(text: &str) -> Result<Parsed, QueryError> {
 /// # Errors
 /// As [`parse()`]; also if `base` is no absolute IRI.
 pub fn parse_with_base(text: &str, base: Option<&str>) -> Result<Parsed, QueryError> {
+    nesting::check(text)?;
     let mut parser = SparqlParser::new();
     if let Some(base) = base {
         parser = parser.with_base_iri(base).map_err(|error| QueryError {
@@ -52,6 +53,9 @@ pub fn parse_with_base(text: &str, base: Option<&str>) -> Result<Parsed, QueryEr
     Ok(Parsed { query })
 }
 
+/// Bytes of a text beyond which an error's place is not looked for so closely.
+const LONG: usize = 1 << 16;
+
 /// Where a text that is no query goes wrong.
 ///
 /// The parser tells the place in its message alone, `error at 2:15: expected one of BASE, ...`, and it is where the
@@ -60,7 +64,9 @@ pub fn parse_with_base(text: &str, base: Option<&str>) -> Result<Parsed, QueryEr
 /// ([`spread`]) it hides nothing.
 fn syntax_error(text: &str) -> QueryError {
     let error = |message: String, line, column| QueryError { message, line, column, kind: QueryErrorKind::Syntax };
-    let spread = spread(text);
+    // A place near the mistake is enough in a text that nobody reads.
+    let spread =
+        if text.len() > LONG { text.char_indices().map(|(at, char)| (char, at)).collect() } else { spread(text) };
     let padded: String = spread.iter().map(|(char, _)| char).collect();
     let said = match SparqlParser::new().parse_query(&padded) {
         Ok(_) => return error("this is no query".to_owned(), 0, 0),

@@ -3,11 +3,12 @@
 use crate::algebra::Slot;
 use crate::error::QueryError;
 use crate::explain::Explainer;
+use crate::lower::{self, Lowered};
 use crate::optimise;
 use crate::parse::Parsed;
 use crate::planner::{Physical, Planner};
 use crate::terms::{Around, Terms};
-use crate::{lower, translate};
+use crate::translate;
 use oxrdf::Term;
 use spargebra::Query;
 use std::sync::Arc;
@@ -19,9 +20,11 @@ use vicus_rdf::{Id, Store};
 pub struct Options {
     /// As many rows at most as an envelope has. The first ones are smaller.
     pub envelope_rows: usize,
-    /// How many seats will run the plan. So far all operators have one box each, so that a query uses as many seats as
-    /// it has operators at work at once.
+    /// How many seats will run the plan: at most so many boxes share the work of an operator.
     pub threads: usize,
+    /// From how many rows on, as estimated for all operators of a pipeline together, its work is shared. Below, a query
+    /// costs no more than its own work.
+    pub parallel_rows: usize,
     /// Whether the query is rewritten and its joins are reordered. Without, it is answered as it is written: slower,
     /// and a check on the optimiser.
     pub optimise: bool,
@@ -32,9 +35,9 @@ pub struct Options {
 }
 
 impl Default for Options {
-    /// Envelopes of 2048 rows, one thread, optimised; the beginning of 1970, and seed 0.
+    /// Envelopes of 2048 rows, one thread, shared from 65,536 rows on, optimised; the beginning of 1970, and seed 0.
     fn default() -> Options {
-        Options { envelope_rows: 2048, threads: 1, optimise: true, now_ms: 0, seed: 0 }
+        Options { envelope_rows: 2048, threads: 1, parallel_rows: 1 << 16, optimise: true, now_ms: 0, seed: 0 }
     }
 }
 
@@ -77,8 +80,7 @@ pub struct Plan {
     physical: Physical,
     names: Vec<String>,
     terms: Arc<Terms>,
-    model: Arc<Model>,
-    sink: BoxId,
+    lowered: Lowered,
 }
 
 /// Plans a query. Takes time in the size of the query, not of the data.
@@ -99,12 +101,12 @@ pub fn plan(store: &Arc<Store>, parsed: &Parsed, options: &Options) -> Result<Pl
     let slots: Option<Vec<Slot>> =
         translated.select.as_ref().map(|select| select.iter().map(|(_, slot)| *slot).collect());
     let physical = planner.query(&translated.node, slots.as_deref());
-    let (model, sink) = lower::lower(&physical, &terms, options.envelope_rows.max(1));
+    let lowered = lower::lower(&physical, &terms, options);
     let form = match translated.select {
         Some(select) => Form::Select { variables: select.into_iter().map(|(name, _)| name).collect() },
         None => Form::Ask,
     };
-    Ok(Plan { form, physical, names: translated.names, terms, model, sink })
+    Ok(Plan { form, physical, names: translated.names, terms, lowered })
 }
 
 impl Plan {
@@ -115,13 +117,13 @@ impl Plan {
 
     /// The network that answers it.
     pub fn model(&self) -> &Arc<Model> {
-        &self.model
+        &self.lowered.model
     }
 
     /// The box that receives envelopes of solutions: for each variable a column of [`Id::bits`], 0 where it is unbound.
     /// Its own operator drops them; give each instance one made by [`Plan::sink_operator`].
     pub fn sink(&self) -> BoxId {
-        self.sink
+        self.lowered.sink
     }
 
     /// An operator for [`Plan::sink`] that hands each envelope to a function. Envelopes of ASK have no columns, and a
@@ -139,8 +141,10 @@ impl Plan {
         self.terms.term(id)
     }
 
-    /// The physical plan as an indented tree with the numbers of rows that are expected.
+    /// The physical plan as an indented tree with the numbers of rows that are expected, and with how many boxes share
+    /// an operator's work.
     pub fn explain(&self) -> String {
-        Explainer { terms: &self.terms, names: &self.names }.explain(&self.physical)
+        let degrees = &self.lowered.degrees;
+        Explainer { terms: &self.terms, names: &self.names, degrees }.explain(&self.physical)
     }
 }

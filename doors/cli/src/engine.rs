@@ -8,7 +8,7 @@ use std::io::IsTerminal;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use vicus::{FlowError, Request, Runtime, Totals};
+use vicus::{FlowError, OverBudget, Request, Runtime, Totals};
 use vicus_rdf::Store;
 use vicus_rdf::load::{Load, LoadOptions, OnError, Phase, Source};
 
@@ -34,7 +34,7 @@ pub(crate) fn load(
     let bar = bar(reading);
     let request = runtime.submit(load.model());
     let progress = load.progress();
-    let ended = wait(request, || {
+    let ended = wait(request, None, || {
         bar.set_position(reading.done.load(Ordering::Relaxed));
         let phase = match progress.phase() {
             Phase::Text => "reading",
@@ -55,22 +55,24 @@ pub(crate) fn load(
     })
 }
 
-/// Waits for a request; Ctrl-C cancels it.
-pub(crate) fn wait(request: Request, mut meanwhile: impl FnMut()) -> Result<Totals, Stopped> {
+/// Waits for a request; Ctrl-C cancels it, and so does the end of its time.
+pub(crate) fn wait(request: Request, until: Option<Instant>, mut meanwhile: impl FnMut()) -> Result<Totals, Stopped> {
+    let pause = Duration::from_millis(50);
     // A short request never gets as far as the clock.
-    if let Some(result) = request.wait_for(Duration::from_millis(50)) {
-        return result.map_err(Stopped::Failed);
-    }
+    let mut next = until.map_or(pause, |until| pause.min(until.saturating_duration_since(Instant::now())));
     loop {
-        meanwhile();
-        if interrupt::pressed() {
-            request.cancel();
-            let _ = request.wait();
-            return Err(Stopped::Interrupted);
-        }
-        if let Some(result) = request.wait_for(Duration::from_millis(50)) {
+        if let Some(result) = request.wait_for(next) {
             return result.map_err(Stopped::Failed);
         }
+        meanwhile();
+        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+        let is_late = left.is_some_and(|left| left.is_zero());
+        if interrupt::pressed() || is_late {
+            request.cancel();
+            let _ = request.wait();
+            return Err(if is_late { Stopped::Late } else { Stopped::Interrupted });
+        }
+        next = left.map_or(pause, |left| pause.min(left));
     }
 }
 
@@ -78,12 +80,18 @@ pub(crate) fn wait(request: Request, mut meanwhile: impl FnMut()) -> Result<Tota
 pub(crate) enum Stopped {
     Failed(FlowError),
     Interrupted,
+    /// Its time was up.
+    Late,
 }
 
 /// An error for people: what a box says of the user's input stands alone, without the box's name.
 pub(crate) fn plain(stopped: Stopped) -> anyhow::Error {
     match stopped {
         Stopped::Interrupted => Interrupted.into(),
+        Stopped::Late => anyhow::Error::msg("its time was up: it was cancelled (--timeout)"),
+        Stopped::Failed(FlowError::Failed { error, .. }) if error.is::<OverBudget>() => {
+            anyhow::Error::msg(format!("{error} (--memory-limit)"))
+        }
         Stopped::Failed(FlowError::Failed { error, .. }) => anyhow::Error::new(Boxed(error)),
         Stopped::Failed(error) => error.into(),
     }

@@ -11,7 +11,7 @@ use output::{Format, Writer};
 use report::{Report, Timing, Timings};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use vicus::{Runtime, Setting, Totals};
 use vicus_rdf::Store;
 use vicus_rdf::load::{OnError, Syntax};
@@ -51,6 +51,12 @@ pub(crate) struct Args {
     /// Runs each query K times; the first time's results are written.
     #[arg(long, value_name = "K", default_value_t = 1, value_parser = at_least_one)]
     repeat: usize,
+    /// A query fails when what it holds in memory grows beyond this many bytes: 500000, 64K, 10M, 2G.
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    memory_limit: Option<u64>,
+    /// A query is cancelled when it takes longer: 30, 1.5s, 500ms.
+    #[arg(long, value_name = "SECONDS", value_parser = duration)]
+    timeout: Option<Duration>,
     /// Prints times, rows and tasks to standard error, a line for each query and repeat; as JSON objects with =json.
     #[arg(long, value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "text")]
     timings: Option<Timings>,
@@ -88,6 +94,28 @@ fn rows(text: &str) -> Result<usize, String> {
 
 fn at_least_one(text: &str) -> Result<usize, String> {
     text.parse().ok().filter(|count| *count >= 1).ok_or_else(|| "expected a number of at least 1".to_owned())
+}
+
+fn bytes(text: &str) -> Result<u64, String> {
+    let wrong = || "expected a number of bytes, with K, M or G for 1024, 1024² or 1024³ of them".to_owned();
+    let (number, unit) = match text.char_indices().next_back() {
+        Some((at, 'k' | 'K')) => (&text[..at], 1 << 10),
+        Some((at, 'm' | 'M')) => (&text[..at], 1 << 20),
+        Some((at, 'g' | 'G')) => (&text[..at], 1 << 30),
+        _ => (text, 1u64),
+    };
+    number.parse::<u64>().ok().and_then(|number| number.checked_mul(unit)).ok_or_else(wrong)
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    let (number, seconds) = match (text.strip_suffix("ms"), text.strip_suffix('s')) {
+        (Some(number), _) => (number, 1e-3),
+        (None, Some(number)) => (number, 1.0),
+        (None, None) => (text, 1.0),
+    };
+    let parsed = number.trim().parse::<f64>().ok().map(|number| number * seconds);
+    let parsed = parsed.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    parsed.ok_or_else(|| "expected a time in seconds, or in milliseconds as in 500ms".to_owned())
 }
 
 /// A query's name and text.
@@ -171,6 +199,8 @@ fn answer(
     let mut first = None;
     for repeat in 1..=args.repeat {
         let began = Instant::now();
+        // A time that no clock reaches is none.
+        let until = args.timeout.and_then(|timeout| began.checked_add(timeout));
         let parsed = vicus_sparql::parse(&question.text).map_err(|error| with_caret(&error, question))?;
         let parse_ms = began.elapsed().as_secs_f64() * 1e3;
         let began = Instant::now();
@@ -188,13 +218,15 @@ fn answer(
             .map(|copy| {
                 let format = if repeat == 1 && copy == 0 { args.format } else { Format::Count };
                 let writer = Writer::new(&plan, format, &question.name);
-                (runtime.submit_with(plan.model(), vec![(plan.sink(), writer.operator())]), writer)
+                let operators = vec![(plan.sink(), writer.operator())];
+                let budget = args.memory_limit.unwrap_or(u64::MAX);
+                (runtime.submit_within(plan.model(), operators, budget), writer)
             })
             .collect();
         let mut totals = Totals::default();
         let mut rows = Vec::new();
         for (request, writer) in copies {
-            match engine::wait(request, || ()) {
+            match engine::wait(request, until, || ()) {
                 Ok(cost) => totals = totals + cost,
                 // An answer that nobody reads any more.
                 Err(Stopped::Failed(_)) if writer.is_broken_pipe() => {

@@ -307,9 +307,20 @@ impl Runtime {
 
     /// Submits an instance of a model, some of whose boxes get operators of this request's own.
     pub fn submit_with(&self, model: &Arc<Model>, operators: Vec<(BoxId, Box<dyn Operator>)>) -> Request {
+        self.submit_within(model, operators, u64::MAX)
+    }
+
+    /// As [`Runtime::submit_with`]; the request fails when its boxes hold more bytes than this (`Turn::holds`).
+    pub fn submit_within(
+        &self,
+        model: &Arc<Model>,
+        operators: Vec<(BoxId, Box<dyn Operator>)>,
+        budget_bytes: u64,
+    ) -> Request {
         let shared = &self.shared;
         let id = RequestId(shared.next_request.fetch_add(1, Ordering::Relaxed));
         let instance = Instance::new(model, id, shared.plan.seats.len(), workers_run_boxes_themselves, operators);
+        instance.set_budget(budget_bytes);
         let state =
             Arc::new(RequestState { instance: Arc::clone(&instance), result: Mutex::new(None), done: Condvar::new() });
         shared.requests.lock().expect("nothing panics under this lock").insert(id, Arc::clone(&state));

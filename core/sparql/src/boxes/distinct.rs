@@ -1,13 +1,16 @@
-//! Passes the first of equal rows on, as soon as it comes.
+//! Passes the first of equal rows on, as soon as it comes. It has any number of inputs: where rows are dealt by their hash,
+//! each replica gets its part from several boxes.
 
 use super::hash_table::mix;
 use super::{Outbox, gather, slices};
-use vicus_flow::{BoxError, Operator, Turn};
+use vicus_flow::{BoxError, Envelope, Operator, Turn};
 
 pub(crate) struct Distinct {
     seen: Seen,
     outbox: Outbox,
     fresh: Vec<u32>,
+    /// How many inputs have not ended, once that is known.
+    open: Option<usize>,
 }
 
 impl Distinct {
@@ -20,30 +23,12 @@ impl Distinct {
             4 => Seen::Four(Set::new()),
             _ => Seen::Many(Wide::new(columns)),
         };
-        Distinct { seen, outbox: Outbox::new(columns, limit), fresh: Vec::new() }
+        Distinct { seen, outbox: Outbox::new(columns, limit), fresh: Vec::new(), open: None }
     }
-}
 
-/// Rows of each width have a table with rows of that width in it; wide rows are stored apart from theirs.
-enum Seen {
-    /// Without columns all rows are equal.
-    Nothing(bool),
-    One(Set<1>),
-    Two(Set<2>),
-    Three(Set<3>),
-    Four(Set<4>),
-    Many(Wide),
-}
-
-impl Operator for Distinct {
-    fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
-        let Some(envelope) = turn.take(0) else { return Ok(()) };
-        if envelope.is_pill() {
-            self.outbox.flush(turn);
-            turn.send_pill(0);
-            return Ok(());
-        }
-        let columns = slices(&envelope);
+    /// Passes on what is new.
+    fn add(&mut self, turn: &mut Turn<'_>, envelope: &Envelope) {
+        let columns = slices(envelope);
         let rows = envelope.rows();
         self.fresh.clear();
         match &mut self.seen {
@@ -60,7 +45,7 @@ impl Operator for Distinct {
         }
         if self.fresh.len() == rows {
             self.outbox.pass(turn, envelope.clone());
-            return Ok(());
+            return;
         }
         if self.fresh.len() > self.outbox.room() {
             self.outbox.flush(turn);
@@ -72,6 +57,49 @@ impl Operator for Distinct {
         if self.outbox.is_due() {
             self.outbox.flush(turn);
         }
+    }
+}
+
+/// Rows of each width have a table with rows of that width in it; wide rows are stored apart from theirs.
+enum Seen {
+    /// Without columns all rows are equal.
+    Nothing(bool),
+    One(Set<1>),
+    Two(Set<2>),
+    Three(Set<3>),
+    Four(Set<4>),
+    Many(Wide),
+}
+
+impl Seen {
+    fn bytes(&self) -> u64 {
+        match self {
+            Seen::Nothing(_) => 0,
+            Seen::One(set) => set.bytes(),
+            Seen::Two(set) => set.bytes(),
+            Seen::Three(set) => set.bytes(),
+            Seen::Four(set) => set.bytes(),
+            Seen::Many(set) => (set.rows.capacity() * 8 + set.slots.capacity() * 4) as u64,
+        }
+    }
+}
+
+impl Operator for Distinct {
+    fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
+        let mut open = self.open.unwrap_or(turn.inputs());
+        for input in 0..turn.inputs() {
+            match turn.take(input) {
+                Some(pill) if pill.is_pill() => open -= 1,
+                Some(envelope) => self.add(turn, &envelope),
+                None => continue,
+            }
+            if open == 0 {
+                self.outbox.flush(turn);
+                turn.send_pill(0);
+            }
+        }
+        self.open = Some(open);
+        turn.holds(self.seen.bytes())?;
         Ok(())
     }
 }
@@ -90,6 +118,10 @@ struct Set<const N: usize> {
 impl<const N: usize> Set<N> {
     fn new() -> Set<N> {
         Set { slots: vec![[EMPTY; N]; 64], taken: 0, starts: Vec::new() }
+    }
+
+    fn bytes(&self) -> u64 {
+        (self.slots.capacity() * N * 8) as u64
     }
 
     fn hash(row: &[u64; N]) -> u64 {

@@ -54,59 +54,52 @@ pub(crate) struct HashSpec {
     pub(crate) needs_overlap: bool,
 }
 
-pub(crate) struct HashTable {
-    terms: Arc<Terms>,
-    spec: Arc<HashSpec>,
-    /// What came and is not built yet.
-    envelopes: Vec<Envelope>,
-    built: bool,
-    /// Bucket `b` is rows `starts[b]..starts[b + 1]`.
-    starts: Vec<u32>,
-    /// 64 minus the logarithm of the number of buckets.
-    shift: u32,
-    /// For each strict key, in the order of rows.
-    keys: Vec<Vec<u64>>,
-    /// All columns that are wanted, in the order of rows.
-    columns: Vec<Vec<u64>>,
-    /// Of the envelope that is being probed: its keys, and the rows of each row's bucket.
-    probed: Vec<Column>,
-    ranges: Vec<(u32, u32)>,
-    buckets: Vec<u32>,
+impl HashSpec {
+    fn strict(&self) -> impl Iterator<Item = &Key> {
+        self.keys.iter().filter(|key| key.by != By::Loose)
+    }
+
+    /// Whether a built column has to be at hand when the table is probed.
+    fn wants(&self, column: usize) -> bool {
+        self.output.contains(&column)
+            || self.keys.iter().any(|key| key.build == column && key.by == By::Loose)
+            || self.needs_overlap
+    }
+
+    /// How many columns the rows of a table have that is built of so many: a column for each strict key, and those that
+    /// are wanted.
+    pub(crate) fn built_columns(&self, width: usize) -> usize {
+        self.strict().count() + (0..width).filter(|&column| self.wants(column)).count()
+    }
 }
 
-impl HashTable {
-    pub(crate) fn new(terms: &Arc<Terms>, spec: &Arc<HashSpec>) -> HashTable {
-        HashTable {
-            terms: Arc::clone(terms),
-            spec: Arc::clone(spec),
-            envelopes: Vec::new(),
-            built: false,
-            starts: vec![0, 0],
-            shift: 63,
-            keys: Vec::new(),
-            columns: Vec::new(),
-            probed: Vec::new(),
-            ranges: Vec::new(),
-            buckets: Vec::new(),
-        }
+/// Collects the rows of a table and builds it.
+pub(crate) struct Builder {
+    terms: Arc<Terms>,
+    spec: Arc<HashSpec>,
+    width: usize,
+    envelopes: Vec<Envelope>,
+    bytes: u64,
+}
+
+impl Builder {
+    pub(crate) fn new(terms: &Arc<Terms>, spec: &Arc<HashSpec>, width: usize) -> Builder {
+        Builder { terms: Arc::clone(terms), spec: Arc::clone(spec), width, envelopes: Vec::new(), bytes: 0 }
     }
 
     pub(crate) fn add(&mut self, envelope: Envelope) {
+        self.bytes += envelope.bytes();
         self.envelopes.push(envelope);
     }
 
-    /// No row has been added.
-    pub(crate) fn is_empty(&self) -> bool {
-        if self.built { self.starts.last() == Some(&0) } else { self.envelopes.is_empty() }
+    /// Bytes of the rows that were added.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
     }
 
-    fn strict(&self) -> impl Iterator<Item = &Key> {
-        self.spec.keys.iter().filter(|key| key.by != By::Loose)
-    }
-
-    /// All rows have been added.
-    pub(crate) fn build(&mut self) {
-        self.built = true;
+    /// The table, as it travels to those who probe it: its buckets, and its rows bucket by bucket. `None` if `stopped`
+    /// says that nobody waits for it any more.
+    pub(crate) fn build(&mut self, stopped: &dyn Fn() -> bool) -> Option<(Envelope, Envelope)> {
         let envelopes = std::mem::take(&mut self.envelopes);
         let rows: usize = envelopes.iter().map(Envelope::rows).sum();
         assert!(u32::try_from(rows).is_ok(), "fewer than 2^32 rows are built into one table");
@@ -115,23 +108,25 @@ impl HashTable {
             envelopes.iter().for_each(|envelope| values.extend_from_slice(envelope.column(number).u64s()));
             values
         };
-        let keys: Vec<Vec<u64>> = self
-            .strict()
-            .map(|key| {
-                let mut values = column(key.build);
-                if key.by == By::Value {
-                    values.iter_mut().for_each(|id| *id = value_key(&self.terms, Id::from_bits(*id)));
+        let mut keys: Vec<Vec<u64>> = Vec::new();
+        for key in self.spec.strict() {
+            let mut values = column(key.build);
+            if key.by == By::Value {
+                for part in values.chunks_mut(1 << 16) {
+                    if stopped() {
+                        return None;
+                    }
+                    part.iter_mut().for_each(|id| *id = value_key(&self.terms, Id::from_bits(*id)));
                 }
-                values
-            })
-            .collect();
+            }
+            keys.push(values);
+        }
         let bits = (rows.max(2) as u64).next_power_of_two().trailing_zeros();
         let bits = if keys.is_empty() { 0 } else { bits };
-        self.shift = 64 - bits;
         let buckets: Vec<u32> = {
             let slices: Vec<&[u64]> = keys.iter().map(Vec::as_slice).collect();
             let mut buckets = Vec::new();
-            hashes(&slices, rows, self.shift, &mut buckets);
+            hashes(&slices, rows, 64 - bits, &mut buckets);
             buckets
         };
         let mut starts = vec![0u32; (1 << bits) + 1];
@@ -141,6 +136,9 @@ impl HashTable {
         for bucket in 1..starts.len() {
             starts[bucket] += starts[bucket - 1];
         }
+        if stopped() {
+            return None;
+        }
         let mut next = starts.clone();
         let mut order = vec![0u32; rows];
         for (row, &bucket) in buckets.iter().enumerate() {
@@ -149,6 +147,9 @@ impl HashTable {
             *place += 1;
         }
         drop((buckets, next));
+        if stopped() {
+            return None;
+        }
         let reduced = match self.spec.keep {
             Keep::All => None,
             Keep::Any => Some(reduce(&keys, &order, &starts, |_, _| false)),
@@ -164,26 +165,78 @@ impl HashTable {
         if let Some(reduced) = reduced {
             (order, starts) = reduced;
         }
-        let ordered = |values: &[u64]| {
+        let mut columns: Vec<Column> = Vec::new();
+        let wanted = (0..self.width).filter(|&number| self.spec.wants(number)).map(column);
+        for values in keys.into_iter().chain(wanted) {
+            if stopped() {
+                return None;
+            }
             let mut ordered = Vec::with_capacity(order.len());
-            super::gather(values, &order, &mut ordered);
-            ordered
-        };
-        self.keys = keys.iter().map(|values| ordered(values)).collect();
-        let width = envelopes.first().map_or(0, |envelope| envelope.columns().len());
-        let wanted = |number: usize| {
-            self.spec.output.contains(&number)
-                || self.spec.keys.iter().any(|key| key.build == number && key.by == By::Loose)
-                || self.spec.needs_overlap
-        };
-        self.columns =
-            (0..width).map(|number| if wanted(number) { ordered(&column(number)) } else { Vec::new() }).collect();
-        self.starts = starts;
+            super::gather(&values, &order, &mut ordered);
+            columns.push(ordered.into());
+        }
+        let range = |pair: &[u32]| u64::from(pair[0]) | u64::from(pair[1]) << 32;
+        let buckets: Vec<u64> = starts.windows(2).map(range).collect();
+        Some((Envelope::new([buckets.into()]), Envelope::of_rows(columns, order.len())))
+    }
+}
+
+/// A table that was built, shared by all who probe it, and where one of them stands.
+pub(crate) struct HashTable {
+    terms: Arc<Terms>,
+    spec: Arc<HashSpec>,
+    /// For each bucket its rows: the first in the low half, the one behind the last in the high one.
+    buckets: Column,
+    /// 64 minus the logarithm of the number of buckets.
+    shift: u32,
+    rows: usize,
+    /// For each strict key, in the order of rows.
+    keys: Vec<Column>,
+    /// The columns that are wanted, in the order of rows; the others are empty.
+    columns: Vec<Column>,
+    /// Of the envelope that is being probed: its keys, and the rows of each row's bucket.
+    probed: Vec<Column>,
+    ranges: Vec<u64>,
+    hashes: Vec<u32>,
+}
+
+impl HashTable {
+    /// What [`Builder::build`] made of rows of so many columns.
+    pub(crate) fn new(
+        terms: &Arc<Terms>,
+        spec: &Arc<HashSpec>,
+        width: usize,
+        buckets: &Envelope,
+        rows: Envelope,
+    ) -> HashTable {
+        let buckets = buckets.column(0).clone();
+        let count = rows.rows();
+        let mut built = rows.into_columns().into_iter();
+        let keys = built.by_ref().take(spec.strict().count()).collect();
+        let empty = || Column::from(Vec::<u64>::new());
+        let column = |number| if spec.wants(number) { built.next().expect("it was built") } else { empty() };
+        HashTable {
+            terms: Arc::clone(terms),
+            spec: Arc::clone(spec),
+            shift: 64 - (buckets.len() as u64).trailing_zeros(),
+            buckets,
+            rows: count,
+            keys,
+            columns: (0..width).map(column).collect(),
+            probed: Vec::new(),
+            ranges: Vec::new(),
+            hashes: Vec::new(),
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rows == 0
     }
 
     /// The columns that a row is searched by, as the table has them.
     fn probe_keys(&self, input: &Envelope) -> Vec<Column> {
-        self.strict()
+        self.spec
+            .strict()
             .map(|key| match (key.by, input.column(key.probe)) {
                 (By::Value, column) => {
                     let values = column.u64s().iter().map(|id| value_key(&self.terms, Id::from_bits(*id)));
@@ -242,28 +295,24 @@ fn reduce(
 }
 
 impl Probe for HashTable {
-    fn is_ready(&self) -> bool {
-        self.built
-    }
-
     fn partners(&mut self, input: &Envelope, at: &mut Place, limit: usize, left: &mut Vec<u32>, right: &mut Vec<u32>) {
         if *at == Place::default() {
             self.probed = self.probe_keys(input);
             let keys: Vec<&[u64]> = self.probed.iter().map(Column::u64s).collect();
-            hashes(&keys, input.rows(), self.shift, &mut self.buckets);
+            hashes(&keys, input.rows(), self.shift, &mut self.hashes);
             // Loads that don't wait for each other: the processor has many of them under way at once.
-            let range = |&bucket: &u32| (self.starts[bucket as usize], self.starts[bucket as usize + 1]);
+            let buckets = self.buckets.u64s();
             self.ranges.clear();
-            self.ranges.extend(self.buckets.iter().map(range));
+            self.ranges.extend(self.hashes.iter().map(|&hash| buckets[hash as usize]));
         }
         let keys: Vec<&[u64]> = self.probed.iter().map(Column::u64s).collect();
+        let stored: Vec<&[u64]> = self.keys.iter().map(Column::u64s).collect();
         let rows = input.rows();
         while at.row < rows && left.len() < limit {
             let row = at.row;
-            let (start, end) = self.ranges[row];
-            let mut next = start as usize + at.done;
-            let end = end as usize;
-            match (&*keys, &*self.keys) {
+            let (start, end) = (self.ranges[row] as u32 as usize, (self.ranges[row] >> 32) as usize);
+            let mut next = start + at.done;
+            match (&*keys, &*stored) {
                 ([key], [stored]) => {
                     let key = key[row];
                     while next < end && left.len() < limit {
@@ -276,7 +325,7 @@ impl Probe for HashTable {
                 }
                 _ => {
                     while next < end && left.len() < limit {
-                        if keys.iter().zip(&self.keys).all(|(key, stored)| stored[next] == key[row]) {
+                        if keys.iter().zip(&stored).all(|(key, stored)| stored[next] == key[row]) {
                             left.push(row as u32);
                             right.push(next as u32);
                         }
@@ -285,7 +334,7 @@ impl Probe for HashTable {
                 }
             }
             if next < end {
-                at.done = next - start as usize;
+                at.done = next - start;
             } else {
                 *at = Place { row: row + 1, done: 0 };
             }
@@ -296,7 +345,7 @@ impl Probe for HashTable {
     }
 
     fn gather(&self, output: usize, right: &[u32], into: &mut Vec<u64>) {
-        super::gather(&self.columns[self.spec.output[output]], right, into);
+        super::gather(self.columns[self.spec.output[output]].u64s(), right, into);
     }
 }
 
@@ -310,7 +359,10 @@ impl HashTable {
             let mut overlap = false;
             for key in &self.spec.keys {
                 let a = input[key.probe][row];
-                let b = if self.columns[key.build].is_empty() { a } else { self.columns[key.build][partner] };
+                let b = match self.columns[key.build].u64s() {
+                    [] => a,
+                    column => column[partner],
+                };
                 compatible &= key.by != By::Loose || a == b || a == 0 || b == 0;
                 overlap |= a != 0 && b != 0;
             }

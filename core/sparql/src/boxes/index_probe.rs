@@ -96,10 +96,6 @@ fn level_of(index: &Index, level: usize) -> &[Id] {
 }
 
 impl Probe for IndexProbe {
-    fn is_ready(&self) -> bool {
-        true
-    }
-
     fn partners(&mut self, input: &Envelope, at: &mut Place, limit: usize, left: &mut Vec<u32>, right: &mut Vec<u32>) {
         let store = Arc::clone(&self.store);
         let spec = Arc::clone(&self.spec);

@@ -5,7 +5,7 @@
 //! are put together. The order of the input's rows is kept.
 
 use super::Outbox;
-use super::hash_table::{HashSpec, HashTable};
+use super::hash_table::{Builder, HashSpec, HashTable};
 use super::index_probe::{IndexProbe, IndexSpec};
 use crate::condition::{Condition, Selector};
 use crate::terms::Terms;
@@ -21,9 +21,6 @@ pub(crate) struct Place {
 
 /// Something that finds partners.
 pub(crate) trait Probe: Send {
-    /// Whether it can be asked.
-    fn is_ready(&self) -> bool;
-
     /// Appends pairs of an input row and a partner, in the order of input rows, from `at` on until there are `limit`
     /// of them or no more, and moves `at`. An envelope is begun at `Place::default()`.
     fn partners(&mut self, input: &Envelope, at: &mut Place, limit: usize, left: &mut Vec<u32>, right: &mut Vec<u32>);
@@ -294,47 +291,107 @@ impl IndexJoin {
 
 impl Operator for IndexJoin {
     fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
-        debug_assert!(self.probe.is_ready(), "an index is always ready");
         self.core.act(turn, &mut self.probe);
         Ok(())
     }
 }
 
-/// Hash join: input 1 is built into a table, then input 0 is probed. Until the table is there, the probe's head is left
-/// where it is; both sides are subtrees of their own, so this wait is never part of a cycle.
+/// Builds the rows of all its inputs into a table. Output 0 gets its buckets and output 1 its rows, each one envelope,
+/// whose columns all readers share.
+pub(crate) struct HashBuild {
+    builder: Builder,
+    open: Option<usize>,
+}
+
+impl HashBuild {
+    pub(crate) fn new(terms: &Arc<Terms>, hash: &Arc<HashSpec>, width: usize) -> HashBuild {
+        HashBuild { builder: Builder::new(terms, hash, width), open: None }
+    }
+}
+
+impl Operator for HashBuild {
+    fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
+        let mut open = self.open.unwrap_or(turn.inputs());
+        for input in 0..turn.inputs() {
+            match turn.take(input) {
+                Some(pill) if pill.is_pill() => open -= 1,
+                Some(envelope) => self.builder.add(envelope),
+                None => {}
+            }
+        }
+        self.open = Some(open);
+        if open > 0 {
+            turn.holds(self.builder.bytes())?;
+            return Ok(());
+        }
+        // While it is built there are the rows as they came, a copy in order, and the buckets.
+        turn.holds(self.builder.bytes() * 3)?;
+        if let Some((buckets, rows)) = self.builder.build(&|| turn.is_stopped()) {
+            turn.holds(buckets.bytes() + rows.bytes())?;
+            turn.send(0, buckets);
+            turn.send(1, rows);
+            turn.send_pills();
+        }
+        Ok(())
+    }
+}
+
+/// Hash join: rows of input 0 are looked up in the table that comes on inputs 1 and 2. Until it is there, the probe's
+/// head is left where it is; both sides are subtrees of their own, so this wait is never part of a cycle.
 pub(crate) struct HashJoin {
     core: Core,
-    table: HashTable,
+    terms: Arc<Terms>,
+    hash: Arc<HashSpec>,
+    /// Columns of the built side.
+    width: usize,
+    buckets: Option<Envelope>,
+    rows: Option<Envelope>,
+    table: Option<HashTable>,
 }
 
 impl HashJoin {
-    pub(crate) fn new(terms: &Arc<Terms>, spec: &Arc<JoinSpec>, hash: &Arc<HashSpec>, limit: usize) -> HashJoin {
-        HashJoin { core: Core::new(terms, spec, limit), table: HashTable::new(terms, hash) }
+    pub(crate) fn new(
+        terms: &Arc<Terms>,
+        spec: &Arc<JoinSpec>,
+        hash: &Arc<HashSpec>,
+        width: usize,
+        limit: usize,
+    ) -> HashJoin {
+        HashJoin {
+            core: Core::new(terms, spec, limit),
+            terms: Arc::clone(terms),
+            hash: Arc::clone(hash),
+            width,
+            buckets: None,
+            rows: None,
+            table: None,
+        }
     }
 }
 
 impl Operator for HashJoin {
     fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
-        if !self.table.is_ready() {
-            match turn.take(1) {
-                None => return Ok(()),
-                Some(pill) if pill.is_pill() => {
-                    self.table.build();
-                    let needs_partner = matches!(self.core.spec.kind, JoinKind::Inner | JoinKind::Semi);
-                    if needs_partner && self.table.is_empty() {
-                        // Nothing can come of the other side.
-                        turn.close(0);
-                        turn.send_pill(0);
-                        return Ok(());
-                    }
-                }
-                Some(envelope) => {
-                    self.table.add(envelope);
-                    return Ok(());
-                }
+        if self.table.is_none() {
+            self.buckets = self.buckets.take().or_else(|| turn.take(1));
+            self.rows = self.rows.take().or_else(|| turn.take(2));
+            let (Some(buckets), Some(_)) = (&self.buckets, &self.rows) else { return Ok(()) };
+            let rows = self.rows.take().expect("it is there");
+            let table = HashTable::new(&self.terms, &self.hash, self.width, buckets, rows);
+            self.buckets = None;
+            turn.close(1);
+            turn.close(2);
+            let needs_partner = matches!(self.core.spec.kind, JoinKind::Inner | JoinKind::Semi);
+            if needs_partner && table.is_empty() {
+                // Nothing can come of the other side.
+                turn.close(0);
+                turn.send_pill(0);
+                return Ok(());
             }
+            self.table = Some(table);
         }
-        self.core.act(turn, &mut self.table);
+        if let Some(table) = &mut self.table {
+            self.core.act(turn, table);
+        }
         Ok(())
     }
 }

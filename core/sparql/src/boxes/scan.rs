@@ -26,22 +26,32 @@ pub(crate) struct ScanSpec {
 pub(crate) struct Scan {
     store: Arc<Store>,
     spec: Arc<ScanSpec>,
-    next: usize,
+    /// What is left of the part at hand.
+    rows: Range<usize>,
+    /// Whether there are other parts.
+    is_whole: bool,
     growth: Growth,
 }
 
 impl Scan {
+    /// Reads all rows, when the initialization pill comes.
     pub(crate) fn new(store: &Arc<Store>, spec: &Arc<ScanSpec>, limit: usize) -> Scan {
-        Scan { store: Arc::clone(store), spec: Arc::clone(spec), next: spec.rows.start, growth: Growth::new(limit) }
+        let rows = spec.rows.clone();
+        Scan { store: Arc::clone(store), spec: Arc::clone(spec), rows, is_whole: true, growth: Growth::new(limit) }
+    }
+
+    /// Reads the ranges of rows that come, one after the other.
+    pub(crate) fn of_ranges(store: &Arc<Store>, spec: &Arc<ScanSpec>, limit: usize) -> Scan {
+        Scan { rows: 0..0, is_whole: false, ..Scan::new(store, spec, limit) }
     }
 
     /// The next rows, already checked, in columns.
     fn read(&mut self) -> Envelope {
         let index = self.store.index(self.spec.order);
         // First rows should come soon; checks may drop most of what is read.
-        let end = self.spec.rows.end.min(self.next + self.growth.target);
-        let rows = self.next..end;
-        self.next = end;
+        let end = self.rows.end.min(self.rows.start + self.growth.target);
+        let rows = self.rows.start..end;
+        self.rows.start = end;
         self.growth.grow();
         let spec = &self.spec;
         if spec.constants.is_empty() && spec.repeated.is_empty() && spec.distinct.is_none() {
@@ -90,10 +100,24 @@ impl Scan {
 
 impl Operator for Scan {
     fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
-        turn.take(0);
+        if self.is_whole {
+            turn.take(0);
+        } else if self.rows.is_empty() {
+            match turn.take(0) {
+                None => return Ok(()),
+                Some(pill) if pill.is_pill() => {
+                    turn.send_pill(0);
+                    return Ok(());
+                }
+                Some(range) => {
+                    let place = |column: usize| range.column(column).u64s()[0] as usize;
+                    self.rows = place(1)..place(2);
+                }
+            }
+        }
         // Where checks drop everything, an empty envelope is not worth sending.
         for _ in 0..16 {
-            if self.next >= self.spec.rows.end || turn.is_stopped() {
+            if self.rows.is_empty() || turn.is_stopped() {
                 break;
             }
             let envelope = self.read();
@@ -102,9 +126,12 @@ impl Operator for Scan {
                 break;
             }
         }
-        if self.next >= self.spec.rows.end {
+        if !self.rows.is_empty() {
+            turn.run_again();
+        } else if self.is_whole {
             turn.send_pill(0);
-        } else {
+        } else if turn.head(0).is_some() {
+            // A range that waited while another was read would call nobody again.
             turn.run_again();
         }
         Ok(())

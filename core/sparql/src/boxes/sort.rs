@@ -3,6 +3,7 @@
 use super::Growth;
 use crate::terms::Terms;
 use crate::value::total_order;
+use std::cmp::Ordering;
 use std::sync::Arc;
 use vicus_flow::{BoxError, Column, Envelope, Operator, Turn};
 use vicus_rdf::{Id, Kind};
@@ -40,6 +41,10 @@ impl Rows {
         assert!(u32::try_from(self.count).is_ok(), "fewer than 2^32 rows are sorted at once");
     }
 
+    pub(crate) fn bytes(&self) -> u64 {
+        self.columns.iter().map(|column| column.capacity() as u64 * 8).sum()
+    }
+
     /// Some of the rows in this order.
     pub(crate) fn envelope(&self, order: &[u32]) -> Envelope {
         let columns = self.columns.iter().map(|column| {
@@ -50,35 +55,78 @@ impl Rows {
         Envelope::of_rows(columns.collect(), order.len())
     }
 
-    /// The numbers of the rows as the keys order them; rows with equal keys stay as they came.
-    pub(crate) fn order(&self, terms: &Terms, by: &[By]) -> Vec<u32> {
+    /// The numbers of the rows as the keys order them; rows with equal keys stay as they came. `None` if `stopped` says
+    /// that nobody waits for them any more.
+    pub(crate) fn order(&self, terms: &Terms, by: &[By], stopped: &dyn Fn() -> bool) -> Option<Vec<u32>> {
         // Before the first envelope there are no columns either.
         if self.count == 0 {
-            return Vec::new();
+            return Some(Vec::new());
         }
-        let mut keys: Vec<Vec<u64>> = by.iter().map(|by| sort_keys(terms, &self.columns[by.column])).collect();
+        let mut keys: Vec<Vec<u64>> = Vec::new();
+        for by in by {
+            keys.push(sort_keys(terms, &self.columns[by.column], stopped)?);
+        }
         for (key, _) in keys.iter_mut().zip(by).filter(|(_, by)| by.descending) {
             key.iter_mut().for_each(|key| *key = !*key);
         }
         match &mut keys[..] {
-            [] => (0..self.count as u32).collect(),
+            [] => Some((0..self.count as u32).collect()),
             [key] => {
                 let mut pairs: Vec<(u64, u32)> = key.iter().copied().zip(0..).collect();
-                pairs.sort_unstable();
-                pairs.into_iter().map(|(_, row)| row).collect()
+                sort_unless(&mut pairs, Ord::cmp, stopped)?;
+                Some(pairs.into_iter().map(|(_, row)| row).collect())
             }
             keys => {
                 let mut order: Vec<u32> = (0..self.count as u32).collect();
-                order.sort_by(|&a, &b| {
-                    keys.iter()
-                        .map(|key| key[a as usize].cmp(&key[b as usize]))
-                        .find(|order| order.is_ne())
-                        .unwrap_or(std::cmp::Ordering::Equal)
-                });
-                order
+                let compare = |&a: &u32, &b: &u32| {
+                    let keys = keys.iter().map(|key| key[a as usize].cmp(&key[b as usize]));
+                    keys.chain([a.cmp(&b)]).find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
+                };
+                sort_unless(&mut order, compare, stopped)?;
+                Some(order)
             }
         }
     }
+}
+
+/// Sorts, but gives up with `None` soon after `stopped` says so: in runs of some milliseconds, which are then merged. The
+/// order is total, so that stability does not matter.
+fn sort_unless<T: Copy>(
+    items: &mut Vec<T>,
+    compare: impl Fn(&T, &T) -> Ordering,
+    stopped: &dyn Fn() -> bool,
+) -> Option<()> {
+    const RUN: usize = 1 << 17;
+    for run in items.chunks_mut(RUN) {
+        if stopped() {
+            return None;
+        }
+        run.sort_unstable_by(&compare);
+    }
+    let mut run = RUN;
+    while run < items.len() {
+        let mut merged = Vec::with_capacity(items.len());
+        for pair in items.chunks(2 * run) {
+            let (mut a, mut b) = pair.split_at(run.min(pair.len()));
+            while let (Some(first), Some(second)) = (a.first(), b.first()) {
+                if compare(second, first).is_lt() {
+                    merged.push(*second);
+                    b = &b[1..];
+                } else {
+                    merged.push(*first);
+                    a = &a[1..];
+                }
+                if merged.len().is_multiple_of(RUN) && stopped() {
+                    return None;
+                }
+            }
+            merged.extend_from_slice(a);
+            merged.extend_from_slice(b);
+        }
+        *items = merged;
+        run *= 2;
+    }
+    Some(())
 }
 
 /// Whether ids of this kind are ordered as ORDER BY orders their terms.
@@ -87,21 +135,36 @@ pub(crate) fn is_ordered(bits: u64) -> bool {
     !id.is_computed() && bits < Id::ranked(Kind::Typed, 0).bits()
 }
 
+/// Orders two rows as [`Sort`] does: by ids where their order is that of terms, else by terms.
+pub(crate) fn compare(terms: &Terms, by: &[By], a: (&Envelope, usize), b: (&Envelope, usize)) -> Ordering {
+    let order = |by: &By| {
+        let (a, b) = (a.0.column(by.column).u64s()[a.1], b.0.column(by.column).u64s()[b.1]);
+        let order = if a == b || is_ordered(a) && is_ordered(b) {
+            a.cmp(&b)
+        } else {
+            total_order(terms, Id::from_bits(a), Id::from_bits(b))
+        };
+        if by.descending { order.reverse() } else { order }
+    };
+    by.iter().map(order).find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
+}
+
 /// Integers that are ordered as the column's terms are: the ids themselves, or the places of the distinct ids in order.
-fn sort_keys(terms: &Terms, column: &[u64]) -> Vec<u64> {
+fn sort_keys(terms: &Terms, column: &[u64], stopped: &dyn Fn() -> bool) -> Option<Vec<u64>> {
     if column.iter().all(|&bits| is_ordered(bits)) {
-        return column.to_vec();
+        return Some(column.to_vec());
     }
     let mut distinct: Vec<u64> = column.to_vec();
-    distinct.sort_unstable();
+    sort_unless(&mut distinct, Ord::cmp, stopped)?;
     distinct.dedup();
     let mut ranked = distinct.clone();
-    ranked.sort_by(|&a, &b| total_order(terms, Id::from_bits(a), Id::from_bits(b)));
+    let by_term = |&a: &u64, &b: &u64| total_order(terms, Id::from_bits(a), Id::from_bits(b)).then(a.cmp(&b));
+    sort_unless(&mut ranked, by_term, stopped)?;
     let mut ranks = vec![0; distinct.len()];
     for (rank, bits) in ranked.iter().enumerate() {
         ranks[distinct.binary_search(bits).expect("it is one of them")] = rank as u64;
     }
-    column.iter().map(|bits| ranks[distinct.binary_search(bits).expect("it is one of them")]).collect()
+    Some(column.iter().map(|bits| ranks[distinct.binary_search(bits).expect("it is one of them")]).collect())
 }
 
 impl Sort {
@@ -122,9 +185,14 @@ impl Operator for Sort {
         if self.order.is_none() {
             match turn.take(0) {
                 None => return Ok(()),
-                Some(pill) if pill.is_pill() => self.order = Some(self.rows.order(&self.terms, &self.by)),
+                Some(pill) if pill.is_pill() => {
+                    // Each key is copied, next to the row's number.
+                    turn.holds(self.rows.bytes() + (self.rows.count * 16 * self.by.len().max(1)) as u64)?;
+                    self.order = self.rows.order(&self.terms, &self.by, &|| turn.is_stopped());
+                }
                 Some(envelope) => {
                     self.rows.add(&envelope);
+                    turn.holds(self.rows.bytes())?;
                     return Ok(());
                 }
             }
@@ -142,5 +210,34 @@ impl Operator for Sort {
             turn.run_again()
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    #[test]
+    fn many_rows_are_sorted_in_runs_and_a_stop_is_noticed() {
+        let mut state = 1u64;
+        let mut items: Vec<u64> = (0..700_000)
+            .map(|_| {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                state >> 40
+            })
+            .collect();
+        let mut expected = items.clone();
+        expected.sort_unstable();
+        let asked = Cell::new(0);
+        let unsorted = items.clone();
+        let count = || {
+            asked.set(asked.get() + 1);
+            false
+        };
+        sort_unless(&mut items, Ord::cmp, &count).expect("nobody stops it");
+        assert_eq!(items, expected);
+        assert!(asked.get() >= 10, "it asks from time to time: {}", asked.get());
+        assert_eq!(sort_unless(&mut unsorted.clone(), Ord::cmp, &|| true), None);
     }
 }

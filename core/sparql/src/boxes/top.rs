@@ -37,8 +37,8 @@ impl Top {
         }
     }
 
-    fn shrink(&mut self) {
-        let mut order = self.rows.order(&self.terms, &self.by);
+    fn shrink(&mut self, stopped: &dyn Fn() -> bool) {
+        let Some(mut order) = self.rows.order(&self.terms, &self.by, stopped) else { return };
         order.truncate(self.count);
         for column in &mut self.rows.columns {
             let mut kept = Vec::with_capacity(order.len());
@@ -81,14 +81,15 @@ impl Operator for Top {
             match turn.take(0) {
                 None => return Ok(()),
                 Some(pill) if pill.is_pill() => {
-                    self.shrink();
+                    self.shrink(&|| turn.is_stopped());
                     self.done = Some(0);
                 }
                 Some(envelope) => {
                     self.add(&envelope);
                     if self.rows.count >= (self.count * 2).max(1024) {
-                        self.shrink();
+                        self.shrink(&|| turn.is_stopped());
                     }
+                    turn.holds(self.rows.bytes())?;
                     return Ok(());
                 }
             }

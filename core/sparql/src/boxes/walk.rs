@@ -74,10 +74,6 @@ impl WalkProbe {
 }
 
 impl Probe for WalkProbe {
-    fn is_ready(&self) -> bool {
-        true
-    }
-
     fn partners(&mut self, input: &Envelope, at: &mut Place, limit: usize, left: &mut Vec<u32>, right: &mut Vec<u32>) {
         let columns = slices(input);
         let mut steps = STEPS;

@@ -67,11 +67,7 @@ impl Planner {
         };
         let (a, b) = (source(path.subject), source(path.object));
         // A constant is begun with if nothing else is known: each row would look for it again.
-        let backward = match (a, b) {
-            (None, _) => true,
-            (Some(Source::Constant(_)), Some(Source::Column(_))) => true,
-            _ => false,
-        };
+        let backward = matches!((a, b), (None, _) | (Some(Source::Constant(_)), Some(Source::Column(_))));
         let (start, target, end) = if backward { (b, a, path.subject) } else { (a, b, path.object) };
         let start = start.expect("an end of the path is known");
         let slots: Vec<Slot> = match (target, end) {

@@ -1,0 +1,151 @@
+//! Deals rows to outputs by the hash of their keys.
+
+use crate::{BoxError, BoxModel, Column, Envelope, Operator, Schema, Turn, Type};
+
+/// Sends each row to one of `parts` outputs: rows with equal values in the columns `keys` to the same one. Takes and
+/// makes columns of [`Type::U64`] only; panics for others.
+///
+/// An output that is full holds the box up until its reader goes on, so readers take what comes from any partition.
+pub fn partition(schema: &Schema, keys: &[usize], parts: usize) -> BoxModel {
+    assert!(schema.columns().iter().all(|(_, kind)| *kind == Type::U64), "{schema} is not of U64 alone");
+    assert!(keys.iter().all(|&key| key < schema.columns().len()), "{keys:?} are not all columns of {schema}");
+    let (keys, width) = (keys.to_vec(), schema.columns().len());
+    let model = BoxModel::new("partition", move || Partition {
+        keys: keys.clone(),
+        parts: (0..parts).map(|_| Part { columns: vec![Vec::new(); width], rows: 0 }).collect(),
+        targets: Vec::new(),
+    });
+    (0..parts).fold(model.input(schema), |model, _| model.output(schema))
+}
+
+struct Partition {
+    keys: Vec<usize>,
+    parts: Vec<Part>,
+    /// For each row of an envelope, its part.
+    targets: Vec<u32>,
+}
+
+/// Rows that wait until there are enough of them for an envelope.
+struct Part {
+    columns: Vec<Vec<u64>>,
+    rows: usize,
+}
+
+impl Part {
+    fn send(&mut self, output: usize, turn: &mut Turn<'_>) {
+        if self.rows > 0 {
+            let (rows, full) = (self.rows, |column: &mut Vec<u64>| {
+                let room = Vec::with_capacity(column.capacity());
+                Column::from(std::mem::replace(column, room))
+            });
+            turn.send(output, Envelope::of_rows(self.columns.iter_mut().map(full).collect(), rows));
+            self.rows = 0;
+        }
+    }
+}
+
+/// Multiplication by an odd number near 2^64 over the golden ratio, with the high half folded in: Knuth, TAOCP 3, §6.4.
+fn mix(value: u64) -> u64 {
+    let product = u128::from(value) * 0x9E37_79B9_7F4A_7C15;
+    ((product >> 64) as u64) ^ (product as u64)
+}
+
+impl Operator for Partition {
+    fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
+        let Some(envelope) = turn.take(0) else { return Ok(()) };
+        if envelope.is_pill() {
+            for (output, part) in self.parts.iter_mut().enumerate() {
+                if !turn.is_closed(output) {
+                    part.send(output, turn);
+                }
+            }
+            turn.send_pills();
+            return Ok(());
+        }
+        let keys: Vec<&[u64]> = self.keys.iter().map(|&key| envelope.column(key).u64s()).collect();
+        let parts = self.parts.len() as u128;
+        // The high bits say which part: tables that are made of a part's rows use the low ones.
+        let target = |hash: u64| ((u128::from(hash) * parts) >> 64) as u32;
+        self.targets.clear();
+        match keys[..] {
+            [key] => self.targets.extend(key.iter().map(|&a| target(mix(a)))),
+            [first, second] => {
+                self.targets.extend(first.iter().zip(second).map(|(&a, &b)| target(mix(mix(a) ^ b))));
+            }
+            _ => self
+                .targets
+                .extend((0..envelope.rows()).map(|row| target(keys.iter().fold(0, |hash, key| mix(hash ^ key[row]))))),
+        }
+        for (number, column) in envelope.columns().iter().enumerate() {
+            for (&value, &part) in column.u64s().iter().zip(&self.targets) {
+                self.parts[part as usize].columns[number].push(value);
+            }
+        }
+        for &part in &self.targets {
+            self.parts[part as usize].rows += 1;
+        }
+        // About as many envelopes leave as come, and of their size: small ones at first.
+        for (output, part) in self.parts.iter_mut().enumerate() {
+            if part.rows >= envelope.rows() {
+                part.send(output, turn);
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Bound, ModelBuilder, library, sequential};
+    use std::sync::mpsc;
+
+    #[test]
+    fn equal_keys_meet_and_no_row_is_lost() {
+        let schema = Schema::new([("key", Type::U64), ("row", Type::U64)]);
+        for parts in 1..6 {
+            let mut net = ModelBuilder::new("partition");
+            net.default_bound(Bound { envelopes: 1, ..Bound::default() });
+            let source = |turn: &mut Turn<'_>| -> Result<(), BoxError> {
+                turn.take(0);
+                for start in (0..1000u64).step_by(50) {
+                    let rows = start..start + 50;
+                    turn.send(
+                        0,
+                        Envelope::new([
+                            rows.clone().map(|row| row % 37).collect::<Vec<_>>().into(),
+                            rows.collect::<Vec<_>>().into(),
+                        ]),
+                    );
+                }
+                turn.send_pill(0);
+                Ok(())
+            };
+            let source = net.source(BoxModel::new("rows", move || source).output(&schema));
+            let deal = net.add(partition(&schema, &[0], parts));
+            net.connect(source.output(0), deal.input(0));
+            let (send, receive) = mpsc::channel();
+            for part in 0..parts {
+                let send = send.clone();
+                let sink = library::sink("part", &schema, move |envelope| Ok(send.send((part, envelope))?));
+                let sink = net.add(sink);
+                net.connect(deal.output(part), sink.input(0));
+                net.end(sink.output(0));
+            }
+            drop(send);
+            let model = net.build().unwrap();
+            sequential::run(&model, Vec::new(), |tasks| tasks - 1).unwrap();
+            drop(model);
+            let (mut seen, mut homes) = ([false; 1000], [usize::MAX; 37]);
+            for (part, envelope) in receive {
+                for (&key, &row) in envelope.column(0).u64s().iter().zip(envelope.column(1).u64s()) {
+                    assert!(!std::mem::replace(&mut seen[row as usize], true), "row {row} came once");
+                    let home = &mut homes[key as usize];
+                    assert!(*home == usize::MAX || *home == part, "key {key} is in part {part} and {home}");
+                    *home = part;
+                }
+            }
+            assert!(seen.iter().all(|seen| *seen), "all rows came");
+        }
+    }
+}

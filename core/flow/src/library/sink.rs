@@ -1,0 +1,28 @@
+//! Where envelopes leave the network.
+
+use crate::{BoxError, BoxModel, Envelope, Operator, Schema, Turn, Type};
+
+/// Hands each envelope to a function and sends nothing but the pill: the end of a network. The schema-less output
+/// leads to the termination box. The function of one instance is usually given when the request is submitted.
+pub fn sink<F>(type_name: &str, input: &Schema, f: F) -> BoxModel
+where
+    F: FnMut(Envelope) -> Result<(), BoxError> + Clone + Send + Sync + 'static,
+{
+    let nothing: [(&str, Type); 0] = [];
+    BoxModel::new(type_name, move || sink_operator(f.clone())).input(input).output(&Schema::new(nothing))
+}
+
+/// The operator of [`sink`], to be given to one request alone.
+pub fn sink_operator<F>(mut f: F) -> impl Operator
+where
+    F: FnMut(Envelope) -> Result<(), BoxError> + Send,
+{
+    move |turn: &mut Turn<'_>| -> Result<(), BoxError> {
+        match turn.take(0) {
+            Some(pill) if pill.is_pill() => turn.send_pill(0),
+            Some(envelope) => f(envelope)?,
+            None => {}
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,126 @@
+//! Hands a range of work out, part by part, to whoever has room.
+
+use crate::{BoxError, BoxModel, Envelope, Operator, Schema, Turn, Type};
+use std::ops::Range;
+
+/// What a splitter sends: the part's number, its first place, and the place behind its last one.
+pub fn range_schema() -> Schema {
+    Schema::new([("index", Type::U64), ("from", Type::U64), ("to", Type::U64)])
+}
+
+/// A source that cuts a range into parts and gives each to one of `replicas` outputs, the one that has room. Their vias
+/// should hold one envelope: then a slow replica gets fewer parts.
+///
+/// Parts shrink as the work does, down to `smallest`, so that all replicas end at about the same time: Polychronopoulos
+/// and Kuck, "Guided self-scheduling", IEEE Transactions on Computers, 1987, §III. We differ: a part is a quarter of
+/// what they give, since here a replica has one part in work and up to two that wait.
+///
+/// It waits for no replica in particular, so what comes of its parts may be merged in any order but must not be waited
+/// for in one.
+pub fn split(range: Range<u64>, replicas: usize, smallest: u64) -> BoxModel {
+    let smallest = smallest.max(1);
+    let model = BoxModel::new("split", move || Split { rest: range.clone(), smallest, index: 0 });
+    (0..replicas).fold(model, |model, _| model.output(&range_schema()))
+}
+
+struct Split {
+    rest: Range<u64>,
+    smallest: u64,
+    index: u64,
+}
+
+impl Operator for Split {
+    fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
+        turn.take(0);
+        for output in 0..turn.outputs() {
+            let left = self.rest.end.saturating_sub(self.rest.start);
+            if left > 0 && turn.has_room(output) {
+                let part = (left / (4 * turn.outputs() as u64)).max(self.smallest).min(left);
+                let (from, to) = (self.rest.start, self.rest.start + part);
+                turn.send(output, Envelope::new([vec![self.index].into(), vec![from].into(), vec![to].into()]));
+                self.rest.start = to;
+                self.index += 1;
+            }
+        }
+        if self.rest.is_empty() {
+            turn.send_pills();
+        } else {
+            turn.needs_any_room();
+            turn.run_again();
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Bound, ModelBuilder, library, sequential};
+    use std::sync::mpsc;
+
+    /// Replica 0 wants one part and is never scheduled again where that can be helped; the others get the rest.
+    #[test]
+    fn every_place_is_handed_out_once_in_any_schedule() {
+        for seed in 0..300u64 {
+            let (replicas, places) = (1 + seed as usize % 5, seed * 7 % 1000);
+            let mut net = ModelBuilder::new("split");
+            net.default_bound(Bound { envelopes: 1, ..Bound::default() });
+            let split = net.source(split(10..10 + places, replicas, 1 + seed % 9));
+            let union = net.add(union_of(replicas));
+            for replica in 0..replicas {
+                let pass = net.add(library::map("pass", &range_schema(), &range_schema(), Some));
+                net.connect(split.output(replica), pass.input(0));
+                net.connect(pass.output(0), union.input(replica));
+            }
+            let (send, receive) = mpsc::channel();
+            let sink = net.add(library::sink("sink", &range_schema(), move |envelope| Ok(send.send(envelope)?)));
+            net.connect(union.output(0), sink.input(0));
+            net.end(sink.output(0));
+            let model = net.build().unwrap();
+            let mut state = seed;
+            let choose = |tasks: usize| {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                (state >> 33) as usize % tasks
+            };
+            sequential::run(&model, Vec::new(), choose).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+            drop(model);
+            let part = |envelope: Envelope| (envelope.column(1).u64s()[0], envelope.column(2).u64s()[0]);
+            let mut parts: Vec<(u64, u64)> = receive.iter().map(part).collect();
+            parts.sort_unstable();
+            let mut next = 10;
+            for (from, to) in parts {
+                assert_eq!(from, next, "seed {seed}");
+                next = to;
+            }
+            assert_eq!(next, 10 + places, "seed {seed}");
+        }
+    }
+
+    fn union_of(inputs: usize) -> BoxModel {
+        library::union(&range_schema(), inputs)
+    }
+
+    #[test]
+    fn a_replica_that_closes_leaves_its_parts_to_the_others() {
+        let mut net = ModelBuilder::new("split");
+        net.default_bound(Bound { envelopes: 1, ..Bound::default() });
+        let split = net.source(split(0..1000, 2, 10));
+        let (send, receive) = mpsc::channel();
+        let lazy = |turn: &mut Turn<'_>| -> Result<(), BoxError> {
+            turn.close(0);
+            turn.send_pill(0);
+            Ok(())
+        };
+        let lazy = net.add(BoxModel::new("lazy", move || lazy).input(&range_schema()).output(&range_schema()));
+        let busy = net.add(library::sink("busy", &range_schema(), move |envelope| {
+            Ok(send.send(envelope.column(2).u64s()[0] - envelope.column(1).u64s()[0])?)
+        }));
+        net.connect(split.output(0), lazy.input(0));
+        net.connect(split.output(1), busy.input(0));
+        net.end(lazy.output(0));
+        net.end(busy.output(0));
+        sequential::run(&net.build().unwrap(), Vec::new(), |_| 0).unwrap();
+        let places: u64 = receive.iter().sum();
+        assert!((1000 - 2 * 125..=1000).contains(&places), "the lazy one got two parts at most: {places}");
+    }
+}
