@@ -7,15 +7,20 @@
 //!    into every queue once more. Only then it sleeps.
 //! 2. A spawner puts its task, then looks for an announced thread, takes one announcement away, and posts a permit.
 //!    Whoever consumes the permit was woken; the announcement can be taken once, so a spawn wakes one thread.
-//! 3. A thread that finds work in its last look takes its announcement back; if a spawner was quicker, the permit is
-//!    on its way, and the thread consumes it.
+//! 3. A thread that finds work in its last look takes an announcement back; if a spawner was quicker, there is a permit
+//!    or will be, and the thread consumes it. Announcements and permits have no names: whoever sleeps next may consume
+//!    that permit, and then its own announcement is left to be taken back. So a thread with work in its hands takes
+//!    whichever there is, and never sleeps for either.
+//!
+//! Invariant: threads between their announcement and their return are as many as announcements, permits, and spawners
+//! that have taken an announcement and not posted yet.
 //!
 //! The race that step 1 closes: the spawner reads "nobody announced" before the announcement, and the sleeper looks
 //! into the queue before the task is visible there. On the spawner's side only a push without a lock has no fence
 //! between its two steps; the sleeper's barrier stands in for it. Should the kernel refuse that barrier, such a push can
 //! miss a sleeper; the task is still run, by the spawner, which looks there before it sleeps.
 
-use crate::sync::{AtomicU32, Condvar, Mutex, Ordering, Padded, fence};
+use crate::sync::{AtomicU32, Condvar, Mutex, Ordering, Padded, fence, yield_now};
 
 pub(crate) struct SleepPool {
     announced: Padded<AtomicU32>,
@@ -45,11 +50,20 @@ impl SleepPool {
 
     /// Step 3: the caller found work after its announcement. Says whether it was woken by a spawn all the same.
     pub(crate) fn stay(&self) -> bool {
-        let back = self.take_announcement();
-        if !back {
-            self.sleep();
+        loop {
+            if self.take_announcement() {
+                return false;
+            }
+            {
+                let mut permits = self.permits.lock().expect("nothing panics under this lock");
+                if *permits > 0 {
+                    *permits -= 1;
+                    return true;
+                }
+            }
+            // A spawner is between taking the announcement and posting the permit.
+            yield_now();
         }
-        !back
     }
 
     /// Step 2: wakes one thread of the pool. `false` if none is announced or asleep.
@@ -161,6 +175,43 @@ mod loom_models {
             assert_eq!(other.join().unwrap(), woke);
             assert_eq!(*pool.permits.lock().unwrap(), 0);
             assert_eq!(pool.announced.0.load(Ordering::Relaxed), 0);
+        });
+    }
+
+    /// What happened: a thread that had found work waited for a permit which another, on its way to sleep, consumed. Both
+    /// slept, one of them with a task in its hands.
+    #[test]
+    fn loom_a_thread_with_work_never_sleeps() {
+        // Every interleaving would take minutes.
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(3);
+        model.check(|| {
+            let pool = Arc::new(SleepPool::new());
+            let slept = Arc::new(AtomicUsize::new(0));
+            let stays = {
+                let pool = pool.clone();
+                loom::thread::spawn(move || {
+                    pool.announce(&Barrier::new());
+                    pool.stay();
+                })
+            };
+            let sleeps = {
+                let (pool, slept) = (pool.clone(), slept.clone());
+                loom::thread::spawn(move || {
+                    pool.announce(&Barrier::new());
+                    pool.sleep();
+                    slept.store(1, Ordering::Release);
+                })
+            };
+            pool.wake_one();
+            stays.join().unwrap();
+            while slept.load(Ordering::Acquire) == 0 {
+                pool.wake_one();
+                yield_now();
+            }
+            sleeps.join().unwrap();
+            let left = *pool.permits.lock().unwrap() + pool.announced.0.load(Ordering::Relaxed);
+            assert_eq!(left, 0, "nothing is left behind");
         });
     }
 }

@@ -12,6 +12,11 @@ pub(crate) use loom::sync::{
     atomic::{AtomicIsize, AtomicPtr, AtomicU32, Ordering, fence},
 };
 
+#[cfg(loom)]
+pub(crate) use loom::thread::yield_now;
+#[cfg(not(loom))]
+pub(crate) use std::thread::yield_now;
+
 /// A value on cache lines of its own: two, since processors fetch them in pairs.
 #[derive(Debug)]
 #[repr(align(128))]
