@@ -250,6 +250,12 @@ impl Instance {
         operators: Vec<(BoxId, std::boxed::Box<dyn Operator>)>,
     ) -> Arc<Instance> {
         let mut operators = operators;
+        let unknown = operators.iter().find(|(id, _)| id.index() >= model.boxes.len());
+        assert!(
+            unknown.is_none(),
+            "an operator was given for box {:?}, which the model does not have",
+            unknown.map(|o| o.0)
+        );
         Arc::new_cyclic(|weak| {
             let cell = |index: usize| {
                 let model = &model.boxes[index];

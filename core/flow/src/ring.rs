@@ -26,7 +26,7 @@ pub enum Put<T> {
 /// How much an input holds before it refuses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bound {
-    /// At most so many envelopes; at least 1.
+    /// At most so many envelopes; at least 1, and no more than 65,536, for which there is room from the beginning.
     pub envelopes: usize,
     /// At most so many bytes, but always one envelope.
     pub bytes: u64,
@@ -77,7 +77,7 @@ unsafe impl<T: Send> Sync for Ring<T> {}
 impl<T: Load> Ring<T> {
     pub(crate) fn new(bound: Bound) -> Ring<T> {
         let side = || Padded(Side { envelopes: AtomicUsize::new(0), bytes: AtomicU64::new(0) });
-        let bound = Bound { envelopes: bound.envelopes.max(1), ..bound };
+        let bound = Bound { envelopes: bound.envelopes.clamp(1, 1 << 16), ..bound };
         Ring {
             slots: (0..bound.envelopes.next_power_of_two()).map(|_| UnsafeCell::new(MaybeUninit::uninit())).collect(),
             bound,
