@@ -61,7 +61,7 @@ fn merge(a: &[u64], b: &[u64]) -> Option<Row> {
 impl Solver<'_> {
     fn is_stopped(&mut self) -> bool {
         self.looked_at = self.looked_at.wrapping_add(1);
-        self.looked_at % 1024 == 0 && self.stopped.is_some_and(|stopped| stopped())
+        self.looked_at.is_multiple_of(1024) && self.stopped.is_some_and(|stopped| stopped())
     }
 
     fn holds(&mut self, conditions: &[Expr], row: &[u64]) -> bool {
