@@ -47,7 +47,11 @@ pub fn parse_with_base(text: &str, base: Option<&str>) -> Result<Parsed, QueryEr
             kind: QueryErrorKind::Syntax,
         })?;
     }
-    let query = parser.parse_query(text).map_err(|_| syntax_error(text))?;
+    // The parser knows `true` and `false` in lower case only.
+    let query = match parser.clone().parse_query(text) {
+        Ok(query) => query,
+        Err(_) => parser.parse_query(&with_lower_booleans(text)).map_err(|_| syntax_error(text))?,
+    };
     // What is not supported should be known before there is any data.
     translate::translate(&query, &mut |_| Id::UNBOUND)?;
     Ok(Parsed { query })
@@ -55,6 +59,70 @@ pub fn parse_with_base(text: &str, base: Option<&str>) -> Result<Parsed, QueryEr
 
 /// Bytes of a text beyond which an error's place is not looked for so closely.
 const LONG: usize = 1 << 16;
+
+/// The text with each `TRUE` and `FALSE` in lower case, but for those in strings, IRIs, comments and names.
+fn with_lower_booleans(text: &str) -> String {
+    let is_name = |char: char| char.is_alphanumeric() || "_:?$@-.%\\".contains(char);
+    let mut made = String::with_capacity(text.len());
+    let mut quoting = Quoting::default();
+    let mut before = ' ';
+    for (at, char) in text.char_indices() {
+        let is_code = !quoting.follow(text, at, char);
+        let rest = &text[at..];
+        let is_boolean = |word: &str| {
+            let found = rest.get(..word.len()).is_some_and(|found| found.eq_ignore_ascii_case(word));
+            found && !rest[word.len()..].starts_with(|char| is_name(char) && char != '.')
+        };
+        if is_code && !is_name(before) && (is_boolean("true") || is_boolean("false")) {
+            // Its other letters are there already when their turns come.
+            let length = if is_boolean("true") { 4 } else { 5 };
+            made.push_str(&rest[..length].to_ascii_lowercase());
+            before = 'e';
+            continue;
+        }
+        if made.len() <= at {
+            made.push(char);
+        }
+        before = char;
+    }
+    made
+}
+
+/// Follows a text through its strings, IRIs and comments.
+#[derive(Default)]
+struct Quoting {
+    /// What ends the string, IRI or comment that is being read.
+    until: Option<char>,
+    escaped: bool,
+}
+
+impl Quoting {
+    /// Goes on by the character at a place; whether that is inside of one of them, or begins one.
+    fn follow(&mut self, text: &str, at: usize, char: char) -> bool {
+        match self.until {
+            Some(end) if char == end && !self.escaped => {
+                self.until = None;
+                true
+            }
+            Some(_) => {
+                self.escaped = char == '\\' && !self.escaped;
+                true
+            }
+            None => {
+                self.escaped = false;
+                let rest = &text[at..];
+                self.until = match char {
+                    '"' | '\'' => Some(char),
+                    '#' => Some('\n'),
+                    // Not every less-than sign begins an IRI.
+                    '<' if rest.find('>').is_some_and(|end| !rest[..end].contains([' ', '\n', '"', '{'])) => Some('>'),
+                    _ => None,
+                };
+                self.until.is_some()
+            }
+        }
+    }
+}
 
 /// Where a text that is no query goes wrong.
 ///
@@ -104,30 +172,14 @@ fn syntax_error(text: &str) -> QueryError {
 fn spread(text: &str) -> Vec<(char, usize)> {
     const ROOM: usize = 32;
     let mut made = Vec::new();
-    // What ends the string, IRI or comment that is being read.
-    let mut until: Option<char> = None;
-    let mut escaped = false;
+    let mut quoting = Quoting::default();
     for (at, char) in text.char_indices() {
-        let pads = until.is_none() && (char.is_whitespace() || "{}()".contains(char));
+        let pads = quoting.until.is_none() && (char.is_whitespace() || "{}()".contains(char));
+        quoting.follow(text, at, char);
         let room = if pads { ROOM } else { 0 };
         made.extend(std::iter::repeat_n((' ', at), room));
         made.push((char, at));
         made.extend(std::iter::repeat_n((' ', at + char.len_utf8()), room));
-        let rest = &text[at..];
-        match until {
-            Some(end) if char == end && !escaped => until = None,
-            Some(_) => escaped = char == '\\' && !escaped,
-            None => {
-                escaped = false;
-                until = match char {
-                    '"' | '\'' => Some(char),
-                    '#' => Some('\n'),
-                    // Not every less-than sign begins an IRI.
-                    '<' if rest.find('>').is_some_and(|end| !rest[..end].contains([' ', '\n', '"', '{'])) => Some('>'),
-                    _ => None,
-                };
-            }
-        }
     }
     made.extend(std::iter::repeat_n((' ', text.len()), ROOM));
     made
@@ -150,6 +202,14 @@ mod tests {
             let error = parse(text).err().unwrap();
             assert_eq!(((error.line, error.column), &error.kind), (place, &QueryErrorKind::Syntax), "{text}: {error}");
         }
+    }
+
+    #[test]
+    fn booleans_are_read_in_any_case() {
+        assert!(parse("ASK { FILTER (TRUE && !False) ?s ?p true }").is_ok());
+        let text = "ASK { ?True :TRUE \"TRUE\", <http://e/TRUE> } # FALSE";
+        assert_eq!(with_lower_booleans(text), text);
+        assert_eq!(with_lower_booleans("(TRUE)TRUE.FALSE"), "(true)true.FALSE");
     }
 
     #[test]

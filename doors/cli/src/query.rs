@@ -205,7 +205,11 @@ fn answer(
         let parse_ms = began.elapsed().as_secs_f64() * 1e3;
         let began = Instant::now();
         let threads = runtime.plan().seats.iter().filter(|seat| !seat.spare).count();
-        let options = Options { envelope_rows: args.envelope_rows, threads, ..Options::default() };
+        // What NOW is and RAND begins with.
+        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        let now_ms = since.map_or(0, |since| since.as_millis() as i64);
+        let options =
+            Options { envelope_rows: args.envelope_rows, threads, now_ms, seed: now_ms as u64, ..Options::default() };
         let plan = vicus_sparql::plan(store, &parsed, &options).map_err(|error| with_caret(&error, question))?;
         let plan = Arc::new(plan);
         let plan_ms = began.elapsed().as_secs_f64() * 1e3;

@@ -21,6 +21,11 @@ impl Planner {
         if !self.optimise {
             return self.as_written(nodes, conditions, needed, goal);
         }
+        // A rewritten operand may bind less than it did where the condition was written.
+        let possible: Slots = nodes.iter().flat_map(|node| node.scope().possible).collect();
+        let visible = |slot| if possible.contains(&slot) { Expr::Slot(slot) } else { Expr::Error };
+        let conditions: Vec<Expr> = conditions.iter().map(|condition| condition.replaced(&visible)).collect();
+        let conditions = &conditions[..];
         if nodes.iter().any(is_open_walk) {
             return self.walked_group(nodes, conditions, needed, goal);
         }

@@ -66,7 +66,7 @@ impl Planner {
             At::Slot(slot) => input.column(slot).map(Source::Column),
         };
         let (a, b) = (source(path.subject), source(path.object));
-        // A constant is begun with if nothing else is known: each row would look for it again.
+        // Rows that have a start begin there: what a constant reaches would be remembered for each of their ends.
         let backward = matches!((a, b), (None, _) | (Some(Source::Constant(_)), Some(Source::Column(_))));
         let (start, target, end) = if backward { (b, a, path.subject) } else { (a, b, path.object) };
         let start = start.expect("an end of the path is known");

@@ -132,6 +132,70 @@ fn seventy_patterns_are_still_a_group() {
 }
 
 #[test]
+fn a_path_is_walked_from_the_end_that_is_bound() {
+    let store = library(600);
+    let from = "SELECT ?q { :paper3 (:by/^:by)* ?q }";
+    assert_plan(&store, from, &["walk <http://e/paper3>"], &["all nodes"]);
+    let by_rows = "SELECT ?q { ?p :title \"title 3\" . ?p (:by/^:by)+ ?q . ?q :year ?y }";
+    assert_plan(&store, by_rows, &["walk ?p", "hash join on ?q"], &["all nodes"]);
+    let optional = "SELECT ?q { ?p :title \"title 3\" OPTIONAL { ?p (:by/^:by)+ ?q } }";
+    assert_plan(&store, optional, &["left walk ?p"], &["all nodes"]);
+    assert_plan(&store, "SELECT ?p ?q { ?p :by+ ?q }", &["all nodes"], &[]);
+}
+
+#[test]
+fn a_test_for_solutions_is_a_join_where_it_can_be() {
+    let store = library(60);
+    let unnamed = "SELECT ?p { ?p :by ?a FILTER NOT EXISTS { ?a :nothing ?n } }";
+    assert_plan(&store, unnamed, &["anti ", "any one"], &["exists("]);
+    let later = "SELECT ?p { ?p :by ?a ; :year ?y FILTER EXISTS { ?q :by ?a ; :year ?z FILTER (?z > ?y) } }";
+    assert_plan(&store, later, &["semi "], &["exists("]);
+    let either = "SELECT ?p { ?p :by ?a ; :year ?y FILTER (?y > 2000 || EXISTS { ?a :name \"name 9\" }) }";
+    assert_plan(&store, either, &["exists(?a)"], &["semi "]);
+}
+
+/// The planner dropped the condition: once the left join was an anti join, nobody bound its variable any more.
+#[test]
+fn a_condition_on_what_is_never_bound_is_an_error_and_not_forgotten() {
+    let store = library(30);
+    let text = "SELECT * { ?x :year ?c { ?d :nothing ?d } UNION \
+                { ?e :name ?a OPTIONAL { ?d ?e ?f } FILTER (!bound(?f)) } FILTER (sameTerm(?c, ?f)) }";
+    assert_eq!(count_of(&planned(&store, text)), 0);
+}
+
+#[test]
+fn a_group_has_one_row_for_each_key_and_none_has_one_row() {
+    let store = library(60);
+    assert_plan(&store, "SELECT ?a (COUNT(*) AS ?n) { ?p :by ?a } GROUP BY ?a", &["aggregate by ?a"], &[]);
+    assert_eq!(count_of(&planned(&store, "SELECT ?a (COUNT(*) AS ?n) { ?p :by ?a } GROUP BY ?a")), 21);
+    assert_eq!(count_of(&planned(&store, "SELECT (COUNT(*) AS ?n) { ?p :nothing ?a }")), 1);
+    assert_eq!(count_of(&planned(&store, "SELECT ?a (COUNT(*) AS ?n) { ?p :nothing ?a } GROUP BY ?a")), 0);
+}
+
+/// As many nodes as a walk visits in several turns, in a ring.
+#[test]
+fn a_walk_is_cut_into_turns_and_ends_when_nobody_waits() {
+    let nodes = 40_000;
+    let text: String = (0..nodes).fold(String::new(), |mut text, node| {
+        writeln!(text, "<http://e/{node}> <http://e/next> <http://e/{}> .", (node + 1) % nodes).expect("a string");
+        text
+    });
+    let store = Arc::new(Store::of_ntriples(text.as_bytes()).expect("good N-Triples"));
+    let ring = planned(&store, "SELECT ?x { :0 :next+ ?x }");
+    assert_eq!(count_of(&ring), nodes);
+    // All pairs are more than anyone can wait for.
+    let all = planned(&store, "SELECT ?x ?y { ?x :next* ?y }");
+    let mut turns = 0;
+    let ended = sequential::run_while(all.model(), Vec::new(), |_| {
+        turns += 1;
+        (turns < 200).then_some(0)
+    });
+    assert!(matches!(ended, Err(vicus_flow::FlowError::Cancelled)));
+    assert_eq!(count_of(&planned(&store, "SELECT ?x ?y { ?x :next* ?y } LIMIT 5")), 5);
+    assert_eq!(count_of(&planned(&store, "ASK { ?x :next* :7 . ?x :next :9 }")), 1);
+}
+
+#[test]
 fn deeply_nested_unions_are_planned_in_no_time() {
     let store = library(30);
     let mut text = "?a :name ?n".to_owned();

@@ -106,7 +106,10 @@ impl Writer<'_> {
     }
 
     fn part(&mut self, depth: usize) -> String {
-        match self.chance.below(12) {
+        match self.chance.below(15) {
+            12 => format!(" {} {} {} .", self.variable(), self.path(2), self.end()),
+            13 => format!(" {} {} {} .", self.end(), self.path(2), self.variable()),
+            14 => format!(" {{ {} }}", self.grouping(depth)),
             0..=3 => format!(" OPTIONAL {{ {} }}", self.group(depth)),
             4 | 5 => format!(" {{ {} }} UNION {{ {} }}", self.group(depth), self.group(depth)),
             6 => format!(" {{ {} }}", self.group(depth)),
@@ -135,6 +138,54 @@ impl Writer<'_> {
         }
     }
 
+    fn end(&mut self) -> &'static str {
+        if self.chance.one_in(3) { self.chance.pick(&SUBJECTS[..4]) } else { self.variable() }
+    }
+
+    fn path(&mut self, depth: usize) -> String {
+        let step = self.chance.pick(&PREDICATES).to_owned();
+        if depth == 0 {
+            return step;
+        }
+        match self.chance.below(8) {
+            0 => format!("^({})", self.path(depth - 1)),
+            // A sequence begins with a step: what one of length zero is for a term that no triple has is left open.
+            1 => format!("({step}/{})", self.path(depth - 1)),
+            2 => format!("({}|{})", self.path(depth - 1), self.path(depth - 1)),
+            3 => format!("!({step}|^{})", self.chance.pick(&PREDICATES)),
+            4 => format!("({})?", self.path(depth - 1)),
+            5 => format!("({})+", self.path(depth - 1)),
+            _ => format!("({})*", self.path(depth - 1)),
+        }
+    }
+
+    /// A SELECT with aggregates.
+    fn grouping(&mut self, depth: usize) -> String {
+        let (key, other) = (self.variable(), self.variable());
+        let mut results = String::new();
+        for _ in 0..1 + self.chance.below(2) {
+            self.bound += 1;
+            let distinct = if self.chance.one_in(3) { "DISTINCT " } else { "" };
+            let call = match self.chance.below(9) {
+                0 | 1 => "COUNT(".to_owned() + distinct + "*)",
+                2 => format!("COUNT({distinct}{})", self.variable()),
+                3 => format!("SUM({distinct}{})", self.operand(1)),
+                4 => format!("AVG({distinct}{})", self.variable()),
+                5 => format!("MIN({})", self.variable()),
+                6 => format!("MAX({})", self.operand(1)),
+                7 => format!("SAMPLE({})", self.variable()),
+                _ => format!("GROUP_CONCAT({distinct}{}; separator=\"-\")", self.variable()),
+            };
+            write!(results, " ({call} AS ?z{})", self.bound).expect("a string takes everything");
+        }
+        let body = self.group(depth);
+        let having = if self.chance.one_in(4) { format!(" HAVING (COUNT({other}) > 1)") } else { String::new() };
+        match self.chance.below(3) {
+            0 => format!("SELECT{results} {{ {body} }}"),
+            _ => format!("SELECT {key}{results} {{ {body} }} GROUP BY {key}{having}"),
+        }
+    }
+
     fn condition(&mut self, depth: usize) -> String {
         if depth > 0 && self.chance.one_in(2) {
             let (a, b) = (self.condition(depth - 1), self.condition(depth - 1));
@@ -145,7 +196,9 @@ impl Writer<'_> {
             };
         }
         let (a, b) = (self.variable(), self.variable());
-        match self.chance.below(12) {
+        match self.chance.below(15) {
+            12 | 13 if depth > 0 => format!("EXISTS {{ {} }}", self.group(depth - 1)),
+            14 if depth > 0 => format!("NOT EXISTS {{ {} }}", self.group(depth - 1)),
             0 => format!("bound({a})"),
             1 => format!("!bound({a})"),
             2 => format!("{a} = {b}"),
@@ -164,7 +217,7 @@ impl Writer<'_> {
     }
 
     fn operand(&mut self, depth: usize) -> String {
-        match self.chance.below(12) {
+        match self.chance.below(14) {
             0..=3 => self.variable().to_owned(),
             4..=6 => self.constant().to_owned(),
             7 if depth > 0 => {
@@ -172,7 +225,9 @@ impl Writer<'_> {
                 format!("({} {sign} {})", self.operand(depth - 1), self.operand(depth - 1))
             }
             8 if depth > 0 => format!("-{}", self.variable()),
-            9 => format!("{}({})", self.chance.pick(&["str", "lang", "datatype"]), self.variable()),
+            9 => format!("{}({})", self.chance.pick(&["str", "lang", "datatype", "strlen", "ucase"]), self.variable()),
+            12 => format!("concat({}, {})", self.variable(), self.constant()),
+            13 => format!("{}({}, {})", self.chance.pick(&["contains", "strafter"]), self.variable(), self.variable()),
             10 => format!("IF(bound({}), {}, 1)", self.variable(), self.variable()),
             11 => format!("COALESCE({}, {})", self.variable(), self.constant()),
             _ => "1".to_owned(),
@@ -183,6 +238,9 @@ impl Writer<'_> {
         let body = self.group(2);
         if self.chance.one_in(8) {
             return format!("ASK {{ {body} }}");
+        }
+        if self.chance.one_in(8) {
+            return self.grouping(2);
         }
         let modifier = self.chance.pick(&["", "", "DISTINCT ", "REDUCED "]);
         let mut projection = "*".to_owned();
