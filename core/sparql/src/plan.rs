@@ -12,7 +12,7 @@ use crate::translate;
 use oxrdf::Term;
 use std::sync::Arc;
 use vicus_flow::{BoxError, BoxId, Envelope, Model, Operator, library};
-use vicus_rdf::{Id, Store};
+use vicus_rdf::{Id, Store, TermView};
 
 /// How a query is planned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +24,9 @@ pub struct Options {
     /// From how many rows on, as estimated for all operators of a pipeline together, its work is shared. Below, a query
     /// costs no more than its own work.
     pub parallel_rows: usize,
+    /// As many boxes at most receive the solutions. More than one is for doors that can serialise rows in parallel and
+    /// don't mind their order; where the query asks for an order there is one.
+    pub sinks: usize,
     /// Whether the query is rewritten and its joins are reordered. Without, it is answered as it is written: slower,
     /// and a check on the optimiser.
     pub optimise: bool,
@@ -32,7 +35,7 @@ pub struct Options {
 impl Default for Options {
     /// Envelopes of 2048 rows, one thread, shared from 65,536 rows on, optimised.
     fn default() -> Options {
-        Options { envelope_rows: 2048, threads: 1, parallel_rows: 1 << 16, optimise: true }
+        Options { envelope_rows: 2048, threads: 1, parallel_rows: 1 << 16, sinks: 1, optimise: true }
     }
 }
 
@@ -114,7 +117,13 @@ impl Plan {
     /// The box that receives envelopes of solutions: for each variable a column of [`Id::bits`], 0 where it is unbound.
     /// Its own operator drops them; give each instance one made by [`Plan::sink_operator`].
     pub fn sink(&self) -> BoxId {
-        self.lowered.sink
+        self.lowered.sinks[0]
+    }
+
+    /// All boxes that receive solutions: [`Plan::sink`] and, if [`Options::sinks`] allows, others, each of which needs its
+    /// own operator.
+    pub fn sinks(&self) -> &[BoxId] {
+        &self.lowered.sinks
     }
 
     /// An operator for [`Plan::sink`] that hands each envelope to a function. Envelopes of ASK have no columns, and a
@@ -130,6 +139,12 @@ impl Plan {
     /// unbound.
     pub fn term(&self, id: Id) -> Term {
         self.terms.term(id)
+    }
+
+    /// Looks at the term that an id in a solution stands for, without a copy of one that the store has. Panics for
+    /// unbound.
+    pub fn view<R>(&self, id: Id, look: impl FnOnce(TermView<'_>) -> R) -> R {
+        self.terms.view(id, look)
     }
 
     /// The physical plan as an indented tree with the numbers of rows that are expected, and with how many boxes share

@@ -1,5 +1,6 @@
 //! `vicus query`: loads RDF files and answers SPARQL queries.
 
+mod delimited;
 mod output;
 mod report;
 
@@ -205,7 +206,9 @@ fn answer(
         let parse_ms = began.elapsed().as_secs_f64() * 1e3;
         let began = Instant::now();
         let threads = runtime.plan().seats.iter().filter(|seat| !seat.spare).count();
-        let options = Options { envelope_rows: args.envelope_rows, threads, ..Options::default() };
+        // Lines stand for themselves; other formats have one beginning and one end.
+        let sinks = if matches!(args.format, Format::Csv | Format::Tsv | Format::Count) { threads } else { 1 };
+        let options = Options { envelope_rows: args.envelope_rows, threads, sinks, ..Options::default() };
         let plan = vicus_sparql::plan(store, &parsed, &options).map_err(|error| with_caret(&error, question))?;
         let plan = Arc::new(plan);
         let plan_ms = began.elapsed().as_secs_f64() * 1e3;
@@ -218,9 +221,8 @@ fn answer(
             .map(|copy| {
                 let format = if repeat == 1 && copy == 0 { args.format } else { Format::Count };
                 let writer = Writer::new(&plan, format, &question.name);
-                let operators = vec![(plan.sink(), writer.operator())];
                 let budget = args.memory_limit.unwrap_or(u64::MAX);
-                (runtime.submit_within(plan.model(), operators, budget), writer)
+                (runtime.submit_within(plan.model(), writer.operators(), budget), writer)
             })
             .collect();
         let mut totals = Totals::default();
