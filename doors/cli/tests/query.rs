@@ -75,11 +75,10 @@ fn a_query_that_needs_too_much_memory_says_what_grew() {
     let data = file("memory.nt", generated_text());
     let limited = ["query", "--data", &data, "--memory-limit", "4M", "--format", "count"];
     let with = |query: &'static str| [&limited[..], &[query]].concat();
-    fails(&with(EVERYTHING_TIMES_EVERYTHING), &["4.0 MiB", "distinct holds", "--memory-limit"]);
+    fails(&with(EVERYTHING_TIMES_EVERYTHING), &["4.0 MiB", "distinct", "holds", "--memory-limit"]);
     let sort = "SELECT * { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i } ORDER BY ?a ?i";
     fails(&with(sort), &["4.0 MiB", "sort", "holds"]);
     assert_eq!(stdout(&run(&with("ASK { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i }"))), "query\tyes\n");
-    fails(&["query", "--data", &data, "--memory-limit", "much", "ASK {}"], &[]);
 }
 
 #[test]
@@ -88,7 +87,7 @@ fn a_query_that_takes_too_long_is_cancelled() {
     let began = std::time::Instant::now();
     for query in [
         "SELECT * { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i . ?j ?k ?l }",
-        "ASK { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i FILTER (?c < ?a && ?f < ?d && ?b != ?b) }",
+        "ASK { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i FILTER (STR(?a) = STR(?f) && STR(?g) = STR(?c)) }",
     ] {
         fails(
             &["query", "--data", &data, "--timeout", "300ms", "--format", "count", query],
