@@ -29,6 +29,7 @@ pub(crate) fn lower(plan: &Physical, terms: &Arc<Terms>, options: &Options) -> L
     let limit = options.envelope_rows.max(1);
     let mut lowering =
         Lowering { net: ModelBuilder::new("query"), terms, limit, options: *options, degrees: Vec::new() };
+    lowering.net.default_bound(Bound { envelopes: options.via_envelopes.max(1), ..Bound::default() });
     let width = plan.columns.len();
     let streams = lowering.add(plan, Pipeline::default());
     let count = options.sinks.clamp(1, streams.len());

@@ -11,7 +11,7 @@ use crate::terms::Terms;
 use crate::translate;
 use oxrdf::Term;
 use std::sync::Arc;
-use vicus_flow::{BoxError, BoxId, Envelope, Model, Operator, library};
+use vicus_flow::{Bound, BoxError, BoxId, Envelope, Model, Operator, library};
 use vicus_rdf::{Id, Store, TermView};
 
 /// How a query is planned.
@@ -19,6 +19,8 @@ use vicus_rdf::{Id, Store, TermView};
 pub struct Options {
     /// As many rows at most as an envelope has. The first ones are smaller.
     pub envelope_rows: usize,
+    /// As many envelopes at most as wait between two boxes. With 1 a plan shows whether its boxes wait for each other.
+    pub via_envelopes: usize,
     /// How many seats will run the plan: at most so many boxes share the work of an operator.
     pub threads: usize,
     /// From how many rows on, as estimated for all operators of a pipeline together, its work is shared. Below, a query
@@ -35,7 +37,14 @@ pub struct Options {
 impl Default for Options {
     /// Envelopes of 2048 rows, one thread, shared from 65,536 rows on, optimised.
     fn default() -> Options {
-        Options { envelope_rows: 2048, threads: 1, parallel_rows: 1 << 16, sinks: 1, optimise: true }
+        Options {
+            envelope_rows: 2048,
+            via_envelopes: Bound::default().envelopes,
+            threads: 1,
+            parallel_rows: 1 << 16,
+            sinks: 1,
+            optimise: true,
+        }
     }
 }
 
