@@ -21,8 +21,8 @@ use vicus_flow::{Bound, BoxId, BoxModel, Envelope, Model, ModelBuilder, OutputId
 /// What a plan became.
 pub(crate) struct Lowered {
     pub(crate) model: Arc<Model>,
-    /// The box that receives the solutions.
-    pub(crate) sink: BoxId,
+    /// The boxes that receive the solutions.
+    pub(crate) sinks: Vec<BoxId>,
     /// How many boxes share each operator's work: the plan's operators in pre-order.
     pub(crate) degrees: Vec<usize>,
 }
@@ -31,14 +31,23 @@ pub(crate) fn lower(plan: &Physical, terms: &Arc<Terms>, options: &Options) -> L
     let limit = options.envelope_rows.max(1);
     let mut lowering =
         Lowering { net: ModelBuilder::new("query"), terms, limit, options: *options, degrees: Vec::new() };
-    let last = lowering.single(plan, Pipeline::default());
-    let sink = lowering.net.add(library::sink("solutions", &boxes::schema(plan.columns.len()), |_| Ok(())));
-    lowering.net.connect(last, sink.input(0));
-    lowering.net.end(sink.output(0));
+    lowering.net.default_bound(Bound { envelopes: options.via_envelopes.max(1), ..Bound::default() });
+    let width = plan.columns.len();
+    let streams = lowering.add(plan, Pipeline::default());
+    let count = options.sinks.clamp(1, streams.len());
+    let sinks = (0..count).map(|place| {
+        let mine = streams.iter().skip(place).step_by(count).copied().collect();
+        let stream = lowering.united(mine, width);
+        let sink = lowering.net.add(library::sink("solutions", &boxes::schema(width), |_| Ok(())));
+        lowering.net.connect(stream, sink.input(0));
+        lowering.net.end(sink.output(0));
+        sink
+    });
+    let sinks = sinks.collect();
     let degrees = lowering.degrees;
     let model =
         lowering.net.build().unwrap_or_else(|error| panic!("a plan is a tree from sources to the sink: {error}"));
-    Lowered { model, sink, degrees }
+    Lowered { model, sinks, degrees }
 }
 
 /// What stands above an operator, up to the next one that takes everything before it puts anything out.
@@ -193,18 +202,19 @@ impl Lowering<'_> {
 
     /// A plan whose rows come on one output, in any order if they come from several.
     fn single(&mut self, plan: &Physical, above: Pipeline) -> OutputId {
-        let width = plan.columns.len();
         let streams = self.add(plan, above);
-        match streams[..] {
-            [stream] => stream,
-            _ => {
-                let union = self.net.add(library::union(&boxes::schema(width), streams.len()));
-                for (input, stream) in streams.into_iter().enumerate() {
-                    self.net.connect(stream, union.input(input));
-                }
-                union.output(0)
-            }
+        self.united(streams, plan.columns.len())
+    }
+
+    fn united(&mut self, streams: Vec<OutputId>, width: usize) -> OutputId {
+        if let [stream] = streams[..] {
+            return stream;
         }
+        let union = self.net.add(library::union(&boxes::schema(width), streams.len()));
+        for (input, stream) in streams.into_iter().enumerate() {
+            self.net.connect(stream, union.input(input));
+        }
+        union.output(0)
     }
 
     fn scan(&mut self, spec: &Arc<scan::ScanSpec>, width: usize, pipeline: Pipeline) -> Vec<OutputId> {

@@ -12,19 +12,24 @@ use crate::translate;
 use oxrdf::Term;
 use spargebra::Query;
 use std::sync::Arc;
-use vicus_flow::{BoxError, BoxId, Envelope, Model, Operator, library};
-use vicus_rdf::{Id, Store};
+use vicus_flow::{Bound, BoxError, BoxId, Envelope, Model, Operator, library};
+use vicus_rdf::{Id, Store, TermView};
 
 /// How a query is planned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
     /// As many rows at most as an envelope has. The first ones are smaller.
     pub envelope_rows: usize,
+    /// As many envelopes at most as wait between two boxes. With 1 a plan shows whether its boxes wait for each other.
+    pub via_envelopes: usize,
     /// How many seats will run the plan: at most so many boxes share the work of an operator.
     pub threads: usize,
     /// From how many rows on, as estimated for all operators of a pipeline together, its work is shared. Below, a query
     /// costs no more than its own work.
     pub parallel_rows: usize,
+    /// As many boxes at most receive the solutions. More than one is for doors that can serialise rows in parallel and
+    /// don't mind their order; where the query asks for an order there is one.
+    pub sinks: usize,
     /// Whether the query is rewritten and its joins are reordered. Without, it is answered as it is written: slower,
     /// and a check on the optimiser.
     pub optimise: bool,
@@ -37,7 +42,16 @@ pub struct Options {
 impl Default for Options {
     /// Envelopes of 2048 rows, one thread, shared from 65,536 rows on, optimised; the beginning of 1970, and seed 0.
     fn default() -> Options {
-        Options { envelope_rows: 2048, threads: 1, parallel_rows: 1 << 16, optimise: true, now_ms: 0, seed: 0 }
+        Options {
+            envelope_rows: 2048,
+            via_envelopes: Bound::default().envelopes,
+            threads: 1,
+            parallel_rows: 1 << 16,
+            sinks: 1,
+            optimise: true,
+            now_ms: 0,
+            seed: 0,
+        }
     }
 }
 
@@ -123,7 +137,13 @@ impl Plan {
     /// The box that receives envelopes of solutions: for each variable a column of [`Id::bits`], 0 where it is unbound.
     /// Its own operator drops them; give each instance one made by [`Plan::sink_operator`].
     pub fn sink(&self) -> BoxId {
-        self.lowered.sink
+        self.lowered.sinks[0]
+    }
+
+    /// All boxes that receive solutions: [`Plan::sink`] and, if [`Options::sinks`] allows, others, each of which needs its
+    /// own operator.
+    pub fn sinks(&self) -> &[BoxId] {
+        &self.lowered.sinks
     }
 
     /// An operator for [`Plan::sink`] that hands each envelope to a function. Envelopes of ASK have no columns, and a
@@ -139,6 +159,12 @@ impl Plan {
     /// unbound.
     pub fn term(&self, id: Id) -> Term {
         self.terms.term(id)
+    }
+
+    /// Looks at the term that an id in a solution stands for, without a copy of one that the store has. Panics for
+    /// unbound.
+    pub fn view<R>(&self, id: Id, look: impl FnOnce(TermView<'_>) -> R) -> R {
+        self.terms.view(id, look)
     }
 
     /// The physical plan as an indented tree with the numbers of rows that are expected, and with how many boxes share

@@ -1,5 +1,6 @@
 //! `vicus query`: loads RDF files and answers SPARQL queries.
 
+mod delimited;
 mod output;
 mod report;
 
@@ -208,8 +209,16 @@ fn answer(
         // What NOW is and RAND begins with.
         let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         let now_ms = since.map_or(0, |since| since.as_millis() as i64);
-        let options =
-            Options { envelope_rows: args.envelope_rows, threads, now_ms, seed: now_ms as u64, ..Options::default() };
+        // Lines stand for themselves; other formats have one beginning and one end.
+        let sinks = if matches!(args.format, Format::Csv | Format::Tsv | Format::Count) { threads } else { 1 };
+        let options = Options {
+            envelope_rows: args.envelope_rows,
+            threads,
+            sinks,
+            now_ms,
+            seed: now_ms as u64,
+            ..Options::default()
+        };
         let plan = vicus_sparql::plan(store, &parsed, &options).map_err(|error| with_caret(&error, question))?;
         let plan = Arc::new(plan);
         let plan_ms = began.elapsed().as_secs_f64() * 1e3;
@@ -222,9 +231,8 @@ fn answer(
             .map(|copy| {
                 let format = if repeat == 1 && copy == 0 { args.format } else { Format::Count };
                 let writer = Writer::new(&plan, format, &question.name);
-                let operators = vec![(plan.sink(), writer.operator())];
                 let budget = args.memory_limit.unwrap_or(u64::MAX);
-                (runtime.submit_within(plan.model(), operators, budget), writer)
+                (runtime.submit_within(plan.model(), writer.operators(), budget), writer)
             })
             .collect();
         let mut totals = Totals::default();

@@ -68,6 +68,56 @@ fn results_come_in_every_format() {
     assert_eq!(answer("json", ask).trim(), r#"{"head":{},"boolean":true}"#);
 }
 
+const EVERYTHING_TIMES_EVERYTHING: &str = "SELECT DISTINCT * { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i }";
+
+#[test]
+fn a_query_that_needs_too_much_memory_says_what_grew() {
+    let data = file("memory.nt", generated_text());
+    let limited = ["query", "--data", &data, "--memory-limit", "4M", "--format", "count"];
+    let with = |query: &'static str| [&limited[..], &[query]].concat();
+    fails(&with(EVERYTHING_TIMES_EVERYTHING), &["4.0 MiB", "distinct", "holds", "--memory-limit"]);
+    let sort = "SELECT * { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i } ORDER BY ?a ?i";
+    fails(&with(sort), &["4.0 MiB", "sort", "holds"]);
+    assert_eq!(stdout(&run(&with("ASK { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i }"))), "query\tyes\n");
+}
+
+#[test]
+fn a_query_that_takes_too_long_is_cancelled() {
+    let data = file("time.nt", generated_text());
+    let began = std::time::Instant::now();
+    for query in [
+        "SELECT * { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i . ?j ?k ?l }",
+        "ASK { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i FILTER (STR(?a) = STR(?f) && STR(?g) = STR(?c)) }",
+    ] {
+        fails(
+            &["query", "--data", &data, "--timeout", "300ms", "--format", "count", query],
+            &["time was up", "--timeout"],
+        );
+    }
+    // Loading takes most of it.
+    assert!(began.elapsed().as_secs() < 20, "{:?}", began.elapsed());
+}
+
+#[test]
+fn hostile_texts_are_refused_or_answered() {
+    let data = file("hostile.nt", PEOPLE);
+    let deep = format!("ASK {{ FILTER {}1{} }}", "(".repeat(10_000), ")".repeat(10_000));
+    let deep = file("deep.sparql", deep);
+    fails(&["query", "--data", &data, "--query", &deep], &["nested more than", "line 1"]);
+    let long = file("long.sparql", format!("SELECT * {{ VALUES ?x {{ {} }} }}", "\"0123456789\" ".repeat(800_000)));
+    assert_eq!(stdout(&run(&["query", "--data", &data, "--format", "count", "--query", &long])), "long\t800000\n");
+    let wrong = file("wrong.sparql", "SELECT * { ?s ?p < ".repeat(60_000));
+    fails(&["query", "--data", &data, "--query", &wrong], &[]);
+    let chain = format!("SELECT ?s {{ ?s ?p ?o {} }}", "OPTIONAL { ?s <http://e/age> ?o } ".repeat(990));
+    let chain = file("chain.sparql", chain);
+    assert_eq!(stdout(&run(&["query", "--data", &data, "--format", "count", "--query", &chain])), "chain\t4\n");
+}
+
+/// A graph of some thousand triples.
+fn generated_text() -> String {
+    (0..4000).map(|n| format!("<http://e/{}> <http://e/p{}> \"{}\" .\n", n % 700, n % 7, n)).collect()
+}
+
 #[test]
 fn queries_come_from_files_and_are_named_after_them() {
     let data = file("named.nt", PEOPLE);

@@ -334,7 +334,10 @@ fn check(seed: u64) -> bool {
     for optimise in [true, false] {
         for (envelope_rows, threads) in [(1, 1), (1, 3), (2, 1), (2, 2), (7, 8), (2048, 1), (2048, 4)] {
             // With threads, every pipeline is shared among several boxes.
-            let options = Options { envelope_rows, threads, parallel_rows: 0, optimise, ..Options::default() };
+            // With one envelope a via, boxes that wait for each other would stall.
+            let via_envelopes = if threads == 1 { 8 } else { 1 };
+            let options =
+                Options { envelope_rows, via_envelopes, threads, parallel_rows: 0, optimise, ..Options::default() };
             let plan = plan(&store, &parsed, &options).expect("supported");
             let mut order = Chance::new(seed ^ 77);
             let rows = rows_of(&plan, |_| order.next() as usize);

@@ -4,9 +4,10 @@ use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use super::delimited::Delimited;
 use oxrdf::{Term, Variable};
 use sparesults::{QueryResultsFormat, QueryResultsSerializer, WriterSolutionsSerializer};
-use vicus::{BoxError, Envelope, Operator, Turn};
+use vicus::{BoxError, BoxId, Envelope, Operator, Turn};
 use vicus_rdf::Id;
 use vicus_sparql::{Form, Plan};
 
@@ -36,6 +37,8 @@ pub(super) struct Writer {
     broken_pipe: Arc<AtomicBool>,
     /// What is written when all rows are there.
     table: Arc<Mutex<Vec<Vec<String>>>>,
+    /// What comes before all rows, until it has been written.
+    header: Arc<Mutex<Option<String>>>,
 }
 
 impl Writer {
@@ -47,21 +50,26 @@ impl Writer {
             rows: Arc::default(),
             broken_pipe: Arc::default(),
             table: Arc::default(),
+            header: Arc::default(),
         }
     }
 
-    /// The operator of the plan's sink.
-    pub(super) fn operator(&self) -> Box<dyn Operator> {
+    /// The operators of the plan's sinks.
+    pub(super) fn operators(&self) -> Vec<(BoxId, Box<dyn Operator>)> {
+        self.plan.sinks().iter().map(|sink| (*sink, self.operator())).collect()
+    }
+
+    fn operator(&self) -> Box<dyn Operator> {
         let kind = match (self.plan.form(), self.format) {
             (Form::Ask, _) | (_, Format::Count) => Sink::Count,
             (Form::Select { .. }, Format::Table) => Sink::Table(Arc::clone(&self.table)),
+            (Form::Select { variables }, Format::Csv | Format::Tsv) => {
+                let syntax = if self.format == Format::Csv { Delimited::Csv } else { Delimited::Tsv };
+                *self.header.lock().expect("nothing panics under this lock") = Some(syntax.header(variables));
+                Sink::Lines { syntax, ready: String::new(), header: Arc::clone(&self.header) }
+            }
             (Form::Select { variables }, format) => {
-                let format = match format {
-                    Format::Json => QueryResultsFormat::Json,
-                    Format::Xml => QueryResultsFormat::Xml,
-                    Format::Csv => QueryResultsFormat::Csv,
-                    _ => QueryResultsFormat::Tsv,
-                };
+                let format = if format == Format::Xml { QueryResultsFormat::Xml } else { QueryResultsFormat::Json };
                 let variables: Vec<Variable> = variables.iter().map(Variable::new_unchecked).collect();
                 let buffer = Buffer::default();
                 let serializer = QueryResultsSerializer::from_format(format)
@@ -107,7 +115,11 @@ impl Writer {
                 write_table(&mut out, variables, &table)?;
             }
             (Form::Select { .. }, Format::Json | Format::Xml) => writeln!(out)?,
-            (Form::Select { .. }, Format::Csv | Format::Tsv) => {}
+            (Form::Select { .. }, Format::Csv | Format::Tsv) => {
+                // There was no row to come after it.
+                let header = self.header.lock().expect("the request has ended").take();
+                out.write_all(header.unwrap_or_default().as_bytes())?;
+            }
         }
         out.flush()?;
         Ok(rows)
@@ -125,6 +137,12 @@ struct Rows {
 enum Sink {
     Count,
     Table(Arc<Mutex<Vec<Vec<String>>>>),
+    /// Several of these may be at work at once: a line stands for itself.
+    Lines {
+        syntax: Delimited,
+        ready: String,
+        header: Arc<Mutex<Option<String>>>,
+    },
     Rows {
         serializer: Option<WriterSolutionsSerializer<Buffer>>,
         /// What the serializer has written and standard output has not.
@@ -172,8 +190,12 @@ impl Operator for Rows {
         let ready = self.serialise(&envelope)?;
         if !ready.is_empty() {
             // A slow reader must not keep a worker from its work.
+            let header = if let Sink::Lines { header, .. } = &self.kind { Some(Arc::clone(header)) } else { None };
             let written = turn.blocking(|| {
                 let mut out = io::stdout().lock();
+                // Whoever comes first writes it, and nobody comes between.
+                let first = header.and_then(|header| header.lock().expect("nothing panics under this lock").take());
+                out.write_all(first.unwrap_or_default().as_bytes())?;
                 out.write_all(&ready).and_then(|()| out.flush())
             });
             if let Err(error) = written {
@@ -199,6 +221,13 @@ impl Rows {
 
     /// What can be written after this envelope.
     fn serialise(&mut self, envelope: &Envelope) -> io::Result<Vec<u8>> {
+        if let Sink::Lines { syntax, ready, .. } = &mut self.kind {
+            if !envelope.is_pill() {
+                syntax.rows(&self.plan, envelope, ready);
+            }
+            let is_worth_it = ready.len() >= Buffer::FULL || envelope.is_pill();
+            return Ok(if is_worth_it { std::mem::take(ready).into_bytes() } else { Vec::new() });
+        }
         let Sink::Rows { serializer, buffer, variables, row } = &mut self.kind else { return Ok(Vec::new()) };
         let Some(writer) = serializer else { return Ok(Vec::new()) };
         for number in 0..envelope.rows() {
