@@ -62,7 +62,9 @@ fn main() -> anyhow::Result<()> {
     let our_load = began.elapsed().as_secs_f64() * 1e3;
     let began = Instant::now();
     let theirs = oxigraph::store::Store::new()?;
-    theirs.bulk_loader().load_from_reader(RdfParser::from_format(RdfFormat::NTriples), open()?)?;
+    let mut loader = theirs.bulk_loader();
+    loader.load_from_reader(RdfParser::from_format(RdfFormat::NTriples), open()?)?;
+    loader.commit()?;
     let their_load = began.elapsed().as_secs_f64() * 1e3;
 
     println!("{} triples, {threads} threads, medians of {}", ours.len(), args.repeats);
