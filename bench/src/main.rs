@@ -51,7 +51,7 @@ fn main() -> anyhow::Result<()> {
         builder = builder.threads(threads);
     }
     let runtime = builder.start();
-    let threads = runtime.plan().seats.iter().filter(|seat| !seat.spare).count();
+    let threads = runtime.plan().threads();
 
     let open = || std::fs::File::open(&args.data).with_context(|| format!("{}: can't be opened", args.data.display()));
     let began = Instant::now();

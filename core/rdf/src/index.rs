@@ -360,8 +360,13 @@ fn equal(column: &[Id], rows: Range<usize>, id: Id, hint: &mut usize) -> Range<u
 }
 
 /// How many at the front satisfy `before`, as `partition_point` has it, but searched from `hint` outwards in doubling
-/// steps.
-fn gallop<T>(items: &[T], hint: usize, before: impl Fn(&T) -> bool) -> usize {
+/// steps: logarithmic in the distance from there, not in the length.
+///
+/// ```
+/// assert_eq!(vicus_rdf::index::gallop(&[1, 3, 5, 7], 2, |&item| item < 4), 2);
+/// ```
+#[inline]
+pub fn gallop<T>(items: &[T], hint: usize, before: impl Fn(&T) -> bool) -> usize {
     let hint = hint.min(items.len());
     let (mut low, mut high) = (0, items.len());
     let mut step = 1;

@@ -258,6 +258,11 @@ impl Plan {
             })
     }
 
+    /// How many threads work all the time: seats that are not spare.
+    pub fn threads(&self) -> usize {
+        self.seats.iter().filter(|seat| !seat.spare).count()
+    }
+
     /// How many cursors each seat needs for its rings.
     pub fn cursors(&self, seat: SeatId) -> usize {
         let rings = self.seats[seat.index()].look.iter().filter_map(|probe| match probe.scan {

@@ -191,7 +191,7 @@ impl Topology {
         }
     }
 
-    /// The machine as JSON, one line for each thing.
+    /// The machine as JSON, indented.
     pub fn to_json(&self) -> String {
         serde_json::to_string_pretty(self).expect("plain data with string keys always serialises")
     }

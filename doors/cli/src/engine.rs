@@ -29,7 +29,7 @@ pub(crate) fn load(
     on_error: OnError,
 ) -> anyhow::Result<Loaded> {
     let began = Instant::now();
-    let threads = runtime.plan().seats.iter().filter(|seat| !seat.spare).count();
+    let threads = runtime.plan().threads();
     let load = Load::new(sources, LoadOptions { workers: threads, on_error, ..LoadOptions::default() });
     let bar = bar(reading);
     let request = runtime.submit(load.model());

@@ -205,7 +205,7 @@ fn answer(
         let parsed = vicus_sparql::parse(&question.text).map_err(|error| with_caret(&error, question))?;
         let parse_ms = began.elapsed().as_secs_f64() * 1e3;
         let began = Instant::now();
-        let threads = runtime.plan().seats.iter().filter(|seat| !seat.spare).count();
+        let threads = runtime.plan().threads();
         // What NOW is and RAND begins with.
         let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         let now_ms = since.map_or(0, |since| since.as_millis() as i64);

@@ -1,11 +1,12 @@
 //! Finds the partners of a row by searching an index: one side of an index nested-loop join.
 
 use super::join::{Place, Probe};
-use super::search::{Searcher, gallop};
+use super::search::Searcher;
 use super::slices;
 use std::ops::Range;
 use std::sync::Arc;
 use vicus_flow::Envelope;
+use vicus_rdf::index::gallop;
 use vicus_rdf::{Id, Index, Order, Store};
 
 /// Where a value to search for comes from.

@@ -6,6 +6,7 @@
 
 use std::ops::Range;
 use vicus_rdf::Id;
+use vicus_rdf::index::gallop;
 
 /// Searches one ascending column.
 #[derive(Clone, Debug)]
@@ -72,40 +73,6 @@ impl Searcher {
         let guess = (id.bits().saturating_sub(self.first)) as f64 * self.density;
         gallop(column, guess as usize, |&other| other < id)
     }
-}
-
-/// How many at the front satisfy `before`, searched from `hint` outwards in doubling steps.
-#[inline]
-pub(crate) fn gallop<T>(items: &[T], hint: usize, before: impl Fn(&T) -> bool) -> usize {
-    if items.is_empty() {
-        return 0;
-    }
-    let hint = hint.min(items.len() - 1);
-    let (mut low, mut high);
-    let mut step = 1;
-    if before(&items[hint]) {
-        low = hint + 1;
-        high = items.len();
-        while low + step <= items.len() {
-            if !before(&items[low + step - 1]) {
-                high = low + step - 1;
-                break;
-            }
-            low += step;
-            step *= 2;
-        }
-    } else {
-        (low, high) = (0, hint);
-        while step <= high {
-            if before(&items[high - step]) {
-                low = high - step + 1;
-                break;
-            }
-            high -= step;
-            step *= 2;
-        }
-    }
-    low + items[low..high].partition_point(before)
 }
 
 #[cfg(test)]

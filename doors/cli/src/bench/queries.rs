@@ -68,7 +68,7 @@ pub(super) fn load(runtime: &Runtime, files: &[String]) -> anyhow::Result<engine
 
 /// Plans a query for a runtime.
 pub(super) fn plan(runtime: &Runtime, store: &Arc<Store>, query: &Query, options: &Options) -> anyhow::Result<Plan> {
-    let threads = runtime.plan().seats.iter().filter(|seat| !seat.spare).count();
+    let threads = runtime.plan().threads();
     let parsed = vicus_sparql::parse(&query.text).with_context(|| format!("query {}", query.name))?;
     let options = Options { threads, ..*options };
     vicus_sparql::plan(store, &parsed, &options).with_context(|| format!("query {}", query.name))
