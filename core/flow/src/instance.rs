@@ -142,6 +142,8 @@ impl Body {
 pub(crate) struct Output {
     pub(crate) schema: Schema,
     pub(crate) pill_sent: bool,
+    /// The trace says that it was refused. Not for a box that any room is enough for: it goes on.
+    noted: bool,
     pub(crate) receivers: Vec<Receiver>,
 }
 
@@ -274,6 +276,7 @@ impl Instance {
                 let output = |(schema, links): &(Schema, Vec<crate::model::Link>)| Output {
                     schema: schema.clone(),
                     pill_sent: false,
+                    noted: false,
                     receivers: links.iter().map(receiver).collect(),
                 };
                 let body = Body {
@@ -756,7 +759,7 @@ impl Instance {
                 }
             }
             all &= !output.is_refused();
-            if desk.recording && !output.is_refused() {
+            if !output.is_refused() && std::mem::take(&mut output.noted) {
                 desk.note(Fact::Resumed { output: index });
             }
         }
@@ -780,7 +783,6 @@ impl Instance {
                 // written to can't be moved at once in large pieces.
                 envelope.set_stamp(desk.clock);
             }
-            let was_refused = body.outputs[output].is_refused();
             let receivers = &mut body.outputs[output].receivers;
             let last = receivers.len() - 1;
             let mut rest = Some(envelope);
@@ -798,7 +800,9 @@ impl Instance {
                     all = false;
                 }
             }
-            if desk.recording && !was_refused && body.outputs[output].is_refused() {
+            let sent = &mut body.outputs[output];
+            if desk.recording && !body.any_room && !sent.noted && sent.is_refused() {
+                sent.noted = true;
                 desk.note(Fact::Refused { output });
             }
         }
