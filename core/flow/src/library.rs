@@ -1,8 +1,8 @@
 //! Boxes that many networks need, one file each.
 //!
 //! A network is made parallel by a transformation of its model (Bobox report §8.1): [`split`] hands the work out in
-//! ranges to replicas of a part of the network, [`partition`] deals their rows by key, and [`union`] or [`merge`] brings
-//! the streams together again. Such a diamond does not wait for itself: the splitter goes on as soon as any replica has
+//! ranges to replicas of a part of the network, [`spread`] the envelopes of a single stream, [`partition`] deals rows by
+//! key, and [`union`] or [`merge`] brings the streams together again. Such a diamond does not wait for itself: the splitter goes on as soon as any replica has
 //! room, and a union takes from whoever has something.
 
 mod hold;
@@ -11,6 +11,7 @@ mod merge;
 mod partition;
 mod sink;
 mod split;
+mod spread;
 mod union;
 
 pub use hold::hold;
@@ -19,4 +20,5 @@ pub use merge::merge;
 pub use partition::partition;
 pub use sink::{sink, sink_operator};
 pub use split::{range_schema, split};
+pub use spread::spread;
 pub use union::union;

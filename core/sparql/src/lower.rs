@@ -1,19 +1,24 @@
 //! From a physical plan to a flow model: a box for each operator, or several that share its work.
 //!
 //! Where a pipeline has enough to do, a splitter hands the rows of its scan out in ranges, and each operator above has a
-//! replica for each stream; what needs to see equal rows together is dealt by hash, sorted runs are merged, and a table is
-//! built once and probed by all. The degree follows the planner's estimate; small pipelines stay as they are.
+//! replica for each stream. What needs to see equal rows together is dealt by hash; sorted runs are merged; groups are
+//! folded where their rows are, and their parts put together; a table is built once and probed by all, or, if it is
+//! large, in parts. A single stream that meets a sort or a walk is spread. The degree follows the planner's estimate;
+//! small pipelines stay as they are.
 //!
 //! Such a model does not wait for itself. It has no cycle, and every box takes what comes on any of its inputs, so the
 //! last box that waits for room waits for one that can go on; but for these: a hash join leaves its probe where it is
 //! until the table is there, which is built from a subtree of its own; and the merge waits for each of its inputs, which
 //! come from boxes that have taken all of theirs before they send anything, so that nothing above them waits.
 
+use crate::boxes::aggregate::{AggregateSpec, Rows};
+use crate::boxes::hash_table::{By, HashSpec, Key};
+use crate::boxes::join::JoinSpec;
 use crate::boxes::{
     self, aggregate, distinct, extend, filter, join, nodes, scan, slice, sort, top, union, values, walk,
 };
 use crate::plan::Options;
-use crate::planner::{Op, Physical};
+use crate::planner::{Op, Physical, cost};
 use crate::terms::Terms;
 use std::sync::Arc;
 use vicus_flow::{Bound, BoxId, BoxModel, Envelope, Model, ModelBuilder, OutputId, library};
@@ -104,10 +109,14 @@ impl Lowering<'_> {
                 let model = BoxModel::new("nodes", move || nodes::Nodes::new(&terms.store, limit));
                 vec![self.net.source(model.output(&boxes::schema(width))).output(0)]
             }
-            Op::Walk(input, _, walk, spec) => self.each(input, here, width, || {
-                let (terms, walk, spec) = (Arc::clone(&terms), Arc::clone(walk), Arc::clone(spec));
-                BoxModel::new("walk", move || walk::Walk::new(&terms, &spec, &walk, limit))
-            }),
+            Op::Walk(input, _, walk, spec) => {
+                let streams = self.add(input, here);
+                let streams = self.spread(streams, input.columns.len(), here);
+                self.replicas(streams, input.columns.len(), width, || {
+                    let (terms, walk, spec) = (Arc::clone(&terms), Arc::clone(walk), Arc::clone(spec));
+                    BoxModel::new("walk", move || walk::Walk::new(&terms, &spec, &walk, limit))
+                })
+            }
             Op::Scan(_, spec) => self.scan(spec, width, here),
             Op::IndexJoin(input, _, index, spec) => self.each(input, here, width, || {
                 let (terms, index, spec) = (Arc::clone(&terms), Arc::clone(index), Arc::clone(spec));
@@ -116,26 +125,7 @@ impl Lowering<'_> {
             Op::HashJoin(probe, build, hash, spec) => {
                 let probes = self.add(probe, here);
                 let builds = self.add(build, Pipeline::default());
-                let columns = build.columns.len();
-                let (buckets, rows) = (boxes::schema(1), boxes::schema(hash.built_columns(columns)));
-                let (terms_too, hash_too) = (Arc::clone(&terms), Arc::clone(hash));
-                let table = BoxModel::new("hash build", move || join::HashBuild::new(&terms_too, &hash_too, columns));
-                let table = builds.iter().fold(table, |model, _| model.input(&boxes::schema(columns)));
-                let table = self.net.add(table.output(&buckets).output(&rows));
-                for (input, sender) in builds.into_iter().enumerate() {
-                    self.net.connect(sender, table.input(input));
-                }
-                let mut replica = |probed: OutputId| {
-                    let (terms, hash, spec) = (Arc::clone(&terms), Arc::clone(hash), Arc::clone(spec));
-                    let make = move || join::HashJoin::new(&terms, &spec, &hash, columns, limit);
-                    let model = BoxModel::new("hash join", make).input(&boxes::schema(probe.columns.len()));
-                    let join = self.net.add(model.input(&buckets).input(&rows).output(&boxes::schema(width)));
-                    self.net.connect(probed, join.input(0));
-                    self.net.connect(table.output(0), join.input(1));
-                    self.net.connect(table.output(1), join.input(2));
-                    join.output(0)
-                };
-                probes.into_iter().map(&mut replica).collect()
+                self.hash_join((probe, probes), (build, builds), hash, spec, width)
             }
             Op::Filter(input, condition, output) => self.each(input, here, width, || {
                 let (terms, condition, output) = (Arc::clone(&terms), condition.clone(), Arc::clone(output));
@@ -151,17 +141,18 @@ impl Lowering<'_> {
             }
             Op::Distinct(input) => {
                 let streams = self.add(input, here);
-                self.distinct(streams, width)
+                self.distinct(streams, width, is_ordered(input))
             }
             Op::Aggregate(input, spec) => {
-                let (spec, input_width) = (Arc::clone(spec), input.columns.len());
-                let stream = self.single(input, here);
-                let model = BoxModel::new("aggregate", move || aggregate::Aggregate::new(&terms, &spec, limit));
-                self.over(&[stream], &[input_width], width, model)
+                let streams = self.add(input, here);
+                self.aggregate(streams, input.columns.len(), spec, plan.estimate.rows)
             }
             Op::Sort(input, by) => {
                 let (terms, by) = (&terms, by);
-                let sorted = self.each(input, Pipeline::default().and(plan.estimate.rows), width, || {
+                let pipeline = Pipeline::default().and(plan.estimate.rows);
+                let streams = self.add(input, pipeline);
+                let streams = self.spread(streams, width, pipeline);
+                let sorted = self.replicas(streams, width, width, || {
                     let (terms, by) = (Arc::clone(terms), Arc::clone(by));
                     BoxModel::new("sort", move || sort::Sort::new(&terms, &by, limit))
                 });
@@ -249,14 +240,27 @@ impl Lowering<'_> {
         width: usize,
         model: impl Fn() -> BoxModel,
     ) -> Vec<OutputId> {
-        let from = boxes::schema(input.columns.len());
         let streams = self.add(input, pipeline);
-        let replica = |stream: OutputId| {
-            let made = self.net.add(model().input(&from).output(&boxes::schema(width)));
-            self.net.connect(stream, made.input(0));
-            made.output(0)
-        };
-        streams.into_iter().map(replica).collect()
+        self.replicas(streams, input.columns.len(), width, model)
+    }
+
+    fn replicas(
+        &mut self,
+        streams: Vec<OutputId>,
+        from: usize,
+        width: usize,
+        model: impl Fn() -> BoxModel,
+    ) -> Vec<OutputId> {
+        streams.into_iter().flat_map(|stream| self.over(&[stream], &[from], width, model())).collect()
+    }
+
+    /// As many streams as a pipeline is worth, if there is but one: its envelopes go to whoever has room.
+    fn spread(&mut self, streams: Vec<OutputId>, width: usize, pipeline: Pipeline) -> Vec<OutputId> {
+        let degree = self.degree(pipeline);
+        let ([stream], true) = (&streams[..], degree > 1) else { return streams };
+        let spread = self.net.add(library::spread(&boxes::schema(width), degree));
+        self.net.connect(*stream, spread.input(0));
+        (0..degree).map(|replica| spread.output(replica)).collect()
     }
 
     /// One box over single streams of these widths.
@@ -294,25 +298,138 @@ impl Lowering<'_> {
         made
     }
 
-    /// Equal rows of all streams meet in one of as many boxes.
-    fn distinct(&mut self, streams: Vec<OutputId>, width: usize) -> Vec<OutputId> {
-        let (schema, limit, parts) = (boxes::schema(width), self.limit, streams.len());
-        let model = || BoxModel::new("distinct", move || distinct::Distinct::new(width, limit));
-        if let [stream] = streams[..] {
-            return self.over(&[stream], &[width], width, model());
+    /// One table that all replicas probe; or, where building it alone would take longer, both sides are dealt by the hash of
+    /// their keys, and each part has a table of its own.
+    fn hash_join(
+        &mut self,
+        (probe, mut probes): (&Physical, Vec<OutputId>),
+        (build, builds): (&Physical, Vec<OutputId>),
+        hash: &Arc<HashSpec>,
+        spec: &Arc<JoinSpec>,
+        width: usize,
+    ) -> Vec<OutputId> {
+        let (from, columns, parts) = (probe.columns.len(), build.columns.len(), probes.len());
+        let keys: Vec<&Key> = hash.keys.iter().filter(|key| key.by == By::Id).collect();
+        let (alone, share) = (build.estimate.rows * cost::BUILD, 1.0 / parts as f64);
+        let dealing = (build.estimate.rows + probe.estimate.rows) * cost::DEAL;
+        let is_dealt = !keys.is_empty() && alone > (alone + dealing) * share;
+        let tables = if is_dealt {
+            let probed: Vec<usize> = keys.iter().map(|key| key.probe).collect();
+            let built: Vec<usize> = keys.iter().map(|key| key.build).collect();
+            let deals = self.dealt(probes, from, &probed, parts);
+            let of_part = |part: usize| deals.iter().map(|deal| deal.output(part)).collect();
+            probes = (0..parts).map(|part| self.united(of_part(part), from)).collect();
+            let deals = self.dealt(builds, columns, &built, parts);
+            let of_part = |part: usize| deals.iter().map(|deal| deal.output(part)).collect();
+            (0..parts).map(|part| self.hash_table(of_part(part), columns, hash)).collect()
+        } else {
+            vec![self.hash_table(builds, columns, hash); parts]
+        };
+        let (buckets, rows) = (boxes::schema(1), boxes::schema(hash.built_columns(columns)));
+        let limit = self.limit;
+        let replica = |(probed, table): (OutputId, BoxId)| {
+            let (terms, hash, spec) = (Arc::clone(self.terms), Arc::clone(hash), Arc::clone(spec));
+            let make = move || join::HashJoin::new(&terms, &spec, &hash, columns, limit);
+            let model = BoxModel::new("hash join", make).input(&boxes::schema(from));
+            let join = self.net.add(model.input(&buckets).input(&rows).output(&boxes::schema(width)));
+            self.net.connect(probed, join.input(0));
+            self.net.connect(table.output(0), join.input(1));
+            self.net.connect(table.output(1), join.input(2));
+            join.output(0)
+        };
+        probes.into_iter().zip(tables).map(replica).collect()
+    }
+
+    /// A box that builds a table of all these rows.
+    fn hash_table(&mut self, builds: Vec<OutputId>, columns: usize, hash: &Arc<HashSpec>) -> BoxId {
+        let (terms, spec) = (Arc::clone(self.terms), Arc::clone(hash));
+        let model = BoxModel::new("hash build", move || join::HashBuild::new(&terms, &spec, columns));
+        let model = builds.iter().fold(model, |model, _| model.input(&boxes::schema(columns)));
+        let model = model.output(&boxes::schema(1)).output(&boxes::schema(hash.built_columns(columns)));
+        let table = self.net.add(model);
+        for (input, sender) in builds.into_iter().enumerate() {
+            self.net.connect(sender, table.input(input));
         }
-        let columns: Vec<usize> = (0..width).collect();
+        table
+    }
+
+    /// Rows of all streams with equal values in these columns meet in one of `parts` boxes, each with as many inputs as
+    /// there are streams.
+    fn deal(
+        &mut self,
+        streams: Vec<OutputId>,
+        (from, to): (usize, usize),
+        keys: &[usize],
+        parts: usize,
+        model: impl Fn() -> BoxModel,
+    ) -> Vec<OutputId> {
+        let widths = vec![from; streams.len()];
+        if parts < 2 {
+            return self.over(&streams, &widths, to, model());
+        }
+        let deals = self.dealt(streams, from, keys, parts);
+        let collect = |part: usize| {
+            let senders: Vec<OutputId> = deals.iter().map(|deal| deal.output(part)).collect();
+            self.over(&senders, &widths, to, model())[0]
+        };
+        (0..parts).map(collect).collect()
+    }
+
+    /// A box for each stream that deals its rows to `parts` outputs by these columns.
+    fn dealt(&mut self, streams: Vec<OutputId>, width: usize, keys: &[usize], parts: usize) -> Vec<BoxId> {
         let deal = |stream: OutputId| {
-            let deal = self.net.add(library::partition(&schema, &columns, parts));
+            let deal = self.net.add(library::partition(&boxes::schema(width), keys, parts));
             self.net.connect(stream, deal.input(0));
             deal
         };
-        let deals: Vec<BoxId> = streams.into_iter().map(deal).collect();
-        let collect = |part: usize| {
-            let senders: Vec<OutputId> = deals.iter().map(|deal| deal.output(part)).collect();
-            self.over(&senders, &vec![width; parts], width, model())[0]
-        };
-        (0..parts).map(collect).collect()
+        streams.into_iter().map(deal).collect()
+    }
+
+    /// Equal rows of all streams meet in one of as many boxes.
+    fn distinct(&mut self, streams: Vec<OutputId>, width: usize, in_order: bool) -> Vec<OutputId> {
+        // One table, however large, leaves rows in their order.
+        let cache = if in_order { u64::MAX } else { self.options.cache_bytes };
+        let (limit, parts) = (self.limit, streams.len());
+        let columns: Vec<usize> = (0..width).collect();
+        self.deal(streams, (width, width), &columns, parts, || {
+            BoxModel::new("distinct", move || distinct::Distinct::new(width, cache, limit))
+        })
+    }
+
+    /// Several streams are folded where they are, and the parts of a group put together in one of as many boxes, unless
+    /// there are so few groups that one box does it.
+    fn aggregate(
+        &mut self,
+        mut streams: Vec<OutputId>,
+        mut width: usize,
+        spec: &Arc<AggregateSpec>,
+        groups: f64,
+    ) -> Vec<OutputId> {
+        let (terms, cache, limit) = (Arc::clone(self.terms), self.options.cache_bytes, self.limit);
+        let mut keys: Vec<usize> = spec.keys.iter().flatten().copied().collect();
+        let mut parts = if keys.is_empty() { 1 } else { streams.len() };
+        let mut rows = Rows::Solutions;
+        if streams.len() > 1 && spec.has_parts() {
+            let columns = spec.part_columns();
+            let fold = |stream: OutputId| {
+                let (terms, spec) = (Arc::clone(&terms), Arc::clone(spec));
+                let model = BoxModel::new("pre-aggregate", move || {
+                    aggregate::PreAggregate::new(&terms, &spec, width, cache, limit)
+                });
+                self.over(&[stream], &[width], columns, model)[0]
+            };
+            streams = streams.into_iter().map(fold).collect();
+            (width, rows) = (columns, Rows::Parts);
+            keys = (0..spec.keys.len()).collect();
+            if groups < self.options.parallel_rows as f64 / 8.0 {
+                parts = 1;
+            }
+        }
+        let made = spec.keys.len() + spec.folds.len();
+        self.deal(streams, (width, made), &keys, parts, || {
+            let (terms, spec) = (Arc::clone(&terms), Arc::clone(spec));
+            BoxModel::new("aggregate", move || aggregate::Aggregate::new(&terms, &spec, rows, width, cache, limit))
+        })
     }
 
     /// One sorted stream of several.
@@ -327,5 +444,14 @@ impl Lowering<'_> {
             self.net.connect(stream, merge.input(input));
         }
         merge.output(0)
+    }
+}
+
+/// Whether a plan's rows come in an order that was asked for.
+fn is_ordered(plan: &Physical) -> bool {
+    match &plan.op {
+        Op::Sort(..) | Op::Top(..) => true,
+        Op::Extend(input, _) | Op::Filter(input, ..) | Op::Slice(input, ..) | Op::Distinct(input) => is_ordered(input),
+        _ => false,
     }
 }

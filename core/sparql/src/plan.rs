@@ -27,6 +27,9 @@ pub struct Options {
     /// From how many rows on, as estimated for all operators of a pipeline together, its work is shared. Below, a query
     /// costs no more than its own work.
     pub parallel_rows: usize,
+    /// How large a hash table should be at most, to stay in the cache of the core that works on it; where DISTINCT or
+    /// GROUP BY has more rows than that, it has several tables and looks at one after the other.
+    pub cache_bytes: u64,
     /// As many boxes at most receive the solutions. More than one is for doors that can serialise rows in parallel and
     /// don't mind their order; where the query asks for an order there is one.
     pub sinks: usize,
@@ -40,13 +43,14 @@ pub struct Options {
 }
 
 impl Default for Options {
-    /// Envelopes of 2048 rows, one thread, shared from 65,536 rows on, optimised; the beginning of 1970, and seed 0.
+    /// Envelopes of 2048 rows, one thread, shared from 65,536 rows on, tables of 1 MiB, optimised; the beginning of 1970, and seed 0.
     fn default() -> Options {
         Options {
             envelope_rows: 2048,
             via_envelopes: Bound::default().envelopes,
             threads: 1,
             parallel_rows: 1 << 16,
+            cache_bytes: 1 << 20,
             sinks: 1,
             optimise: true,
             now_ms: 0,

@@ -1,11 +1,16 @@
 //! GROUP BY: folds the rows of each group into one. Collects everything before it puts anything out.
+//!
+//! Where several boxes share the work, each folds what it gets in a table as large as the cache and puts *parts* out:
+//! for each group its keys, and for each aggregate a count and a value. Parts of a group meet in one box by their hash:
+//! Leis, Boncz, Kemper, Neumann, "Morsel-driven parallelism", SIGMOD 2014, §4.4.
 
-use super::{Growth, slices};
+use super::distinct::{Wide, hash};
+use super::parted::{Parted, Table};
+use super::{Growth, interleave, slices};
 use crate::algebra::Fold;
 use crate::evaluate::{Evaluator, add, divide};
 use crate::terms::Terms;
 use crate::value::{Number, Value, total_order};
-use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::Arc;
 use vicus_flow::{BoxError, Column, Envelope, Operator, Turn};
 use vicus_rdf::Id;
@@ -30,210 +35,516 @@ pub(crate) struct FoldSpec {
     pub(crate) distinct: Option<Vec<usize>>,
 }
 
+impl AggregateSpec {
+    /// Whether parts of a group can be put together: not if it matters which values they have seen.
+    pub(crate) fn has_parts(&self) -> bool {
+        self.folds.iter().all(|fold| fold.distinct.is_none())
+    }
+
+    /// How many columns parts have.
+    pub(crate) fn part_columns(&self) -> usize {
+        self.keys.len() + 2 * self.folds.len()
+    }
+
+    /// The same over parts: the keys, then each aggregate's count and value.
+    fn of_parts(&self) -> AggregateSpec {
+        let folds = self.folds.iter().enumerate().map(|(number, fold)| FoldSpec {
+            of: Some(self.keys.len() + 2 * number),
+            rows: false,
+            ..fold.clone()
+        });
+        AggregateSpec { keys: (0..self.keys.len()).map(Some).collect(), folds: folds.collect() }
+    }
+}
+
+/// What rows are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Rows {
+    /// Solutions, as they came from below.
+    Solutions,
+    /// What other boxes made of them.
+    Parts,
+}
+
 /// The groups so far.
 pub(crate) struct Groups {
     terms: Arc<Terms>,
     spec: Arc<AggregateSpec>,
-    numbers: FxHashMap<Box<[u64]>, usize>,
+    rows: Rows,
+    width: usize,
+    /// A group's number and one; 0 for an empty slot. Invariant: at most half of the slots are taken.
+    slots: Vec<u32>,
     /// By the number of the group, one after the other.
     keys: Vec<u64>,
     states: Vec<State>,
+    /// For each aggregate of distinct values, the group's number and its values so far.
+    seen: Vec<Option<Wide>>,
     count: usize,
-    key: Vec<u64>,
-    value: Vec<u64>,
+    /// Of the strings that grow.
+    text_bytes: u64,
+    row: Vec<u64>,
 }
 
-struct State {
-    seen: FxHashSet<Box<[u64]>>,
-    /// Values so far; errors are none.
-    count: u64,
-    total: Option<Number>,
-    chosen: Id,
-    text: Option<String>,
+/// An aggregate of a group so far. §18.5.1: an error makes COUNT and SAMPLE overlook the row, and all others fail.
+enum State {
+    Count(u64),
+    /// No total after an error.
+    Total(u64, Option<Number>),
+    /// Unbound before the first value; none after an error.
+    Best(Option<Id>),
+    Sample(Id),
+    Text(u64, Option<String>),
 }
+
+/// In a part's count: there was an error.
+const FAILED: u64 = 1 << 63;
 
 impl State {
-    fn new() -> State {
-        State {
-            seen: FxHashSet::default(),
-            count: 0,
-            total: Some(Number::Integer(0)),
-            chosen: Id::UNBOUND,
-            text: Some(String::new()),
+    fn new(fold: &Fold) -> State {
+        match fold {
+            Fold::Count => State::Count(0),
+            Fold::Sum | Fold::Average => State::Total(0, Some(Number::Integer(0))),
+            Fold::Least | Fold::Greatest => State::Best(Some(Id::UNBOUND)),
+            Fold::Sample => State::Sample(Id::UNBOUND),
+            Fold::Concat(_) => State::Text(0, Some(String::new())),
         }
     }
 
-    /// §18.5.1. An error makes COUNT and SAMPLE overlook the row, and all others fail.
-    fn add(&mut self, terms: &Terms, fold: &Fold, id: Id) {
-        if id.is_unbound() {
-            self.total = None;
-            self.text = None;
-            return;
-        }
-        self.count += 1;
-        match fold {
-            Fold::Count => {}
-            Fold::Sum | Fold::Average => {
-                let number = match id.as_integer() {
-                    Some(value) => Some(Number::Integer(value)),
-                    None => match terms.view(id, Value::of_view) {
-                        Value::Number(number) => Some(number),
-                        _ => None,
-                    },
-                };
-                self.total = self.total.zip(number).and_then(|(a, b)| add(a, b));
+    /// Adds a part of so many values. Of a single value, the part is the value. Returns by how much a string grew.
+    fn add(&mut self, terms: &Terms, fold: &Fold, part: u64, id: Id) -> usize {
+        let is_failed = part & FAILED != 0 || part == 1 && id.is_unbound();
+        match self {
+            State::Count(count) => *count += if is_failed { 0 } else { part },
+            State::Total(count, total) => {
+                *count += part & !FAILED;
+                let more = if is_failed { None } else { number(terms, id) };
+                *total = total.zip(more).and_then(|(a, b)| add(a, b));
             }
-            Fold::Least => {
-                if self.chosen.is_unbound() || total_order(terms, id, self.chosen).is_lt() {
-                    self.chosen = id;
+            State::Best(best) => match best {
+                _ if is_failed => *best = None,
+                Some(best) if !id.is_unbound() => {
+                    let wanted =
+                        if *fold == Fold::Least { std::cmp::Ordering::Less } else { std::cmp::Ordering::Greater };
+                    if best.is_unbound() || total_order(terms, id, *best) == wanted {
+                        *best = id;
+                    }
+                }
+                _ => {}
+            },
+            State::Sample(sample) => {
+                if sample.is_unbound() {
+                    *sample = id;
                 }
             }
-            Fold::Greatest => {
-                if self.chosen.is_unbound() || total_order(terms, id, self.chosen).is_gt() {
-                    self.chosen = id;
+            State::Text(count, text) => {
+                if is_failed || part == 1 && id.is_blank() {
+                    *text = None;
                 }
-            }
-            Fold::Sample => {
-                if self.chosen.is_unbound() {
-                    self.chosen = id;
-                }
-            }
-            Fold::Concat(separator) => {
-                if id.is_blank() {
-                    self.text = None;
-                }
-                if let Some(text) = &mut self.text {
-                    if self.count > 1 {
+                if let (Some(text), Fold::Concat(separator), 1..) = (text, fold, part) {
+                    let before = text.len();
+                    if *count > 0 {
                         text.push_str(separator);
                     }
-                    terms.view(id, |view| view.write_lexical(text)).expect("a string takes everything");
+                    *count += part;
+                    terms.view(id, |view| view.write_lexical(&mut *text)).expect("a string takes everything");
+                    return text.len() - before;
                 }
             }
+        }
+        0
+    }
+
+    /// What it is worth to whoever puts parts together: a count and a value.
+    fn part(&self, terms: &Arc<Terms>) -> (u64, u64) {
+        let or_failed = |id: Option<Id>, count: u64| id.map_or((FAILED | count, 0), |id| (count, id.bits()));
+        match self {
+            State::Count(count) => (*count, Id::boolean(true).bits()),
+            State::Total(count, total) => or_failed(total.map(|total| Evaluator::new(terms).number_id(total)), *count),
+            // A part of 0 values has no value, and one of 1 has it; more it need not say.
+            State::Best(best) => or_failed(*best, u64::from(best.is_some_and(|best| !best.is_unbound()))),
+            State::Sample(sample) => (u64::from(!sample.is_unbound()), sample.bits()),
+            State::Text(count, text) => or_failed(text.as_ref().map(|text| terms.string(text)), *count),
         }
     }
 
     fn result(&self, terms: &Arc<Terms>, fold: &Fold) -> Id {
-        let evaluator = Evaluator::new(terms);
-        let number = |number: Option<Number>| number.map_or(Id::UNBOUND, |number| evaluator.number_id(number));
-        match fold {
-            Fold::Count => number(Some(Number::Integer(self.count as i64))),
-            Fold::Sum => number(self.total),
-            Fold::Average if self.count == 0 => number(self.total),
-            Fold::Average => number(self.total.and_then(|total| divide(total, Number::Integer(self.count as i64)))),
-            // A failed total says that there was an error.
-            Fold::Least | Fold::Greatest => self.total.map_or(Id::UNBOUND, |_| self.chosen),
-            Fold::Sample => self.chosen,
-            Fold::Concat(_) => self.text.as_ref().map_or(Id::UNBOUND, |text| terms.string(text)),
+        let number = |number: Option<Number>| number.map_or(Id::UNBOUND, |it| Evaluator::new(terms).number_id(it));
+        match self {
+            State::Count(count) => number(Some(Number::Integer(*count as i64))),
+            State::Total(count, total) if *fold == Fold::Average && *count > 0 => {
+                number(total.and_then(|total| divide(total, Number::Integer(*count as i64))))
+            }
+            State::Total(_, total) => number(*total),
+            State::Best(best) => best.unwrap_or(Id::UNBOUND),
+            State::Sample(sample) => *sample,
+            State::Text(_, text) => text.as_ref().map_or(Id::UNBOUND, |text| terms.string(text)),
         }
     }
 }
 
+fn number(terms: &Terms, id: Id) -> Option<Number> {
+    match id.as_integer() {
+        Some(value) => Some(Number::Integer(value)),
+        None if id.is_unbound() => None,
+        None => match terms.view(id, Value::of_view) {
+            Value::Number(number) => Some(number),
+            _ => None,
+        },
+    }
+}
+
 impl Groups {
-    pub(crate) fn new(terms: &Arc<Terms>, spec: &Arc<AggregateSpec>) -> Groups {
-        let mut groups = Groups {
-            terms: Arc::clone(terms),
-            spec: Arc::clone(spec),
-            numbers: FxHashMap::default(),
-            keys: Vec::new(),
-            states: Vec::new(),
-            count: 0,
-            key: Vec::new(),
-            value: Vec::new(),
-        };
+    /// Of rows with so many columns.
+    pub(crate) fn new(terms: &Arc<Terms>, spec: &Arc<AggregateSpec>, rows: Rows, width: usize) -> Groups {
+        let spec = if rows == Rows::Parts { Arc::new(spec.of_parts()) } else { Arc::clone(spec) };
+        let mut groups = Groups::without(terms, &spec, rows, width);
         if spec.keys.is_empty() {
             // The whole is a group, even of no rows.
-            groups.group();
+            groups.group(&[]);
         }
         groups
     }
 
-    /// The number of the group with the key at hand.
-    fn group(&mut self) -> usize {
-        if let Some(number) = self.numbers.get(&self.key[..]) {
-            return *number;
+    fn without(terms: &Arc<Terms>, spec: &Arc<AggregateSpec>, rows: Rows, width: usize) -> Groups {
+        let seen = |fold: &FoldSpec| fold.distinct.as_ref().map(|columns| Wide::new(1 + columns.len()));
+        Groups {
+            terms: Arc::clone(terms),
+            rows,
+            // Rows without columns are rows.
+            width: width.max(1),
+            slots: vec![0; 16],
+            keys: Vec::new(),
+            states: Vec::new(),
+            seen: spec.folds.iter().map(seen).collect(),
+            count: 0,
+            text_bytes: 0,
+            row: Vec::new(),
+            spec: Arc::clone(spec),
         }
+    }
+
+    fn key(spec: &AggregateSpec, row: &[u64], into: &mut Vec<u64>) {
+        into.clear();
+        into.extend(spec.keys.iter().map(|column| column.map_or(0, |column| row[column])));
+    }
+
+    /// The slot of a key: that of its group, or an empty one.
+    fn slot(&self, key: &[u64], hash: u64) -> usize {
+        let mask = self.slots.len() - 1;
+        let mut place = hash as usize & mask;
+        loop {
+            match self.slots[place] {
+                0 => return place,
+                number => {
+                    let start = (number as usize - 1) * key.len();
+                    if self.keys[start..start + key.len()] == *key {
+                        return place;
+                    }
+                }
+            }
+            place = (place + 1) & mask;
+        }
+    }
+
+    /// The number of the group with this key.
+    fn group(&mut self, key: &[u64]) -> usize {
+        let hash = hash(key);
+        let slot = self.slot(key, hash);
+        if self.slots[slot] > 0 {
+            return self.slots[slot] as usize - 1;
+        }
+        self.states.extend(self.spec.folds.iter().map(|fold| State::new(&fold.fold)));
+        self.enter(key, hash)
+    }
+
+    /// Enters a new key, whose states are there.
+    fn enter(&mut self, key: &[u64], key_hash: u64) -> usize {
         let number = self.count;
-        self.numbers.insert(self.key.clone().into(), number);
-        self.keys.extend_from_slice(&self.key);
-        self.states.extend(self.spec.folds.iter().map(|_| State::new()));
         self.count += 1;
+        self.keys.extend_from_slice(key);
+        if self.count * 2 > self.slots.len() {
+            let mut slots = vec![0u32; self.slots.len() * 4];
+            std::mem::swap(&mut self.slots, &mut slots);
+            for number in slots.into_iter().filter(|number| *number > 0) {
+                let key = &self.keys[(number as usize - 1) * key.len()..number as usize * key.len()];
+                let slot = self.slot(key, hash(key));
+                self.slots[slot] = number;
+            }
+        }
+        let slot = self.slot(key, key_hash);
+        self.slots[slot] = u32::try_from(number + 1).expect("fewer than 2^32 groups");
         number
     }
 
-    /// Adds a row, of which the value in each column is given.
-    pub(crate) fn add(&mut self, value: impl Fn(usize) -> u64) {
-        self.key.clear();
-        self.key.extend(self.spec.keys.iter().map(|column| column.map_or(0, &value)));
-        let first = self.group() * self.spec.folds.len();
-        for (state, fold) in self.states[first..].iter_mut().zip(&self.spec.folds) {
-            if let Some(columns) = &fold.distinct {
-                self.value.clear();
-                self.value.extend(columns.iter().map(|&column| value(column)));
-                if state.seen.contains(&self.value[..]) {
+    /// Adds a row.
+    pub(crate) fn add(&mut self, row: &[u64]) {
+        let mut values = std::mem::take(&mut self.row);
+        Groups::key(&self.spec, row, &mut values);
+        let group = self.group(&values);
+        let first = group * self.spec.folds.len();
+        for (number, fold) in self.spec.folds.iter().enumerate() {
+            if let (Some(columns), Some(seen)) = (&fold.distinct, &mut self.seen[number]) {
+                values.clear();
+                values.push(group as u64);
+                values.extend(columns.iter().map(|&column| row[column]));
+                if !seen.enter(&values) {
                     continue;
                 }
-                state.seen.insert(self.value.clone().into());
             }
-            let id = if fold.rows { Id::boolean(true) } else { Id::from_bits(fold.of.map_or(0, &value)) };
-            state.add(&self.terms, &fold.fold, id);
+            let (part, id) = match (self.rows, fold.of) {
+                (Rows::Parts, Some(column)) => (row[column], Id::from_bits(row[column + 1])),
+                _ => (1, single(fold, row)),
+            };
+            self.text_bytes += self.states[first + number].add(&self.terms, &fold.fold, part, id) as u64;
         }
+        self.row = values;
     }
 
     pub(crate) fn len(&self) -> usize {
         self.count
     }
 
-    /// A group's keys and results.
-    pub(crate) fn row(&self, number: usize) -> impl Iterator<Item = u64> + '_ {
+    fn group_of(&self, number: usize) -> (&[u64], impl Iterator<Item = (&State, &FoldSpec)>) {
         let (keys, folds) = (self.spec.keys.len(), self.spec.folds.len());
         let states = self.states[number * folds..(number + 1) * folds].iter().zip(&self.spec.folds);
-        let results = states.map(|(state, fold)| state.result(&self.terms, &fold.fold).bits());
-        self.keys[number * keys..(number + 1) * keys].iter().copied().chain(results)
+        (&self.keys[number * keys..(number + 1) * keys], states)
+    }
+
+    /// A group's keys and results.
+    pub(crate) fn row(&self, number: usize) -> impl Iterator<Item = u64> + '_ {
+        let (keys, states) = self.group_of(number);
+        keys.iter().copied().chain(states.map(|(state, fold)| state.result(&self.terms, &fold.fold).bits()))
+    }
+
+    /// A group's keys, and a part for each aggregate.
+    fn part(&self, number: usize) -> impl Iterator<Item = u64> + '_ {
+        let (keys, states) = self.group_of(number);
+        keys.iter().copied().chain(states.flat_map(|(state, _)| <[u64; 2]>::from(state.part(&self.terms))))
     }
 }
 
+/// What a solution adds to an aggregate.
+fn single(fold: &FoldSpec, row: &[u64]) -> Id {
+    if fold.rows { Id::boolean(true) } else { Id::from_bits(fold.of.map_or(0, |column| row[column])) }
+}
+
+impl Table for Groups {
+    fn width(&self) -> usize {
+        self.width
+    }
+
+    fn hash(&self, row: &[u64]) -> u64 {
+        let mut key = Vec::new();
+        Groups::key(&self.spec, row, &mut key);
+        hash(&key)
+    }
+
+    fn add(&mut self, rows: &[u64], _: &mut Vec<u32>) {
+        rows.chunks_exact(self.width).for_each(|row| Groups::add(self, row));
+    }
+
+    fn bytes(&self) -> u64 {
+        let seen: u64 = self.seen.iter().flatten().map(Wide::bytes).sum();
+        let states = self.states.capacity() * size_of::<State>();
+        (self.slots.capacity() * 4 + self.keys.capacity() * 8 + states) as u64 + seen + self.text_bytes
+    }
+
+    fn empty(&self) -> Groups {
+        Groups::without(&self.terms, &self.spec, self.rows, self.width)
+    }
+
+    fn move_to(mut self, tables: &mut [Groups], part: &dyn Fn(u64) -> usize) {
+        let (keys, folds) = (self.spec.keys.len(), self.spec.folds.len());
+        let mut states = std::mem::take(&mut self.states).into_iter();
+        let mut moved = Vec::with_capacity(self.count);
+        for number in 0..self.count {
+            let key = &self.keys[number * keys..(number + 1) * keys];
+            let hash = hash(key);
+            let home = part(hash);
+            tables[home].states.extend(states.by_ref().take(folds));
+            moved.push((home, tables[home].enter(key, hash) as u64));
+        }
+        for (fold, seen) in self.seen.iter().enumerate() {
+            for row in seen.iter().flat_map(Wide::rows) {
+                let (home, number) = moved[row[0] as usize];
+                self.row.clear();
+                self.row.push(number);
+                self.row.extend_from_slice(&row[1..]);
+                tables[home].seen[fold].as_mut().expect("all have the same aggregates").enter(&self.row);
+            }
+        }
+        // What each has of the strings is not known any more; together it is right.
+        tables[0].text_bytes += self.text_bytes;
+    }
+}
+
+/// Puts the groups of all its inputs out when they have ended.
 pub(crate) struct Aggregate {
-    groups: Groups,
-    is_complete: bool,
-    next: usize,
+    groups: Parted<Groups>,
+    /// The rows of an envelope, one after the other.
+    rows: Vec<u64>,
+    /// How many inputs have not ended, once that is known.
+    open: Option<usize>,
+    /// The table and the group that come next.
+    next: (usize, usize),
+    columns: usize,
     growth: Growth,
 }
 
 impl Aggregate {
-    pub(crate) fn new(terms: &Arc<Terms>, spec: &Arc<AggregateSpec>, limit: usize) -> Aggregate {
-        Aggregate { groups: Groups::new(terms, spec), is_complete: false, next: 0, growth: Growth::new(limit) }
+    /// Of rows with so many columns, with tables of so many bytes.
+    pub(crate) fn new(
+        terms: &Arc<Terms>,
+        spec: &Arc<AggregateSpec>,
+        rows: Rows,
+        width: usize,
+        cache: u64,
+        limit: usize,
+    ) -> Aggregate {
+        Aggregate {
+            groups: Parted::new(Groups::new(terms, spec, rows, width), cache),
+            rows: Vec::new(),
+            open: None,
+            next: (0, 0),
+            columns: spec.keys.len() + spec.folds.len(),
+            growth: Growth::new(limit),
+        }
+    }
+
+    /// Sends the next groups; false when there are no more.
+    fn put_out(&mut self, turn: &mut Turn<'_>) -> bool {
+        let (table, first) = self.next;
+        let Some(groups) = self.groups.table(table) else { return false };
+        let end = groups.len().min(first + self.growth.target);
+        if end > first {
+            let columns = columns_of((first..end).map(|group| groups.row(group)), self.columns);
+            turn.send(0, Envelope::of_rows(columns, end - first));
+            self.growth.grow();
+        }
+        self.next = if end == groups.len() { (table + 1, 0) } else { (table, end) };
+        true
+    }
+}
+
+fn columns_of(rows: impl Iterator<Item = impl Iterator<Item = u64>>, width: usize) -> Vec<Column> {
+    let mut columns = vec![Vec::new(); width];
+    for row in rows {
+        columns.iter_mut().zip(row).for_each(|(column, value)| column.push(value));
+    }
+    columns.into_iter().map(Column::from).collect()
+}
+
+/// An envelope's rows one after the other; rows without columns have one.
+fn rows_of(envelope: &Envelope, into: &mut Vec<u64>) {
+    interleave(&slices(envelope), into);
+    if envelope.columns().is_empty() {
+        into.resize(envelope.rows(), 0);
     }
 }
 
 impl Operator for Aggregate {
     fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
-        if !self.is_complete {
-            match turn.take(0) {
-                None => return Ok(()),
-                Some(pill) if pill.is_pill() => self.is_complete = true,
+        let mut open = self.open.unwrap_or(turn.inputs());
+        for input in 0..turn.inputs() {
+            match turn.take(input) {
+                Some(pill) if pill.is_pill() => open -= 1,
                 Some(envelope) => {
-                    let columns = slices(&envelope);
-                    (0..envelope.rows()).for_each(|row| self.groups.add(|column| columns[column][row]));
-                    return Ok(());
+                    rows_of(&envelope, &mut self.rows);
+                    self.groups.add(&self.rows, &mut |_, _| {});
                 }
+                None => {}
             }
         }
-        let end = self.groups.len().min(self.next + self.growth.target);
-        if end > self.next {
-            let spec = &self.groups.spec;
-            let mut columns = vec![Vec::with_capacity(end - self.next); spec.keys.len() + spec.folds.len()];
-            for group in self.next..end {
-                columns.iter_mut().zip(self.groups.row(group)).for_each(|(column, value)| column.push(value));
+        self.open = Some(open);
+        turn.holds(self.groups.bytes())?;
+        if open == 0 {
+            if self.groups.settle(&mut |_, _| {}) || self.put_out(turn) {
+                turn.run_again();
+            } else {
+                turn.send_pill(0);
             }
-            let columns = columns.into_iter().map(Column::from).collect();
-            turn.send(0, Envelope::of_rows(columns, end - self.next));
-            self.next = end;
-            self.growth.grow();
         }
-        if end == self.groups.len() {
-            turn.send_pill(0)
-        } else {
-            turn.run_again()
+        Ok(())
+    }
+}
+
+/// Makes parts of groups of the solutions that come: as few as the cache has room for.
+pub(crate) struct PreAggregate {
+    groups: Groups,
+    cache: u64,
+    limit: usize,
+    rows: Vec<u64>,
+    /// How many solutions are in the groups.
+    taken: usize,
+    /// So many solutions are passed on each as a part of its own: most groups had but one.
+    directly: usize,
+}
+
+/// Where folding did not pay, it is tried again after so many times as many solutions.
+const PATIENCE: usize = 16;
+
+impl PreAggregate {
+    pub(crate) fn new(
+        terms: &Arc<Terms>,
+        spec: &Arc<AggregateSpec>,
+        width: usize,
+        cache: u64,
+        limit: usize,
+    ) -> PreAggregate {
+        let groups = Groups::new(terms, spec, Rows::Solutions, width);
+        PreAggregate { groups, cache, limit, rows: Vec::new(), taken: 0, directly: 0 }
+    }
+
+    fn put_out(&mut self, turn: &mut Turn<'_>) {
+        let width = self.groups.spec.part_columns();
+        let mut first = 0;
+        while first < self.groups.len() {
+            let end = self.groups.len().min(first + self.limit);
+            let columns = columns_of((first..end).map(|group| self.groups.part(group)), width);
+            turn.send(0, Envelope::of_rows(columns, end - first));
+            first = end;
+        }
+        if self.groups.len() * 2 > self.taken {
+            self.directly = self.taken * PATIENCE;
+        }
+        self.groups = self.groups.empty();
+        self.taken = 0;
+    }
+
+    /// Each solution as a part.
+    fn pass(&mut self, turn: &mut Turn<'_>, count: usize) {
+        let (spec, width) = (&self.groups.spec, self.groups.width);
+        let mut columns = vec![Vec::with_capacity(count); spec.part_columns()];
+        for row in self.rows.chunks_exact(width) {
+            let keys = spec.keys.iter().map(|column| column.map_or(0, |column| row[column]));
+            let parts = spec.folds.iter().flat_map(|fold| [1, single(fold, row).bits()]);
+            columns.iter_mut().zip(keys.chain(parts)).for_each(|(column, value)| column.push(value));
+        }
+        let columns = columns.into_iter().map(Column::from).collect();
+        turn.send(0, Envelope::of_rows(columns, count));
+        self.directly = self.directly.saturating_sub(count);
+    }
+}
+
+impl Operator for PreAggregate {
+    fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
+        let Some(envelope) = turn.take(0) else { return Ok(()) };
+        if envelope.is_pill() {
+            self.put_out(turn);
+            turn.send_pill(0);
+            return Ok(());
+        }
+        rows_of(&envelope, &mut self.rows);
+        if self.directly > 0 && self.groups.len() == 0 {
+            self.pass(turn, envelope.rows());
+            return Ok(());
+        }
+        let mut fresh = Vec::new();
+        Table::add(&mut self.groups, &self.rows, &mut fresh);
+        self.taken += envelope.rows();
+        turn.holds(self.groups.bytes())?;
+        if self.groups.bytes() > self.cache {
+            self.put_out(turn);
         }
         Ok(())
     }

@@ -1,86 +1,72 @@
-//! Passes the first of equal rows on, as soon as it comes. It has any number of inputs: where rows are dealt by their hash,
-//! each replica gets its part from several boxes.
+//! Passes the first of equal rows on. It has any number of inputs: where rows are dealt by their hash, each replica gets
+//! its part from several boxes.
+//!
+//! While the rows that were seen fit into the cache, a row is passed on as soon as it comes. When there are more, rows
+//! wait until there are enough of them for a part of the table: [`Parted`].
 
 use super::hash_table::mix;
-use super::{Outbox, gather, slices};
+use super::parted::{Parted, Table};
+use super::{Outbox, slices};
 use vicus_flow::{BoxError, Envelope, Operator, Turn};
 
 pub(crate) struct Distinct {
-    seen: Seen,
+    seen: Box<dyn Seen>,
+    columns: usize,
     outbox: Outbox,
-    fresh: Vec<u32>,
+    /// The rows of an envelope, one after the other.
+    rows: Vec<u64>,
     /// How many inputs have not ended, once that is known.
     open: Option<usize>,
 }
 
 impl Distinct {
-    pub(crate) fn new(columns: usize, limit: usize) -> Distinct {
-        let seen = match columns {
-            0 => Seen::Nothing(false),
-            1 => Seen::One(Set::new()),
-            2 => Seen::Two(Set::new()),
-            3 => Seen::Three(Set::new()),
-            4 => Seen::Four(Set::new()),
-            _ => Seen::Many(Wide::new(columns)),
+    /// For envelopes of so many columns, with tables of so many bytes.
+    pub(crate) fn new(columns: usize, cache: u64, limit: usize) -> Distinct {
+        let seen: Box<dyn Seen> = match columns {
+            // Without columns all rows are equal.
+            0 => Box::new(false),
+            1 => Box::new(Parted::new(Set::<1>::new(), cache)),
+            2 => Box::new(Parted::new(Set::<2>::new(), cache)),
+            3 => Box::new(Parted::new(Set::<3>::new(), cache)),
+            4 => Box::new(Parted::new(Set::<4>::new(), cache)),
+            _ => Box::new(Parted::new(Wide::new(columns), cache)),
         };
-        Distinct { seen, outbox: Outbox::new(columns, limit), fresh: Vec::new(), open: None }
+        Distinct { seen, columns, outbox: Outbox::new(columns, limit), rows: Vec::new(), open: None }
     }
 
-    /// Passes on what is new.
     fn add(&mut self, turn: &mut Turn<'_>, envelope: &Envelope) {
-        let columns = slices(envelope);
-        let rows = envelope.rows();
-        self.fresh.clear();
-        match &mut self.seen {
-            Seen::Nothing(seen) => {
-                if rows > 0 && !std::mem::replace(seen, true) {
-                    self.fresh.push(0);
-                }
+        super::interleave(&slices(envelope), &mut self.rows);
+        let (columns, rows, outbox) = (self.columns, envelope.rows(), &mut self.outbox);
+        let are_these = self.seen.passes_at_once();
+        self.seen.add(&self.rows, rows, &mut |from, fresh| {
+            if are_these && fresh.len() == rows {
+                outbox.pass(turn, envelope.clone());
+            } else {
+                put_out(outbox, turn, columns, from, fresh);
             }
-            Seen::One(set) => set.insert_all(&columns, rows, &mut self.fresh),
-            Seen::Two(set) => set.insert_all(&columns, rows, &mut self.fresh),
-            Seen::Three(set) => set.insert_all(&columns, rows, &mut self.fresh),
-            Seen::Four(set) => set.insert_all(&columns, rows, &mut self.fresh),
-            Seen::Many(set) => set.insert_all(&columns, rows, &mut self.fresh),
-        }
-        if self.fresh.len() == rows {
-            self.outbox.pass(turn, envelope.clone());
-            return;
-        }
-        if self.fresh.len() > self.outbox.room() {
-            self.outbox.flush(turn);
-        }
-        for (values, column) in self.outbox.columns.iter_mut().zip(&columns) {
-            gather(column, &self.fresh, values);
-        }
-        self.outbox.rows += self.fresh.len();
-        if self.outbox.is_due() {
-            self.outbox.flush(turn);
-        }
+        });
+    }
+
+    /// Passes on what has waited, a part of it at a time; false when nothing waits any more.
+    fn settle(&mut self, turn: &mut Turn<'_>) -> bool {
+        let (columns, outbox) = (self.columns, &mut self.outbox);
+        self.seen.settle(&mut |from, fresh| put_out(outbox, turn, columns, from, fresh))
     }
 }
 
-/// Rows of each width have a table with rows of that width in it; wide rows are stored apart from theirs.
-enum Seen {
-    /// Without columns all rows are equal.
-    Nothing(bool),
-    One(Set<1>),
-    Two(Set<2>),
-    Three(Set<3>),
-    Four(Set<4>),
-    Many(Wide),
-}
-
-impl Seen {
-    fn bytes(&self) -> u64 {
-        match self {
-            Seen::Nothing(_) => 0,
-            Seen::One(set) => set.bytes(),
-            Seen::Two(set) => set.bytes(),
-            Seen::Three(set) => set.bytes(),
-            Seen::Four(set) => set.bytes(),
-            Seen::Many(set) => (set.rows.capacity() * 8 + set.slots.capacity() * 4) as u64,
+/// Sends these of the rows, in envelopes.
+fn put_out(outbox: &mut Outbox, turn: &mut Turn<'_>, columns: usize, from: &[u64], fresh: &[u32]) {
+    let mut rest = fresh;
+    while !rest.is_empty() {
+        let (now, later) = rest.split_at(rest.len().min(outbox.room()));
+        for (column, values) in outbox.columns.iter_mut().enumerate() {
+            values.extend(now.iter().map(|&row| from[row as usize * columns + column]));
         }
+        outbox.rows += now.len();
+        if outbox.is_due() {
+            outbox.flush(turn);
+        }
+        rest = later;
     }
 }
 
@@ -91,95 +77,183 @@ impl Operator for Distinct {
             match turn.take(input) {
                 Some(pill) if pill.is_pill() => open -= 1,
                 Some(envelope) => self.add(turn, &envelope),
-                None => continue,
-            }
-            if open == 0 {
-                self.outbox.flush(turn);
-                turn.send_pill(0);
+                None => {}
             }
         }
         self.open = Some(open);
         turn.holds(self.seen.bytes())?;
+        if open == 0 {
+            if self.settle(turn) {
+                turn.run_again();
+            } else {
+                self.outbox.flush(turn);
+                turn.send_pill(0);
+            }
+        }
         Ok(())
+    }
+}
+
+/// The rows that have been seen, of any width.
+trait Seen: Send {
+    /// Whether the rows that are new are known at once.
+    fn passes_at_once(&self) -> bool;
+
+    /// Takes rows, and says of them or of earlier ones which are new.
+    fn add(&mut self, rows: &[u64], count: usize, added: &mut dyn FnMut(&[u64], &[u32]));
+
+    /// See [`Parted::settle`].
+    fn settle(&mut self, added: &mut dyn FnMut(&[u64], &[u32])) -> bool;
+
+    fn bytes(&self) -> u64;
+}
+
+impl<T: Table> Seen for Parted<T> {
+    fn passes_at_once(&self) -> bool {
+        self.is_one()
+    }
+
+    fn add(&mut self, rows: &[u64], _: usize, added: &mut dyn FnMut(&[u64], &[u32])) {
+        Parted::add(self, rows, added);
+    }
+
+    fn settle(&mut self, added: &mut dyn FnMut(&[u64], &[u32])) -> bool {
+        Parted::settle(self, added)
+    }
+
+    fn bytes(&self) -> u64 {
+        Parted::bytes(self)
+    }
+}
+
+/// Whether there was any row.
+impl Seen for bool {
+    fn passes_at_once(&self) -> bool {
+        true
+    }
+
+    fn add(&mut self, rows: &[u64], count: usize, added: &mut dyn FnMut(&[u64], &[u32])) {
+        let first: &[u32] = if count > 0 && !std::mem::replace(self, true) { &[0] } else { &[] };
+        added(rows, first);
+    }
+
+    fn settle(&mut self, _: &mut dyn FnMut(&[u64], &[u32])) -> bool {
+        false
+    }
+
+    fn bytes(&self) -> u64 {
+        0
     }
 }
 
 /// No id has these bits.
 const EMPTY: u64 = u64::MAX;
 
-/// Rows of `N` ids in an open-addressing table. Invariant: at most two of three slots are taken.
-struct Set<const N: usize> {
-    slots: Vec<[u64; N]>,
-    taken: usize,
-    /// Where the search for each row of a batch starts.
-    starts: Vec<usize>,
+pub(super) fn hash(row: &[u64]) -> u64 {
+    row.iter().fold(0, |hash, &id| mix(hash ^ id))
 }
 
+/// Rows of `N` ids in an open-addressing table. Invariant: at most two of three slots are taken.
+pub(super) struct Set<const N: usize> {
+    slots: Vec<[u64; N]>,
+    taken: usize,
+}
+
+/// The search for so many rows is begun before the first one ends.
+const BATCH: usize = 256;
+
 impl<const N: usize> Set<N> {
-    fn new() -> Set<N> {
-        Set { slots: vec![[EMPTY; N]; 64], taken: 0, starts: Vec::new() }
+    pub(super) fn new() -> Set<N> {
+        Set { slots: vec![[EMPTY; N]; 16], taken: 0 }
+    }
+
+    /// The slot of a row, and whether it was empty.
+    #[inline]
+    fn enter(&mut self, row: &[u64; N], start: usize) -> bool {
+        let mask = self.slots.len() - 1;
+        let mut place = start;
+        loop {
+            let slot = &mut self.slots[place];
+            if slot[0] == EMPTY {
+                *slot = *row;
+                self.taken += 1;
+                return true;
+            }
+            if slot == row {
+                return false;
+            }
+            place = (place + 1) & mask;
+        }
+    }
+
+    /// Room for so many more rows.
+    fn reserve(&mut self, rows: usize) {
+        let mut slots = self.slots.len();
+        while (self.taken + rows) * 3 > slots * 2 {
+            slots *= 2;
+        }
+        if slots > self.slots.len() {
+            self.taken = 0;
+            for row in std::mem::replace(&mut self.slots, vec![[EMPTY; N]; slots]) {
+                if row[0] != EMPTY {
+                    self.enter(&row, hash(&row) as usize & (slots - 1));
+                }
+            }
+        }
+    }
+}
+
+impl<const N: usize> Table for Set<N> {
+    fn width(&self) -> usize {
+        N
+    }
+
+    fn hash(&self, row: &[u64]) -> u64 {
+        hash(row)
+    }
+
+    fn add(&mut self, rows: &[u64], fresh: &mut Vec<u32>) {
+        let mut starts = [0; BATCH];
+        let mut first = 0;
+        for batch in rows.as_chunks::<N>().0.chunks(BATCH) {
+            self.reserve(batch.len());
+            let mask = self.slots.len() - 1;
+            let mut touched = 0;
+            for (row, start) in batch.iter().zip(&mut starts) {
+                *start = hash(row) as usize & mask;
+                // A load that nothing waits for: it brings the slot near before it is needed.
+                touched ^= self.slots[*start][0];
+            }
+            std::hint::black_box(touched);
+            for (number, (row, &start)) in batch.iter().zip(&starts).enumerate() {
+                if self.enter(row, start) {
+                    fresh.push((first + number) as u32);
+                }
+            }
+            first += batch.len();
+        }
     }
 
     fn bytes(&self) -> u64 {
         (self.slots.capacity() * N * 8) as u64
     }
 
-    fn hash(row: &[u64; N]) -> u64 {
-        row.iter().fold(0, |hash, &id| mix(hash ^ id))
+    fn empty(&self) -> Set<N> {
+        Set::new()
     }
 
-    fn insert_all(&mut self, columns: &[&[u64]], rows: usize, fresh: &mut Vec<u32>) {
-        while (self.taken + rows) * 3 > self.slots.len() * 2 {
-            self.grow();
-        }
-        let mask = self.slots.len() - 1;
-        let row_at = |row: usize| -> [u64; N] { std::array::from_fn(|column| columns[column][row]) };
-        self.starts.clear();
-        let mut touched = 0;
-        for row in 0..rows {
-            let start = Self::hash(&row_at(row)) as usize & mask;
-            // A load that nothing waits for: it brings the slot near before it is needed.
-            touched ^= self.slots[start][0];
-            self.starts.push(start);
-        }
-        std::hint::black_box(touched);
-        for row in 0..rows {
-            let ids = row_at(row);
-            let mut place = self.starts[row];
-            loop {
-                let slot = &mut self.slots[place];
-                if slot[0] == EMPTY {
-                    *slot = ids;
-                    self.taken += 1;
-                    fresh.push(row as u32);
-                    break;
-                }
-                if *slot == ids {
-                    break;
-                }
-                place = (place + 1) & mask;
-            }
-        }
-    }
-
-    fn grow(&mut self) {
-        let slots = vec![[EMPTY; N]; self.slots.len() * 2];
-        let mask = slots.len() - 1;
-        for row in std::mem::replace(&mut self.slots, slots) {
-            if row[0] == EMPTY {
-                continue;
-            }
-            let mut place = Self::hash(&row) as usize & mask;
-            while self.slots[place][0] != EMPTY {
-                place = (place + 1) & mask;
-            }
-            self.slots[place] = row;
+    fn move_to(self, tables: &mut [Set<N>], part: &dyn Fn(u64) -> usize) {
+        for row in self.slots.iter().filter(|row| row[0] != EMPTY) {
+            let hash = hash(row);
+            let table = &mut tables[part(hash)];
+            table.reserve(1);
+            table.enter(row, hash as usize & (table.slots.len() - 1));
         }
     }
 }
 
 /// Rows of any width, one after the other; the table has their numbers.
-struct Wide {
+pub(super) struct Wide {
     width: usize,
     rows: Vec<u64>,
     /// A row's number and one; 0 for an empty slot. Invariant: at most half of the slots are taken.
@@ -187,41 +261,35 @@ struct Wide {
 }
 
 impl Wide {
-    fn new(width: usize) -> Wide {
-        Wide { width, rows: Vec::new(), slots: vec![0; 64] }
+    pub(super) fn new(width: usize) -> Wide {
+        Wide { width, rows: Vec::new(), slots: vec![0; 16] }
     }
 
-    fn hash(row: &[u64]) -> u64 {
-        row.iter().fold(0, |hash, &id| mix(hash ^ id))
+    pub(super) fn rows(&self) -> impl Iterator<Item = &[u64]> {
+        self.rows.chunks_exact(self.width)
     }
 
-    fn insert_all(&mut self, columns: &[&[u64]], rows: usize, fresh: &mut Vec<u32>) {
-        let mut ids = vec![0; self.width];
-        for row in 0..rows {
-            let count = self.rows.len() / self.width;
-            if (count + 1) * 2 > self.slots.len() {
-                self.grow();
-            }
-            for (id, column) in ids.iter_mut().zip(columns) {
-                *id = column[row];
-            }
-            let mask = self.slots.len() - 1;
-            let mut place = Self::hash(&ids) as usize & mask;
-            loop {
-                match self.slots[place] {
-                    0 => {
-                        self.slots[place] = u32::try_from(count + 1).expect("fewer than 2^32 distinct rows");
-                        self.rows.extend_from_slice(&ids);
-                        fresh.push(row as u32);
-                        break;
+    /// Whether the row was new.
+    pub(super) fn enter(&mut self, row: &[u64]) -> bool {
+        let count = self.rows.len() / self.width;
+        if (count + 1) * 2 > self.slots.len() {
+            self.grow();
+        }
+        let mask = self.slots.len() - 1;
+        let mut place = hash(row) as usize & mask;
+        loop {
+            match self.slots[place] {
+                0 => {
+                    self.slots[place] = u32::try_from(count + 1).expect("fewer than 2^32 distinct rows");
+                    self.rows.extend_from_slice(row);
+                    return true;
+                }
+                number => {
+                    let start = (number as usize - 1) * self.width;
+                    if self.rows[start..start + self.width] == *row {
+                        return false;
                     }
-                    number => {
-                        let start = (number as usize - 1) * self.width;
-                        if self.rows[start..start + self.width] == ids[..] {
-                            break;
-                        }
-                        place = (place + 1) & mask;
-                    }
+                    place = (place + 1) & mask;
                 }
             }
         }
@@ -231,12 +299,44 @@ impl Wide {
         let mut slots = vec![0u32; self.slots.len() * 4];
         let mask = slots.len() - 1;
         for (number, row) in self.rows.chunks(self.width).enumerate() {
-            let mut place = Self::hash(row) as usize & mask;
+            let mut place = hash(row) as usize & mask;
             while slots[place] != 0 {
                 place = (place + 1) & mask;
             }
             slots[place] = number as u32 + 1;
         }
         self.slots = slots;
+    }
+}
+
+impl Table for Wide {
+    fn width(&self) -> usize {
+        self.width
+    }
+
+    fn hash(&self, row: &[u64]) -> u64 {
+        hash(row)
+    }
+
+    fn add(&mut self, rows: &[u64], fresh: &mut Vec<u32>) {
+        for (number, row) in rows.chunks_exact(self.width).enumerate() {
+            if self.enter(row) {
+                fresh.push(number as u32);
+            }
+        }
+    }
+
+    fn bytes(&self) -> u64 {
+        (self.rows.capacity() * 8 + self.slots.capacity() * 4) as u64
+    }
+
+    fn empty(&self) -> Wide {
+        Wide::new(self.width)
+    }
+
+    fn move_to(self, tables: &mut [Wide], part: &dyn Fn(u64) -> usize) {
+        for row in self.rows() {
+            tables[part(hash(row))].enter(row);
+        }
     }
 }

@@ -11,6 +11,7 @@ pub(crate) mod hash_table;
 pub(crate) mod index_probe;
 pub(crate) mod join;
 pub(crate) mod nodes;
+pub(crate) mod parted;
 pub(crate) mod scan;
 pub(crate) mod search;
 pub(crate) mod slice;
@@ -94,6 +95,19 @@ impl Outbox {
         if envelope.rows() > 0 {
             turn.send(0, envelope);
             self.growth.grow();
+        }
+    }
+}
+
+/// The rows of columns, one after the other.
+pub(crate) fn interleave(columns: &[&[u64]], into: &mut Vec<u64>) {
+    into.clear();
+    match columns {
+        [column] => into.extend_from_slice(column),
+        [a, b] => into.extend(a.iter().zip(*b).flat_map(|(&a, &b)| [a, b])),
+        _ => {
+            let rows = columns.first().map_or(0, |column| column.len());
+            into.extend((0..rows).flat_map(|row| columns.iter().map(move |column| column[row])));
         }
     }
 }

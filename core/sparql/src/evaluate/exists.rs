@@ -7,7 +7,7 @@
 
 use super::Evaluator;
 use crate::algebra::{At, Group, Node, Path, Pattern, Slot};
-use crate::boxes::aggregate::{AggregateSpec, FoldSpec, Groups};
+use crate::boxes::aggregate::{AggregateSpec, FoldSpec, Groups, Rows};
 use crate::expression::Expr;
 use crate::route::{Automaton, Search, is_node};
 use crate::terms::Terms;
@@ -303,10 +303,10 @@ impl Solver<'_> {
             keys: group.keys.iter().map(|slot| Some(slot.0)).collect(),
             folds: group.folds.iter().map(fold).collect(),
         };
-        let mut groups = Groups::new(self.terms, &Arc::new(spec));
+        let mut groups = Groups::new(self.terms, &Arc::new(spec), Rows::Solutions, self.given.len());
         let nothing = vec![0; self.given.len()];
         self.solve(&group.inner, &nothing, &mut |_, row| {
-            groups.add(|column| row[column]);
+            groups.add(row);
             true
         });
         let slots: Vec<Slot> = group.keys.iter().copied().chain(group.folds.iter().map(|fold| fold.slot)).collect();

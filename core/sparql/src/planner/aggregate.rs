@@ -18,12 +18,21 @@ impl Planner {
             fold.distinct || matches!(fold.fold, Fold::Least | Fold::Greatest | Fold::Sample)
         };
         let set = self.optimise && group.folds.iter().all(set);
-        let input = self.plan(&group.inner, &inside, Goal { set, first: false });
+        let mut input = self.plan(&group.inner, &inside, Goal { set, first: false });
+        // Of the same values all, so that duplicates may go before: DISTINCT is shared among boxes, and sized to the cache.
+        let values = |fold: &crate::algebra::Aggregate| fold.of.iter().copied().collect::<Slots>();
+        let is_distinct = self.optimise
+            && group.folds.windows(2).all(|pair| values(&pair[0]) == values(&pair[1]))
+            && group.folds.iter().all(|fold| fold.distinct);
+        if is_distinct && !group.folds.is_empty() {
+            input = self.distinct(self.project(input, &inside));
+        }
+        let columns = |fold: &crate::algebra::Aggregate| fold.of.iter().filter_map(|s| input.column(*s)).collect();
         let folds = group.folds.iter().map(|fold| FoldSpec {
             fold: fold.fold.clone(),
             of: fold.of.first().and_then(|slot| input.column(*slot)).filter(|_| !fold.rows),
             rows: fold.rows,
-            distinct: fold.distinct.then(|| fold.of.iter().filter_map(|slot| input.column(*slot)).collect()),
+            distinct: (fold.distinct && !is_distinct).then(|| columns(fold)),
         });
         let spec =
             AggregateSpec { keys: group.keys.iter().map(|slot| input.column(*slot)).collect(), folds: folds.collect() };

@@ -25,6 +25,8 @@ pub(crate) mod cost {
     pub(crate) const SEARCH_FAR: f64 = 45.0;
     pub(crate) const BUILD: f64 = 25.0;
     pub(crate) const PROBE: f64 = 12.0;
+    /// Dealing a row to one of several boxes by its hash.
+    pub(crate) const DEAL: f64 = 8.0;
     /// Making a row of the output.
     pub(crate) const MAKE: f64 = 4.0;
     pub(crate) const CONDITION: f64 = 3.0;

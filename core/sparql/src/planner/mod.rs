@@ -11,7 +11,7 @@ mod order;
 mod outer;
 mod walk;
 
-pub(crate) use build::{Op, Physical};
+pub(crate) use build::{Op, Physical, cost};
 
 use crate::algebra::{Node, Slot, Slots};
 use crate::boxes::extend::Make;

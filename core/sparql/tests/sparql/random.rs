@@ -336,8 +336,17 @@ fn check(seed: u64) -> bool {
             // With threads, every pipeline is shared among several boxes.
             // With one envelope a via, boxes that wait for each other would stall.
             let via_envelopes = if threads == 1 { 8 } else { 1 };
-            let options =
-                Options { envelope_rows, via_envelopes, threads, parallel_rows: 0, optimise, ..Options::default() };
+            // Without a cache, tables are split as soon as there is a row.
+            let cache_bytes = if (envelope_rows, threads) == (2, 2) { 0 } else { 1 << 20 };
+            let options = Options {
+                envelope_rows,
+                via_envelopes,
+                threads,
+                parallel_rows: 0,
+                cache_bytes,
+                optimise,
+                ..Options::default()
+            };
             let plan = plan(&store, &parsed, &options).expect("supported");
             let mut order = Chance::new(seed ^ 77);
             let rows = rows_of(&plan, |_| order.next() as usize);

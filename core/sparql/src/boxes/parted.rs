@@ -1,0 +1,185 @@
+//! A hash table that stays as small as the cache: when it grows beyond, it becomes several, each for a part of the hashes.
+//!
+//! A table that does not fit costs a miss of the cache, and of the processor's table of pages, for each row. So rows for
+//! a part wait until there are many, and are then added while that part's table is near: Müller, Sanders, Lacurie,
+//! Lehner, Färber, "Cache-efficient aggregation: hashing is sorting", SIGMOD 2015, §3. What waits is never more than
+//! half of what the tables hold, or some kilobytes for each.
+
+/// Rows with the same keys meet in it. Rows are flat: `width` ids for each, one after the other.
+pub(crate) trait Table: Send + Sized {
+    /// How many ids a row has; at least one.
+    fn width(&self) -> usize;
+
+    /// The hash of a row's keys.
+    fn hash(&self, row: &[u64]) -> u64;
+
+    /// Adds rows, and appends the places of those among them whose keys are new.
+    fn add(&mut self, rows: &[u64], fresh: &mut Vec<u32>);
+
+    /// What it occupies.
+    fn bytes(&self) -> u64;
+
+    /// Another one of its sort, without rows.
+    fn empty(&self) -> Self;
+
+    /// Moves what it holds to other tables, each key to the one that `part` names for its hash.
+    fn move_to(self, tables: &mut [Self], part: &dyn Fn(u64) -> usize);
+}
+
+/// One table, or several.
+pub(crate) struct Parted<T> {
+    parts: Vec<Part<T>>,
+    /// As many bytes as a table should have at most.
+    cache: u64,
+    fresh: Vec<u32>,
+}
+
+struct Part<T> {
+    table: T,
+    /// Rows that are still to be added.
+    waiting: Vec<u64>,
+}
+
+/// A table that is too large becomes so many, and each of those as many again.
+const SPLIT: usize = 16;
+/// And no more than this: each has rows that wait.
+const MOST: usize = 256;
+/// Fewer rows' ids are not worth the change from one table to another.
+const FEWEST_WAITING: usize = 2048;
+
+impl<T: Table> Parted<T> {
+    pub(crate) fn new(table: T, cache: u64) -> Parted<T> {
+        Parted { parts: vec![Part { table, waiting: Vec::new() }], cache, fresh: Vec::new() }
+    }
+
+    /// Whether rows are added as they come.
+    pub(crate) fn is_one(&self) -> bool {
+        self.parts.len() == 1
+    }
+
+    pub(crate) fn table(&self, number: usize) -> Option<&T> {
+        Some(&self.parts.get(number)?.table)
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.parts.iter().map(|part| part.table.bytes() + part.waiting.capacity() as u64 * 8).sum()
+    }
+
+    /// Takes rows. What has been added, they or earlier ones, goes to `added`: rows, and the places of the new ones.
+    pub(crate) fn add(&mut self, rows: &[u64], added: &mut dyn FnMut(&[u64], &[u32])) {
+        if let [part] = &mut self.parts[..] {
+            self.fresh.clear();
+            part.table.add(rows, &mut self.fresh);
+            added(rows, &self.fresh);
+            self.split_if_large();
+            return;
+        }
+        let count = self.parts.len();
+        let width = self.parts[0].table.width();
+        for row in rows.chunks_exact(width) {
+            let part = part_of(self.parts[0].table.hash(row), count);
+            self.parts[part].waiting.extend_from_slice(row);
+        }
+        for part in &mut self.parts {
+            let enough = (part.table.bytes() as usize / 16).max(FEWEST_WAITING);
+            if part.waiting.len() >= enough {
+                part.settle(&mut self.fresh, added);
+            }
+        }
+        self.split_if_large();
+    }
+
+    /// Adds what waits for one of the parts; false when nothing waits any more.
+    pub(crate) fn settle(&mut self, added: &mut dyn FnMut(&[u64], &[u32])) -> bool {
+        let Some(part) = self.parts.iter_mut().find(|part| !part.waiting.is_empty()) else { return false };
+        part.settle(&mut self.fresh, added);
+        part.waiting = Vec::new();
+        true
+    }
+
+    fn split_if_large(&mut self) {
+        let count = self.parts.len();
+        if count >= MOST || self.parts.iter().all(|part| part.table.bytes() <= self.cache) {
+            return;
+        }
+        let more = count * SPLIT;
+        let mut tables: Vec<T> = (0..more).map(|_| self.parts[0].table.empty()).collect();
+        let mut waiting = vec![Vec::new(); more];
+        for part in std::mem::take(&mut self.parts) {
+            for row in part.waiting.chunks_exact(part.table.width()) {
+                waiting[part_of(part.table.hash(row), more)].extend_from_slice(row);
+            }
+            part.table.move_to(&mut tables, &|hash| part_of(hash, more));
+        }
+        self.parts = tables.into_iter().zip(waiting).map(|(table, waiting)| Part { table, waiting }).collect();
+    }
+}
+
+impl<T: Table> Part<T> {
+    fn settle(&mut self, fresh: &mut Vec<u32>, added: &mut dyn FnMut(&[u64], &[u32])) {
+        fresh.clear();
+        self.table.add(&self.waiting, fresh);
+        added(&self.waiting, fresh);
+        self.waiting.clear();
+    }
+}
+
+/// Rows are dealt to boxes by the highest bits of their hash, and find their place in a table by the lowest: between them
+/// are those that name the part.
+fn part_of(hash: u64, count: usize) -> usize {
+    (hash >> 36) as usize % count
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::distinct::{Set, Wide};
+    use super::*;
+    use rustc_hash::FxHashSet;
+
+    fn next(state: &mut u64) -> u64 {
+        *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        *state >> 33
+    }
+
+    /// Adds random rows in random portions, and looks what is said to be new.
+    fn check<T: Table>(table: T, cache: u64, keys: u64, seed: u64) -> usize {
+        let width = table.width();
+        let mut parted = Parted::new(table, cache);
+        let mut state = seed;
+        let (mut offered, mut found) = (FxHashSet::default(), FxHashSet::default());
+        let mut note = |rows: &[u64], fresh: &[u32]| {
+            for &row in fresh {
+                let row = &rows[row as usize * width..][..width];
+                assert!(found.insert(row.to_vec()), "seed {seed}: {row:?} is new twice");
+            }
+        };
+        for _ in 0..200 {
+            let count = next(&mut state) % 400;
+            let rows: Vec<u64> = (0..count * width as u64).map(|_| next(&mut state) % keys).collect();
+            offered.extend(rows.chunks(width).map(<[u64]>::to_vec));
+            parted.add(&rows, &mut note);
+        }
+        while parted.settle(&mut note) {}
+        assert_eq!(found, offered, "seed {seed}");
+        parted.parts.len()
+    }
+
+    #[test]
+    fn each_row_is_new_once_however_small_the_cache_is() {
+        for seed in 0..4 {
+            for cache in [0, 4 << 10, 64 << 10, u64::MAX] {
+                let parts = [
+                    check(Set::<1>::new(), cache, 30_000, seed),
+                    check(Set::<2>::new(), cache, 200, seed),
+                    check(Set::<4>::new(), cache, 12, seed),
+                    check(Wide::new(6), cache, 6, seed),
+                ];
+                match cache {
+                    0 => assert_eq!(parts, [MOST; 4]),
+                    u64::MAX => assert_eq!(parts, [1; 4]),
+                    _ => assert!(parts.iter().all(|parts| (2..=MOST).contains(parts)), "{parts:?}"),
+                }
+            }
+        }
+    }
+}
