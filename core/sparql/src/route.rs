@@ -145,6 +145,11 @@ impl Search {
         self.reach(FIRST, start, found);
     }
 
+    /// What it has seen, and what it has still to look at.
+    pub(crate) fn bytes(&self) -> u64 {
+        (self.seen.capacity() * size_of::<(u32, Id)>() + self.open.capacity() * size_of::<Place>()) as u64
+    }
+
     fn reach(&mut self, state: u32, node: Id, found: &mut Vec<u64>) {
         if !self.seen.insert((state, node)) {
             return;

@@ -6,7 +6,9 @@ use oxrdf::{BlankNode, Literal, Term};
 use oxsdatatypes::{DateTime, DayTimeDuration, Decimal};
 use rustc_hash::FxHashMap;
 use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, RwLock};
+use vicus_flow::{BoxError, Turn};
 use vicus_rdf::{Encoded, Encoder, Id, Kind, Store, TermView};
 
 /// A store and what a plan adds to it. All instances of a plan share it, so an id means the same in each of them.
@@ -17,6 +19,35 @@ pub(crate) struct Terms {
     pub(crate) store: Arc<Store>,
     around: Around,
     computed: RwLock<Computed>,
+    /// Bytes of computed terms that no box has booked yet.
+    unbooked: AtomicU64,
+    /// Whether a string was wanted that is longer than any may be.
+    is_overlong: AtomicBool,
+}
+
+/// A string that a query computes has at most so many bytes: 64 MiB. On longer ones a function would take too long to be cancelled.
+const LONGEST: usize = 1 << 26;
+
+/// What the terms that a box computes hold of its request's budget.
+#[derive(Default, Debug)]
+pub(crate) struct Made(u64);
+
+impl Made {
+    /// Books what has been computed since the last time, and `more` bytes that the box holds.
+    ///
+    /// # Errors
+    /// The request is over its budget, or a string grew too long.
+    pub(crate) fn hold(&mut self, terms: &Terms, turn: &mut Turn<'_>, more: u64) -> Result<(), BoxError> {
+        if terms.is_overlong.load(Ordering::Relaxed) {
+            let most = LONGEST >> 20;
+            return Err(format!("a string of more than {most} MiB: CONCAT, REPLACE or GROUP_CONCAT grew it").into());
+        }
+        // All boxes look, and few find anything: they only read.
+        if terms.unbooked.load(Ordering::Relaxed) > 0 {
+            self.0 += terms.unbooked.swap(0, Ordering::Relaxed);
+        }
+        Ok(turn.holds(self.0 + more)?)
+    }
 }
 
 /// What a query is told of the world outside.
@@ -50,6 +81,15 @@ impl Computed {
     }
 }
 
+/// What a term's text takes.
+fn length(term: &Term) -> usize {
+    match term {
+        Term::NamedNode(iri) => iri.as_str().len(),
+        Term::BlankNode(node) => node.as_str().len(),
+        Term::Literal(literal) => literal.value().len() + literal.datatype().as_str().len(),
+    }
+}
+
 impl fmt::Debug for Terms {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} terms of the store and {} more", self.store.dictionary().len(), self.read().terms.len())
@@ -63,7 +103,28 @@ impl Terms {
     }
 
     pub(crate) fn with(store: &Arc<Store>, around: Around) -> Terms {
-        Terms { store: Arc::clone(store), around, computed: RwLock::default() }
+        Terms {
+            store: Arc::clone(store),
+            around,
+            computed: RwLock::default(),
+            unbooked: AtomicU64::new(0),
+            is_overlong: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether a string may have so many bytes. If not, the query ends with an error: see [`Made::hold`].
+    pub(crate) fn fits(&self, bytes: usize) -> bool {
+        if bytes > LONGEST {
+            self.is_overlong.store(true, Ordering::Relaxed);
+        }
+        bytes <= LONGEST
+    }
+
+    fn add(&self, computed: &mut Computed, term: Term, kind: Kind) -> Id {
+        // It is stored twice: by its place, and to be found.
+        let bytes = 2 * (length(&term) + size_of::<Term>()) + size_of::<Id>();
+        self.unbooked.fetch_add(bytes as u64, Ordering::Relaxed);
+        computed.add(term, kind)
     }
 
     pub(crate) fn base(&self) -> Option<&Iri<String>> {
@@ -109,7 +170,7 @@ impl Terms {
                 break term;
             }
         };
-        let id = computed.add(term, Kind::Blank);
+        let id = self.add(&mut computed, term, Kind::Blank);
         if let Some(label) = label {
             computed.blanks.insert(label, id);
         }
@@ -120,7 +181,8 @@ impl Terms {
         self.computed.read().expect("nothing panics under this lock")
     }
 
-    /// The id of any term; one that the store lacks is added. Takes a binary search and a lock.
+    /// The id of any term; one that the store lacks is added, unless it is too long: that is unbound. Takes a binary
+    /// search and a lock.
     pub(crate) fn id(&self, term: &Term) -> Id {
         // The store writes language tags in lower case; they are the same tags.
         let lower = match term {
@@ -143,12 +205,15 @@ impl Terms {
             Encoded::Inlined(id) => return id,
             Encoded::Key(kind, _) => kind,
         };
+        if !self.fits(length(term)) {
+            return Id::UNBOUND;
+        }
         let mut computed = self.computed.write().expect("nothing panics under this lock");
         // Another instance may have been quicker.
         if let Some(id) = computed.ids.get(term) {
             return *id;
         }
-        computed.add(term.clone(), kind)
+        self.add(&mut computed, term.clone(), kind)
     }
 
     /// The id of a simple string.

@@ -79,6 +79,37 @@ fn a_query_that_needs_too_much_memory_says_what_grew() {
     let sort = "SELECT * { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i } ORDER BY ?a ?i";
     fails(&with(sort), &["4.0 MiB", "sort", "holds"]);
     assert_eq!(stdout(&run(&with("ASK { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i }"))), "query\tyes\n");
+    let groups = "SELECT ?c ?f (SAMPLE(?a) AS ?s) { ?a ?b ?c . ?d ?e ?f } GROUP BY ?c ?f";
+    fails(&with(groups), &["4.0 MiB", "aggregate", "holds"]);
+    let made = "SELECT (COUNT(DISTINCT ?x) AS ?n) { ?a ?b ?c . ?d ?e ?f BIND (CONCAT(?c, \"/\", ?f) AS ?x) }";
+    fails(&with(made), &["4.0 MiB", "extend", "holds"]);
+    // What people read has to be there as a whole before its columns have a width.
+    let table = ["query", "--data", &data, "--memory-limit", "4M", "SELECT * { ?a ?b ?c . ?d ?e ?f }"];
+    fails(&table, &["4.0 MiB", "solutions", "holds"]);
+}
+
+#[test]
+fn a_walk_that_sees_too_much_says_so() {
+    let chain: String = (0..5000).map(|n| format!("<http://e/{n}> <http://e/next> <http://e/{}> .\n", n + 1)).collect();
+    let chain = file("chain.nt", chain);
+    let query = "SELECT (COUNT(*) AS ?n) { <http://e/0> <http://e/next>+ ?b }";
+    let ask = |limit: &'static str| ["query", "--data", &chain, "--memory-limit", limit, "--format", "count", query];
+    fails(&ask("64K"), &["64.0 KiB", "walk holds"]);
+    assert_eq!(stdout(&run(&ask("64M"))), "query\t1\n");
+}
+
+#[test]
+fn a_string_that_doubles_ends_with_an_error() {
+    let data = file("double.nt", PEOPLE);
+    let doubled = |by: &dyn Fn(usize) -> String| {
+        let steps: String = (0..40).map(|n| format!("BIND ({} AS ?x{}) ", by(n), n + 1)).collect();
+        format!("SELECT (STRLEN(?x40) AS ?n) {{ BIND (\"aa\" AS ?x0) {steps} }}")
+    };
+    let concat = doubled(&|n| format!("CONCAT(?x{n}, ?x{n})"));
+    let replace = doubled(&|n| format!("REPLACE(?x{n}, \"a\", ?x{n})"));
+    for query in [&concat, &replace] {
+        fails(&["query", "--data", &data, query], &["a string of more than 64 MiB", "CONCAT"]);
+    }
 }
 
 #[test]
@@ -313,8 +344,9 @@ fn a_reader_that_closes_the_pipe_ends_the_query_quietly() {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        let mut out = BufReader::new(child.stdout.take().unwrap());
-        out.read_line(&mut String::new()).unwrap();
+        // JSON has no line that ends before its last row.
+        let mut out = child.stdout.take().unwrap();
+        out.read_exact(&mut [0; 50]).unwrap();
         drop(out);
         let mut said = String::new();
         child.stderr.take().unwrap().read_to_string(&mut said).unwrap();

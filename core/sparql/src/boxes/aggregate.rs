@@ -9,7 +9,7 @@ use super::parted::{Parted, Table};
 use super::{Growth, interleave, slices};
 use crate::algebra::Fold;
 use crate::evaluate::{Evaluator, add, divide};
-use crate::terms::Terms;
+use crate::terms::{Made, Terms};
 use crate::value::{Number, Value, total_order};
 use std::sync::Arc;
 use vicus_flow::{BoxError, Column, Envelope, Operator, Turn};
@@ -147,7 +147,11 @@ impl State {
                     }
                     *count += part;
                     terms.view(id, |view| view.write_lexical(&mut *text)).expect("a string takes everything");
-                    return text.len() - before;
+                    let grown = text.len() - before;
+                    if !terms.fits(text.len()) {
+                        text.clear();
+                    }
+                    return grown;
                 }
             }
         }
@@ -380,6 +384,8 @@ impl Table for Groups {
 
 /// Puts the groups of all its inputs out when they have ended.
 pub(crate) struct Aggregate {
+    terms: Arc<Terms>,
+    made: Made,
     groups: Parted<Groups>,
     /// The rows of an envelope, one after the other.
     rows: Vec<u64>,
@@ -402,6 +408,8 @@ impl Aggregate {
         limit: usize,
     ) -> Aggregate {
         Aggregate {
+            terms: Arc::clone(terms),
+            made: Made::default(),
             groups: Parted::new(Groups::new(terms, spec, rows, width), cache),
             rows: Vec::new(),
             open: None,
@@ -456,7 +464,7 @@ impl Operator for Aggregate {
             }
         }
         self.open = Some(open);
-        turn.holds(self.groups.bytes())?;
+        self.made.hold(&self.terms, turn, self.groups.bytes())?;
         if open == 0 {
             if self.groups.settle(&mut |_, _| {}) || self.put_out(turn) {
                 turn.run_again();
@@ -471,6 +479,7 @@ impl Operator for Aggregate {
 /// Makes parts of groups of the solutions that come: as few as the cache has room for.
 pub(crate) struct PreAggregate {
     groups: Groups,
+    made: Made,
     cache: u64,
     limit: usize,
     rows: Vec<u64>,
@@ -492,7 +501,7 @@ impl PreAggregate {
         limit: usize,
     ) -> PreAggregate {
         let groups = Groups::new(terms, spec, Rows::Solutions, width);
-        PreAggregate { groups, cache, limit, rows: Vec::new(), taken: 0, directly: 0 }
+        PreAggregate { groups, made: Made::default(), cache, limit, rows: Vec::new(), taken: 0, directly: 0 }
     }
 
     fn put_out(&mut self, turn: &mut Turn<'_>) {
@@ -542,10 +551,9 @@ impl Operator for PreAggregate {
         let mut fresh = Vec::new();
         Table::add(&mut self.groups, &self.rows, &mut fresh);
         self.taken += envelope.rows();
-        turn.holds(self.groups.bytes())?;
         if self.groups.bytes() > self.cache {
             self.put_out(turn);
         }
-        Ok(())
+        self.made.hold(&self.groups.terms, turn, self.groups.bytes())
     }
 }

@@ -3,7 +3,7 @@
 use super::slices;
 use crate::evaluate::Evaluator;
 use crate::expression::Expr;
-use crate::terms::Terms;
+use crate::terms::{Made, Terms};
 use std::sync::Arc;
 use vicus_flow::{BoxError, Column, Envelope, Operator, Turn};
 
@@ -21,11 +21,12 @@ pub(crate) enum Make {
 pub(crate) struct Extend {
     terms: Arc<Terms>,
     makes: Arc<[Make]>,
+    made: Made,
 }
 
 impl Extend {
     pub(crate) fn new(terms: &Arc<Terms>, makes: &Arc<[Make]>) -> Extend {
-        Extend { terms: Arc::clone(terms), makes: Arc::clone(makes) }
+        Extend { terms: Arc::clone(terms), makes: Arc::clone(makes), made: Made::default() }
     }
 }
 
@@ -50,6 +51,6 @@ impl Operator for Extend {
         });
         let made = Envelope::of_rows(made.collect(), rows);
         turn.send(0, made);
-        Ok(())
+        self.made.hold(&self.terms, turn, 0)
     }
 }

@@ -2,11 +2,13 @@
 
 use super::{Outbox, gather, slices};
 use crate::condition::{Condition, Selector};
-use crate::terms::Terms;
+use crate::terms::{Made, Terms};
 use std::sync::Arc;
 use vicus_flow::{BoxError, Envelope, Operator, Turn};
 
 pub(crate) struct Filter {
+    terms: Arc<Terms>,
+    made: Made,
     selector: Selector,
     /// Columns that are kept.
     output: Arc<[usize]>,
@@ -17,6 +19,8 @@ pub(crate) struct Filter {
 impl Filter {
     pub(crate) fn new(terms: &Arc<Terms>, condition: &Condition, output: &Arc<[usize]>, limit: usize) -> Filter {
         Filter {
+            terms: Arc::clone(terms),
+            made: Made::default(),
             selector: condition.evaluator(terms),
             output: Arc::clone(output),
             outbox: Outbox::new(output.len(), limit),
@@ -35,6 +39,7 @@ impl Operator for Filter {
         }
         let columns = slices(&envelope);
         self.selector.select(&columns, envelope.rows(), &mut self.kept, &|| turn.is_stopped());
+        self.made.hold(&self.terms, turn, 0)?;
         if self.kept.len() == envelope.rows() {
             let columns = self.output.iter().map(|&column| envelope.column(column).clone()).collect();
             self.outbox.pass(turn, Envelope::of_rows(columns, envelope.rows()));

@@ -8,7 +8,7 @@ use super::Outbox;
 use super::hash_table::{Builder, HashSpec, HashTable};
 use super::index_probe::{IndexProbe, IndexSpec};
 use crate::condition::{Condition, Selector};
-use crate::terms::Terms;
+use crate::terms::{Made, Terms};
 use std::sync::Arc;
 use vicus_flow::{BoxError, Column, Envelope, Operator, Turn};
 
@@ -27,6 +27,11 @@ pub(crate) trait Probe: Send {
 
     /// Appends an output column's values of these partners.
     fn gather(&self, output: usize, right: &[u32], into: &mut Vec<u64>);
+
+    /// Bytes that it holds beyond a row.
+    fn bytes(&self) -> u64 {
+        0
+    }
 }
 
 /// What becomes of rows with and without partners.
@@ -73,6 +78,8 @@ const BATCHES: usize = 32;
 
 /// The part of a join that knows nothing of how partners are found.
 pub(super) struct Core {
+    terms: Arc<Terms>,
+    made: Made,
     spec: Arc<JoinSpec>,
     selector: Selector,
     outbox: Outbox,
@@ -92,6 +99,8 @@ pub(super) struct Core {
 impl Core {
     pub(super) fn new(terms: &Arc<Terms>, spec: &Arc<JoinSpec>, limit: usize) -> Core {
         Core {
+            terms: Arc::clone(terms),
+            made: Made::default(),
             spec: Arc::clone(spec),
             selector: spec.condition.evaluator(terms),
             outbox: Outbox::new(spec.output.len(), limit),
@@ -108,7 +117,12 @@ impl Core {
     }
 
     /// One invocation: goes on with the envelope at hand, or takes the next.
-    pub(super) fn act(&mut self, turn: &mut Turn<'_>, probe: &mut impl Probe) {
+    pub(super) fn act(&mut self, turn: &mut Turn<'_>, probe: &mut impl Probe) -> Result<(), BoxError> {
+        self.advance(turn, probe);
+        self.made.hold(&self.terms, turn, probe.bytes())
+    }
+
+    fn advance(&mut self, turn: &mut Turn<'_>, probe: &mut impl Probe) {
         if self.input.is_none() {
             match turn.take(0) {
                 None => return,
@@ -291,8 +305,7 @@ impl IndexJoin {
 
 impl Operator for IndexJoin {
     fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
-        self.core.act(turn, &mut self.probe);
-        Ok(())
+        self.core.act(turn, &mut self.probe)
     }
 }
 
@@ -389,9 +402,9 @@ impl Operator for HashJoin {
             }
             self.table = Some(table);
         }
-        if let Some(table) = &mut self.table {
-            self.core.act(turn, table);
+        match &mut self.table {
+            Some(table) => self.core.act(turn, table),
+            None => Ok(()),
         }
-        Ok(())
     }
 }

@@ -112,6 +112,11 @@ impl Probe for WalkProbe {
     fn gather(&self, _output: usize, right: &[u32], into: &mut Vec<u64>) {
         into.extend(right.iter().map(|&place| self.found[place as usize]));
     }
+
+    fn bytes(&self) -> u64 {
+        let known = self.known.capacity() * size_of::<((Id, Option<Id>), Range<usize>)>();
+        (self.found.capacity() * 8 + known) as u64 + self.search.bytes()
+    }
 }
 
 pub(crate) struct Walk {
@@ -127,7 +132,6 @@ impl Walk {
 
 impl Operator for Walk {
     fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
-        self.core.act(turn, &mut self.probe);
-        Ok(())
+        self.core.act(turn, &mut self.probe)
     }
 }

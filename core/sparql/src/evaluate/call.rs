@@ -60,7 +60,7 @@ impl Evaluator<'_> {
                 if regex.is_match("") {
                     return None;
                 }
-                let made = regex.replace_all(&text, by).into_owned();
+                let made = replaced(regex, &text, &by, |bytes| self.terms.fits(bytes))?;
                 Some(self.tagged(made, language))
             }
             Function::StrLen => {
@@ -103,6 +103,9 @@ impl Evaluator<'_> {
                 let texts: Vec<Text> = values.iter().map(|value| self.string(value)).collect::<Option<_>>()?;
                 let language = texts.first().and_then(|(_, language)| language.clone());
                 let agree = texts.iter().all(|(_, other)| *other == language);
+                if !self.terms.fits(texts.iter().map(|(text, _)| text.len()).sum()) {
+                    return None;
+                }
                 let made = texts.iter().map(|(text, _)| text.as_str()).collect();
                 Some(self.tagged(made, language.filter(|_| agree)))
             }
@@ -307,6 +310,26 @@ fn replacement(text: &str) -> Option<String> {
             other => made.push(other),
         }
     }
+    Some(made)
+}
+
+/// The text with each match replaced; `None` if so many bytes don't fit.
+fn replaced(regex: &regex::Regex, text: &str, by: &str, fits: impl Fn(usize) -> bool) -> Option<String> {
+    let references = by.matches('$').count();
+    let mut made = String::new();
+    let mut end = 0;
+    for captures in regex.captures_iter(text) {
+        let matched = captures.get_match();
+        // No group has more than the match.
+        let most = (made.len() + by.len()).saturating_add(references.saturating_mul(matched.len()));
+        if !fits(most.saturating_add(text.len() - end)) {
+            return None;
+        }
+        made.push_str(&text[end..matched.start()]);
+        captures.expand(by, &mut made);
+        end = matched.end();
+    }
+    made.push_str(&text[end..]);
     Some(made)
 }
 

@@ -1,5 +1,6 @@
 //! Where a query's rows leave: a box writes them to standard output while the query runs.
 
+use std::collections::HashSet;
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -36,7 +37,7 @@ pub(super) struct Writer {
     rows: Arc<AtomicU64>,
     broken_pipe: Arc<AtomicBool>,
     /// What is written when all rows are there.
-    table: Arc<Mutex<Vec<Vec<String>>>>,
+    table: Arc<Mutex<Vec<Envelope>>>,
     /// What comes before all rows, until it has been written.
     header: Arc<Mutex<Option<String>>>,
 }
@@ -79,7 +80,7 @@ impl Writer {
             }
         };
         let (plan, rows, broken_pipe) = (Arc::clone(&self.plan), Arc::clone(&self.rows), Arc::clone(&self.broken_pipe));
-        Box::new(Rows { plan, rows, broken_pipe, kind })
+        Box::new(Rows { plan, rows, broken_pipe, held: 0, kind })
     }
 
     /// Whether the reader of standard output has gone.
@@ -112,7 +113,7 @@ impl Writer {
             }
             (Form::Select { variables }, Format::Table) => {
                 let table = std::mem::take(&mut *self.table.lock().expect("the request has ended"));
-                write_table(&mut out, variables, &table)?;
+                write_table(&mut out, &self.plan, variables, &table)?;
             }
             (Form::Select { .. }, Format::Json | Format::Xml) => writeln!(out)?,
             (Form::Select { .. }, Format::Csv | Format::Tsv) => {
@@ -131,12 +132,14 @@ struct Rows {
     plan: Arc<Plan>,
     rows: Arc<AtomicU64>,
     broken_pipe: Arc<AtomicBool>,
+    /// Bytes of rows that wait to be written.
+    held: u64,
     kind: Sink,
 }
 
 enum Sink {
     Count,
-    Table(Arc<Mutex<Vec<Vec<String>>>>),
+    Table(Arc<Mutex<Vec<Envelope>>>),
     /// Several of these may be at work at once: a line stands for itself.
     Lines {
         syntax: Delimited,
@@ -181,11 +184,11 @@ impl Operator for Rows {
     fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
         let Some(envelope) = turn.take(0) else { return Ok(()) };
         self.rows.fetch_add(envelope.rows() as u64, Ordering::Relaxed);
-        if let Sink::Table(table) = &self.kind {
+        if let (Sink::Table(table), false) = (&self.kind, envelope.is_pill()) {
             let mut table = table.lock().expect("nothing panics under this lock");
-            for row in 0..envelope.rows() {
-                table.push(ids(&envelope, row).map(|id| self.show(id)).collect());
-            }
+            table.push(envelope.clone());
+            self.held += envelope.bytes();
+            turn.holds(self.held)?;
         }
         let ready = self.serialise(&envelope)?;
         if !ready.is_empty() {
@@ -215,10 +218,6 @@ fn ids(envelope: &Envelope, row: usize) -> impl Iterator<Item = Id> {
 }
 
 impl Rows {
-    fn show(&self, id: Id) -> String {
-        if id.is_unbound() { String::new() } else { self.plan.term(id).to_string() }
-    }
-
     /// What can be written after this envelope.
     fn serialise(&mut self, envelope: &Envelope) -> io::Result<Vec<u8>> {
         if let Sink::Lines { syntax, ready, .. } = &mut self.kind {
@@ -248,17 +247,15 @@ impl Rows {
 }
 
 /// Columns as wide as their widest value, up to a limit that still fits a screen.
-fn write_table(out: &mut impl Write, variables: &[String], rows: &[Vec<String>]) -> io::Result<()> {
+fn write_table(out: &mut impl Write, plan: &Plan, variables: &[String], rows: &[Envelope]) -> io::Result<()> {
     const WIDEST: usize = 60;
-    let cut = |text: &str| -> String {
-        if text.chars().count() <= WIDEST {
-            text.to_owned()
-        } else {
-            text.chars().take(WIDEST - 1).chain(['…']).collect()
-        }
+    let cell = |id: Id| -> String {
+        let text = if id.is_unbound() { String::new() } else { plan.term(id).to_string() };
+        if text.chars().count() <= WIDEST { text } else { text.chars().take(WIDEST - 1).chain(['…']).collect() }
     };
     let width = |column: usize| {
-        let cells = rows.iter().map(|row| row[column].chars().count().min(WIDEST));
+        let ids: HashSet<u64> = rows.iter().flat_map(|envelope| envelope.column(column).u64s()).copied().collect();
+        let cells = ids.into_iter().map(|bits| cell(Id::from_bits(bits)).chars().count());
         cells.chain([variables[column].chars().count() + 1]).max().unwrap_or(0)
     };
     let widths: Vec<usize> = (0..variables.len()).map(width).collect();
@@ -268,9 +265,12 @@ fn write_table(out: &mut impl Write, variables: &[String], rows: &[Vec<String>])
     };
     line(out, &mut variables.iter().map(|name| format!("?{name}")))?;
     line(out, &mut widths.iter().map(|&width| "-".repeat(width)))?;
-    for row in rows {
-        line(out, &mut row.iter().map(|cell| cut(cell)))?;
+    for envelope in rows {
+        for row in 0..envelope.rows() {
+            line(out, &mut ids(envelope, row).map(cell))?;
+        }
     }
-    let plural = if rows.len() == 1 { "" } else { "s" };
-    writeln!(out, "{} row{plural}", rows.len())
+    let count: usize = rows.iter().map(Envelope::rows).sum();
+    let plural = if count == 1 { "" } else { "s" };
+    writeln!(out, "{count} row{plural}")
 }
