@@ -1,6 +1,6 @@
 //! `vicus query` as its users meet it: results in every format, timings, traces, and what bad input gets.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
