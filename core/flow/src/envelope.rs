@@ -4,7 +4,7 @@
 //! is freed with the last envelope that has it. Only this file and doors name Arrow; boxes see slices.
 
 use crate::ring::Load;
-use crate::{Schema, Type};
+use crate::{Place, Schema, Type};
 use arrow_array::{Array, ArrayRef, PrimitiveArray, StringArray, types};
 use arrow_buffer::{ArrowNativeType, ScalarBuffer};
 use std::sync::Arc;
@@ -172,6 +172,8 @@ struct Table {
     columns: Vec<Column>,
     rows: u32,
     pill: bool,
+    /// Where it was sent from.
+    place: Place,
     /// The sender's logical time, where the run is traced; else 0.
     stamp: u64,
 }
@@ -190,12 +192,12 @@ impl Envelope {
     pub fn of_rows(columns: Vec<Column>, rows: usize) -> Envelope {
         assert!(columns.iter().all(|column| column.len() == rows), "columns of one envelope have one length");
         let rows = u32::try_from(rows).expect("an envelope is small: fewer than four billion rows");
-        Envelope(Box::new(Table { columns, rows, pill: false, stamp: 0 }))
+        Envelope(Box::new(Table { columns, rows, pill: false, place: Place::default(), stamp: 0 }))
     }
 
     /// The poisoned pill (Bobox report §4.1): no rows, no columns, the end of the stream.
     pub fn pill() -> Envelope {
-        Envelope(Box::new(Table { columns: Vec::new(), rows: 0, pill: true, stamp: 0 }))
+        Envelope(Box::new(Table { columns: Vec::new(), rows: 0, pill: true, place: Place::default(), stamp: 0 }))
     }
 
     /// Whether it is the poisoned pill.
@@ -221,6 +223,14 @@ impl Envelope {
     /// The columns, to be changed or passed on.
     pub fn into_columns(self) -> Vec<Column> {
         self.0.columns
+    }
+
+    pub(crate) fn place(&self) -> Place {
+        self.0.place
+    }
+
+    pub(crate) fn set_place(&mut self, place: Place) {
+        self.0.place = place;
     }
 
     pub(crate) fn stamp(&self) -> u64 {

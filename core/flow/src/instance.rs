@@ -11,12 +11,13 @@
 //! either ended, or failed, or stalled. Whoever finishes a task and turns away from the request asks
 //! ([`Instance::settle`]), so the last one to finish gets the answer.
 
+use crate::counts::Tally;
 use crate::envelope::Column;
 use crate::operator::Input;
 use crate::ring::{Put, Ring};
 use crate::state::StateWord;
 use crate::sync::{AtomicBool, AtomicU8, AtomicU64, Mutex, Ordering, Padded, UnsafeCell, fence};
-use crate::{BoxId, Envelope, FlowError, Model, Operator, OverBudget, Schema, Turn, World};
+use crate::{BoxCounts, BoxId, Envelope, FlowError, Model, Operator, OutputId, OverBudget, Place, Schema, Turn, World};
 use std::any::Any;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -70,6 +71,10 @@ pub struct Totals {
     pub taken: [u64; RULES],
     /// Tasks whose queue was at home on another node than the seat that took them.
     pub far: u64,
+    /// Bytes that its boxes took at the place where they were sent; see [`crate::InputCounts::near_bytes`].
+    pub near_bytes: u64,
+    /// Bytes that its boxes took at another place.
+    pub far_bytes: u64,
 }
 
 impl std::ops::Add for Totals {
@@ -81,6 +86,8 @@ impl std::ops::Add for Totals {
             acts: self.acts + other.acts,
             taken: std::array::from_fn(|rule| self.taken[rule] + other.taken[rule]),
             far: self.far + other.far,
+            near_bytes: self.near_bytes + other.near_bytes,
+            far_bytes: self.far_bytes + other.far_bytes,
         }
     }
 }
@@ -95,7 +102,8 @@ pub(crate) struct BoxCell {
     /// The logical time of the last thing that happened to it; kept up to date only where the run is recorded.
     clock: AtomicU64,
     /// Bytes that it has taken from the request's budget. Written by the runner alone.
-    held: AtomicU64,
+    pub(crate) held: AtomicU64,
+    pub(crate) tally: Tally,
     pub(crate) inputs: std::boxed::Box<[Input]>,
     /// Touched only between begin and finish, and at the very end by whoever settles the request.
     pub(crate) body: UnsafeCell<Body>,
@@ -232,6 +240,8 @@ pub struct Desk {
     pub recording: bool,
     /// The seat's logical time; stamps the envelopes that are sent. Facts move it on by [`Fact::EVENTS`] each.
     pub clock: u64,
+    /// Where the seat is.
+    pub place: Place,
 }
 
 impl Desk {
@@ -291,8 +301,10 @@ impl Instance {
                     any_room: false,
                     retired: false,
                 };
-                let input =
-                    |(sender, bound): &(BoxId, crate::Bound)| Input { ring: Ring::new(*bound), sender: sender.index() };
+                let input = |(from, bound): &(OutputId, crate::Bound)| Input {
+                    ring: Ring::new(*bound),
+                    sender: from.sender().index(),
+                };
                 BoxCell {
                     header: TaskHeader { run, request: id },
                     index,
@@ -300,6 +312,7 @@ impl Instance {
                     state: StateWord::new(),
                     clock: AtomicU64::new(0),
                     held: AtomicU64::new(0),
+                    tally: Tally::new(model.inputs.len(), model.outputs.len()),
                     inputs: model.inputs.iter().map(input).collect(),
                     body: UnsafeCell::new(body),
                 }
@@ -519,12 +532,25 @@ impl Instance {
         let sum = |which: &dyn Fn(&Counts) -> &AtomicU64| -> u64 {
             self.counts.iter().map(|counts| which(&counts.0).load(Ordering::Relaxed)).sum()
         };
+        let add = |(near, far), cell: &BoxCell| {
+            let (more_near, more_far) = cell.tally.bytes();
+            (near + more_near, far + more_far)
+        };
+        let (near_bytes, far_bytes) = self.cells.iter().fold((0, 0), add);
         Totals {
             tasks: sum(&|counts| &counts.finished),
             acts: sum(&|counts| &counts.acts),
             taken: std::array::from_fn(|rule| sum(&|counts| &counts.taken[rule])),
             far: sum(&|counts| &counts.far),
+            near_bytes,
+            far_bytes,
         }
+    }
+
+    /// What each box has done so far, in the order of [`Model::boxes`]. Exact when the request is over; while it runs, of
+    /// each number not less than was there some time ago.
+    pub fn counts(&self) -> Vec<BoxCounts> {
+        self.cells.iter().map(|cell| cell.tally.read()).collect()
     }
 }
 
@@ -668,7 +694,8 @@ impl Running<'_> {
             let mut operator: std::boxed::Box<dyn Operator> =
                 std::mem::replace(&mut body.operator, std::boxed::Box::new(Absent));
             body.any_room = false;
-            let mut turn = Turn { inputs: &cell.inputs, body, world, instance, held: &cell.held };
+            cell.tally.acted();
+            let mut turn = Turn { cell, body, world, instance, place: desk.place };
             let done = catch_unwind(AssertUnwindSafe(|| operator.act(&mut turn)));
             body.operator = operator;
             match done {
@@ -772,6 +799,8 @@ impl Instance {
         // The initialization pill wakes the boxes that start by themselves: larger pieces of work, to be spread.
         let kind = if sender == 0 { Kind::Deferred } else { Kind::Immediate };
         for (output, mut envelope) in body.outbox.drain(..) {
+            self.cells[sender].tally.sent(output, &envelope);
+            envelope.set_place(desk.place);
             if desk.recording {
                 desk.note(Fact::Sent {
                     output,
@@ -779,8 +808,7 @@ impl Instance {
                     pill: envelope.is_pill(),
                     bytes: envelope.bytes(),
                 });
-                // After the fact: who receives it is recorded later than who sent it. Only here: an envelope that was just
-                // written to can't be moved at once in large pieces.
+                // After the fact: who receives it is recorded later than who sent it.
                 envelope.set_stamp(desk.clock);
             }
             let receivers = &mut body.outputs[output].receivers;

@@ -8,6 +8,8 @@
 //! This crate has no threads: a world takes [`Activation`]s, decides when and where, and calls [`begin`],
 //! [`Running::act`], [`Running::send`] and [`Running::finish`].
 
+mod counts;
+mod describe;
 mod envelope;
 mod error;
 mod instance;
@@ -21,6 +23,7 @@ mod stall;
 mod state;
 mod sync;
 
+pub use counts::{BoxCounts, InputCounts, OutputCounts, Place};
 pub use envelope::{Column, Envelope};
 pub use error::{FlowError, OverBudget};
 pub use instance::{

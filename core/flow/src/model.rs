@@ -37,6 +37,18 @@ pub struct OutputId {
     output: usize,
 }
 
+impl OutputId {
+    /// The box.
+    pub fn sender(self) -> BoxId {
+        self.sender
+    }
+
+    /// Which of its outputs.
+    pub fn index(self) -> usize {
+        self.output
+    }
+}
+
 /// An input of a box.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InputId {
@@ -97,7 +109,7 @@ pub struct ModelBox {
     pub(crate) type_name: String,
     pub(crate) factory: Arc<Factory>,
     /// For each input, who sends and how much is held.
-    pub(crate) inputs: Vec<(BoxId, Bound)>,
+    pub(crate) inputs: Vec<(OutputId, Bound)>,
     pub(crate) outputs: Vec<(Schema, Vec<Link>)>,
 }
 
@@ -121,7 +133,7 @@ impl ModelBox {
 
     /// Who sends to each input.
     pub fn senders(&self) -> impl Iterator<Item = BoxId> {
-        self.inputs.iter().map(|(sender, _)| *sender)
+        self.inputs.iter().map(|(from, _)| from.sender)
     }
 }
 
@@ -347,7 +359,7 @@ impl ModelBuilder {
 
         let name = |id: BoxId| self.boxes.get(id.0).map_or("?", |(name, _)| name.as_str());
         let mut boxes: Vec<ModelBox> = Vec::new();
-        let mut senders: Vec<Vec<Option<(BoxId, Bound)>>> =
+        let mut senders: Vec<Vec<Option<(OutputId, Bound)>>> =
             self.boxes.iter().map(|(_, model)| vec![None; model.inputs.len()]).collect();
         for (name, model) in &self.boxes {
             boxes.push(ModelBox {
@@ -377,7 +389,7 @@ impl ModelBuilder {
             if let Some(column) = link.private.iter().find(|&&column| column >= schema.columns().len()) {
                 return Err(ModelError::NoSuchPort { port: format!("column {column} of {output} {schema}") });
             }
-            *slot = Some((from.sender, link.bound));
+            *slot = Some((*from, link.bound));
             links.push(link.clone());
         }
         for (index, inputs) in senders.into_iter().enumerate() {
@@ -424,8 +436,8 @@ impl Model {
         let mut walk = Vec::new();
         while !walk.contains(&at) {
             walk.push(at);
-            let open_sender = self.boxes[at].inputs.iter().find(|(sender, _)| !done[sender.0]);
-            at = open_sender.expect("a box that is not done has a sender that is not").0.0;
+            let open_sender = self.boxes[at].senders().find(|sender| !done[sender.0]);
+            at = open_sender.expect("a box that is not done has a sender that is not").0;
         }
         let from = walk.iter().position(|&b| b == at).expect("it repeats");
         Some(walk[from..].iter().rev().map(|&b| self.boxes[b].name.clone()).collect())

@@ -1,9 +1,8 @@
 //! What a user writes: the single-threaded code of a box, and what it sees of the world while it runs.
 
-use crate::instance::{Body, Instance};
+use crate::instance::{Body, BoxCell, Instance};
 use crate::ring::Ring;
-use crate::sync::AtomicU64;
-use crate::{Envelope, OverBudget, Schema};
+use crate::{Envelope, OverBudget, Place, Schema};
 use std::error::Error;
 
 /// Why a box gave up. Any error will do; the request fails with it and with the box's name.
@@ -55,12 +54,12 @@ pub trait World {
 
 /// One invocation of a box, as its operator sees it.
 pub struct Turn<'a> {
-    pub(crate) inputs: &'a [Input],
+    pub(crate) cell: &'a BoxCell,
     pub(crate) body: &'a mut Body,
     pub(crate) world: &'a dyn World,
     pub(crate) instance: &'a Instance,
-    /// What the box has taken from the request's budget.
-    pub(crate) held: &'a AtomicU64,
+    /// Of the seat that runs it.
+    pub(crate) place: Place,
 }
 
 /// One input of a live box.
@@ -73,7 +72,7 @@ pub(crate) struct Input {
 impl Turn<'_> {
     /// How many inputs the box has.
     pub fn inputs(&self) -> usize {
-        self.inputs.len()
+        self.cell.inputs.len()
     }
 
     /// How many outputs the box has.
@@ -84,7 +83,7 @@ impl Turn<'_> {
     /// The head of an input as it was when the invocation began; `None` if there was none, or it was taken.
     /// What arrives meanwhile is seen by the next invocation.
     pub fn head(&self, input: usize) -> Option<&Envelope> {
-        if self.body.snapshot[input] { self.inputs[input].ring.head() } else { None }
+        if self.body.snapshot[input] { self.cell.inputs[input].ring.head() } else { None }
     }
 
     /// Consumes the head of an input.
@@ -93,24 +92,26 @@ impl Turn<'_> {
             return None;
         }
         self.body.consumed = true;
-        let (envelope, resume) = self.inputs[input].ring.take()?;
-        if resume {
-            self.body.resumed.push(self.inputs[input].sender);
+        let taken = self.cell.inputs[input].ring.take()?;
+        self.cell.tally.took(input, &taken.value, taken.bytes, self.place);
+        if taken.resumes {
+            self.body.resumed.push(self.cell.inputs[input].sender);
         }
-        Some(envelope)
+        Some(taken.value)
     }
 
     /// Takes no more from an input: what is there is dropped, and its sender stops where it can. For a box that has
     /// seen enough, as after a limit.
     pub fn close(&mut self, input: usize) {
         self.body.snapshot[input] = false;
-        if self.inputs[input].ring.is_closed() {
+        let source = &self.cell.inputs[input];
+        if source.ring.is_closed() {
             // Nothing was consumed: a box that closes in every invocation is not queued again for it.
             return;
         }
         self.body.consumed = true;
-        if self.inputs[input].ring.close() {
-            self.body.resumed.push(self.inputs[input].sender);
+        if source.ring.close() {
+            self.body.resumed.push(source.sender);
         }
     }
 
@@ -165,7 +166,7 @@ impl Turn<'_> {
     /// # Errors
     /// The request's boxes hold more than it may ([`Instance::set_budget`]); to be passed on.
     pub fn holds(&mut self, bytes: u64) -> Result<(), OverBudget> {
-        self.instance.hold(self.held, bytes)
+        self.instance.hold(&self.cell.held, bytes)
     }
 
     /// Asks to be invoked again even if nothing arrives. For boxes that have more to send than they should at once.

@@ -23,6 +23,16 @@ pub enum Put<T> {
     Closed(T),
 }
 
+/// What came out of a ring.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Taken<T> {
+    pub(crate) value: T,
+    /// As it was when the value was put.
+    pub(crate) bytes: u64,
+    /// A refused sender is to be resumed.
+    pub(crate) resumes: bool,
+}
+
 /// How much an input holds before it refuses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bound {
@@ -149,8 +159,8 @@ impl<T: Load> Ring<T> {
         })
     }
 
-    /// The consumer's end: takes the oldest value. Says whether a refused sender is to be resumed.
-    pub(crate) fn take(&self) -> Option<(T, bool)> {
+    /// The consumer's end: takes the oldest value.
+    pub(crate) fn take(&self) -> Option<Taken<T>> {
         let at = self.taken.0.envelopes.load(Ordering::Relaxed);
         if at == self.put.0.envelopes.load(Ordering::Acquire) {
             return None;
@@ -165,15 +175,15 @@ impl<T: Load> Ring<T> {
         let bytes = self.taken.0.bytes.load(Ordering::Relaxed) + size;
         self.taken.0.bytes.store(bytes, Ordering::Relaxed);
         self.taken.0.envelopes.store(at.wrapping_add(1), Ordering::Release);
-        Some((value, self.sender_waits()))
+        Some(Taken { value, bytes: size, resumes: self.sender_waits() })
     }
 
     /// The consumer's end: takes no more, drops what is there. Says whether a refused sender is to be resumed.
     pub(crate) fn close(&self) -> bool {
         self.closed.store(true, Ordering::Release);
         let mut waits = self.sender_waits();
-        while let Some((_, waited)) = self.take() {
-            waits |= waited;
+        while let Some(taken) = self.take() {
+            waits |= taken.resumes;
         }
         waits
     }
@@ -229,8 +239,9 @@ mod tests {
         assert_eq!(ring.put(7), Put::Full(7), "4 + 7 bytes are more than 10");
         assert_eq!(ring.put(6), Put::Taken);
         assert_eq!(ring.put(0), Put::Full(0), "two envelopes are there");
-        assert_eq!(ring.take(), Some((4, true)), "the refused sender is to be resumed");
-        assert_eq!(ring.take(), Some((6, false)), "once");
+        let taken = |value, resumes| Some(Taken { value, bytes: value, resumes });
+        assert_eq!(ring.take(), taken(4, true), "the refused sender is to be resumed");
+        assert_eq!(ring.take(), taken(6, false), "once");
         assert_eq!(ring.put(100), Put::Taken, "an envelope that is larger than the bound passes alone");
         assert_eq!(ring.head(), Some(&100));
     }
@@ -287,9 +298,9 @@ mod loom_models {
             };
             let mut seen = Vec::new();
             let receive = |seen: &mut Vec<u64>| {
-                while let Some((value, resume)) = ring.take() {
-                    seen.push(value);
-                    if resume && sender.resume().0 {
+                while let Some(taken) = ring.take() {
+                    seen.push(taken.value);
+                    if taken.resumes && sender.resume().0 {
                         run_sender(&sender, &ring, &pending);
                     }
                 }

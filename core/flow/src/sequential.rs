@@ -25,7 +25,7 @@
 //! assert_eq!(received.recv().unwrap().column(0).u64s(), [2, 4, 6]);
 //! ```
 
-use crate::{BoxId, Desk, FlowError, Instance, Model, Operator, Totals, World, begin};
+use crate::{BoxCounts, BoxId, Desk, FlowError, Instance, Model, Operator, Totals, World, begin};
 use std::sync::Arc;
 use vicus_schedule::{Kind, RequestId, TaskRef};
 
@@ -63,8 +63,17 @@ pub fn run(
 pub fn run_while(
     model: &Arc<Model>,
     operators: Vec<(BoxId, std::boxed::Box<dyn Operator>)>,
-    mut choose: impl FnMut(usize) -> Option<usize>,
+    choose: impl FnMut(usize) -> Option<usize>,
 ) -> Result<Totals, FlowError> {
+    run_counted(model, operators, choose).0
+}
+
+/// As [`run_while`]; also gives what each box did, however it ended ([`Instance::counts`]).
+pub fn run_counted(
+    model: &Arc<Model>,
+    operators: Vec<(BoxId, std::boxed::Box<dyn Operator>)>,
+    mut choose: impl FnMut(usize) -> Option<usize>,
+) -> (Result<Totals, FlowError>, Vec<BoxCounts>) {
     let instance = Instance::new(model, RequestId(0), 1, not_called, operators);
     let mut desk = Desk::default();
     // Youngest last. Deferred tasks go below all others.
@@ -96,5 +105,5 @@ pub fn run_while(
         }
         instance.count_finished(Some(0), 1);
     }
-    instance.settle().expect("nobody else settles it")
+    (instance.settle().expect("nobody else settles it"), instance.counts())
 }

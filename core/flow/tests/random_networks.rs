@@ -7,13 +7,13 @@ use proptest::prelude::*;
 use vicus_flow::{FlowError, sequential};
 
 /// Picks by a seed: xorshift.
-fn picks(seed: u64) -> impl FnMut(usize) -> usize {
+fn picks(seed: u64) -> impl FnMut(usize) -> Option<usize> {
     let mut state = seed | 1;
     move |count| {
         state ^= state << 13;
         state ^= state >> 7;
         state ^= state << 17;
-        (state % count as u64) as usize
+        Some((state % count as u64) as usize)
     }
 }
 
@@ -24,8 +24,8 @@ proptest! {
     fn every_run_ends_or_names_a_real_cycle(recipes in recipes(), seed in any::<u64>()) {
         let network = Network::new(&recipes, false);
         let (log, operators) = network.operators(true, None);
-        let result = sequential::run(&network.model, operators, picks(seed));
-        network.judge(&log, &result);
+        let (result, counts) = sequential::run_counted(&network.model, operators, picks(seed));
+        network.judge(&log, &result, &counts);
         let fine = matches!(result, Ok(_) | Err(FlowError::Stalled { .. }));
         prop_assert!(fine, "{result:?} of {:?}", network.model);
     }
@@ -34,8 +34,8 @@ proptest! {
     fn with_its_branches_held_a_network_never_waits_for_itself(recipes in recipes(), seed in any::<u64>()) {
         let network = Network::new(&recipes, true);
         let (log, operators) = network.operators(true, None);
-        let result = sequential::run(&network.model, operators, picks(seed));
-        network.judge(&log, &result);
+        let (result, counts) = sequential::run_counted(&network.model, operators, picks(seed));
+        network.judge(&log, &result, &counts);
         prop_assert!(result.is_ok(), "{result:?} of {:?}", network.model);
     }
 
@@ -50,8 +50,8 @@ proptest! {
         networks::expect_panics();
         let network = Network::new(&recipes, true);
         let (log, operators) = network.operators(true, Some((at, act, how)));
-        let result = sequential::run(&network.model, operators, picks(seed));
-        network.judge(&log, &result);
+        let (result, counts) = sequential::run_counted(&network.model, operators, picks(seed));
+        network.judge(&log, &result, &counts);
         let expected = match how {
             Fault::Error => matches!(result, Ok(_) | Err(FlowError::Failed { .. })),
             Fault::Panic => matches!(result, Ok(_) | Err(FlowError::Panicked { .. })),

@@ -1,28 +1,33 @@
-//! A physical plan as text: an indented tree, each line an operator with its columns and the rows it is thought to make.
+//! A physical plan as text: an indented tree, each line an operator with its columns, the rows that it is thought to make,
+//! and, after a run, what it did.
 
 use crate::algebra::{At, Pattern, Slot};
 use crate::boxes::hash_table::{By, Keep};
 use crate::boxes::index_probe::Want;
 use crate::boxes::join::JoinKind;
 use crate::expression::{Arithmetic, Expr};
+use crate::lower::Made;
 use crate::planner::{Op, Physical};
 use crate::route::Route;
 use crate::terms::Terms;
 use std::fmt::Write as _;
+use vicus_flow::{BoxCounts, BoxId};
 use vicus_rdf::Id;
 
 pub(crate) struct Explainer<'a> {
     pub(crate) terms: &'a Terms,
     /// By slot.
     pub(crate) names: &'a [String],
-    /// How many boxes each operator has, in pre-order.
-    pub(crate) degrees: &'a [usize],
+    /// What the operators became, in pre-order.
+    pub(crate) operators: &'a [Made],
+    /// What each box did, if the plan has run.
+    pub(crate) counts: Option<&'a [BoxCounts]>,
 }
 
 impl Explainer<'_> {
     pub(crate) fn explain(&self, plan: &Physical) -> String {
         let mut text = String::new();
-        self.write(plan, 0, &mut self.degrees.iter(), &mut text);
+        self.write(plan, 0, &mut self.operators.iter(), &mut text);
         text
     }
 
@@ -59,7 +64,7 @@ impl Explainer<'_> {
         }
     }
 
-    fn write(&self, plan: &Physical, depth: usize, degrees: &mut std::slice::Iter<'_, usize>, text: &mut String) {
+    fn write(&self, plan: &Physical, depth: usize, operators: &mut std::slice::Iter<'_, Made>, text: &mut String) {
         let columns = |plan: &Physical| plan.columns.iter().map(|slot| self.slot(*slot)).collect::<Vec<_>>().join(" ");
         let kind = |kind: JoinKind| match kind {
             JoinKind::Inner => "",
@@ -132,13 +137,13 @@ impl Explainer<'_> {
             let conditions = plan.conditions.iter().map(|condition| self.expr(condition)).collect::<Vec<_>>();
             write!(text, " if {}", conditions.join(" && ")).expect("a string takes everything");
         }
-        let degree = match degrees.next() {
-            Some(&degree) if degree > 1 => format!(", {degree} boxes"),
-            _ => String::new(),
-        };
-        writeln!(text, " [{}] ~{:.0} rows{degree}", columns(plan), plan.estimate.rows)
+        let made = operators.next().expect("every operator was lowered");
+        let rows = plan.estimate.rows;
+        let actual = self.counts.map_or(String::new(), |counts| actual(made, rows, counts));
+        let degree = if made.degree > 1 { format!(", degree {}", made.degree) } else { String::new() };
+        writeln!(text, " [{}] ~{rows:.0} rows{actual}{degree}, {}", columns(plan), numbers(&made.boxes))
             .expect("a string takes everything");
-        inputs.into_iter().for_each(|input| self.write(input, depth + 1, degrees, text));
+        inputs.into_iter().for_each(|input| self.write(input, depth + 1, operators, text));
     }
 
     fn expr(&self, expr: &Expr) -> String {
@@ -174,4 +179,35 @@ impl Explainer<'_> {
             Expr::Call(function, operands) => format!("{function:?}({})", all(operands, ", ")),
         }
     }
+}
+
+/// What an operator did: rows, with a mark if that is far from the estimate, and bytes that its boxes took.
+fn actual(made: &Made, estimate: f64, counts: &[BoxCounts]) -> String {
+    let outputs = || made.outputs.iter().map(|from| &counts[from.sender().index()].outputs[from.index()]);
+    let rows: u64 = outputs().map(|output| output.rows).sum();
+    let bytes = |of: fn(&BoxCounts) -> u64| made.boxes.iter().map(|id| of(&counts[id.index()])).sum::<u64>();
+    let mark =
+        if outputs().all(|output| output.ended) { surprise(estimate, rows as f64) } else { ", stopped early".into() };
+    format!(", {rows} actual{mark}, {} bytes near, {} far", bytes(BoxCounts::near_bytes), bytes(BoxCounts::far_bytes))
+}
+
+/// A mark where the rows are more than ten times as many or as few as was thought. Less than a row counts as one.
+fn surprise(estimate: f64, actual: f64) -> String {
+    const FAR_OFF: f64 = 10.0;
+    let (thought, found) = (estimate.max(1.0), actual.max(1.0));
+    match found / thought {
+        times if times > FAR_OFF => format!(" (!! {times:.0} times more)"),
+        times if times < 1.0 / FAR_OFF => format!(" (!! {:.0} times fewer)", 1.0 / times),
+        _ => String::new(),
+    }
+}
+
+/// As in `box 3` or `boxes 2, 4-6`.
+fn numbers(boxes: &[BoxId]) -> String {
+    let runs = boxes.chunk_by(|a, b| a.index() + 1 == b.index()).map(|run| match run {
+        [one] => one.index().to_string(),
+        _ => format!("{}-{}", run[0].index(), run[run.len() - 1].index()),
+    });
+    let plural = if boxes.len() == 1 { "box" } else { "boxes" };
+    format!("{plural} {}", runs.collect::<Vec<_>>().join(", "))
 }

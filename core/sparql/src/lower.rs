@@ -28,14 +28,25 @@ pub(crate) struct Lowered {
     pub(crate) model: Arc<Model>,
     /// The boxes that receive the solutions.
     pub(crate) sinks: Vec<BoxId>,
-    /// How many boxes share each operator's work: the plan's operators in pre-order.
-    pub(crate) degrees: Vec<usize>,
+    /// What became of the plan's operators, in pre-order.
+    pub(crate) operators: Vec<Made>,
+}
+
+/// What an operator became.
+#[derive(Default)]
+pub(crate) struct Made {
+    /// All its boxes, in the order of their numbers: with those that deal its rows out or merge them.
+    pub(crate) boxes: Vec<BoxId>,
+    /// The outputs that put its rows out between them.
+    pub(crate) outputs: Vec<OutputId>,
+    /// How many boxes share its work.
+    pub(crate) degree: usize,
 }
 
 pub(crate) fn lower(plan: &Physical, terms: &Arc<Terms>, options: &Options) -> Lowered {
     let limit = options.envelope_rows.max(1);
     let mut lowering =
-        Lowering { net: ModelBuilder::new("query"), terms, limit, options: *options, degrees: Vec::new() };
+        Lowering { net: ModelBuilder::new("query"), terms, limit, options: *options, operators: Vec::new(), at: None };
     lowering.net.default_bound(Bound { envelopes: options.via_envelopes.max(1), ..Bound::default() });
     let width = plan.columns.len();
     let streams = lowering.add(plan, Pipeline::default());
@@ -43,16 +54,16 @@ pub(crate) fn lower(plan: &Physical, terms: &Arc<Terms>, options: &Options) -> L
     let sinks = (0..count).map(|place| {
         let mine = streams.iter().skip(place).step_by(count).copied().collect();
         let stream = lowering.united(mine, width);
-        let sink = lowering.net.add(library::sink("solutions", &boxes::schema(width), |_| Ok(())));
+        let sink = lowering.place(library::sink("solutions", &boxes::schema(width), |_| Ok(())));
         lowering.net.connect(stream, sink.input(0));
         lowering.net.end(sink.output(0));
         sink
     });
     let sinks = sinks.collect();
-    let degrees = lowering.degrees;
+    let operators = lowering.operators;
     let model =
         lowering.net.build().unwrap_or_else(|error| panic!("a plan is a tree from sources to the sink: {error}"));
-    Lowered { model, sinks, degrees }
+    Lowered { model, sinks, operators }
 }
 
 /// What stands above an operator, up to the next one that takes everything before it puts anything out.
@@ -78,7 +89,9 @@ struct Lowering<'a> {
     terms: &'a Arc<Terms>,
     limit: usize,
     options: Options,
-    degrees: Vec<usize>,
+    operators: Vec<Made>,
+    /// The operator whose boxes are being added.
+    at: Option<usize>,
 }
 
 impl Lowering<'_> {
@@ -94,20 +107,55 @@ impl Lowering<'_> {
 
     /// Adds the boxes of a plan; returns the outputs that put its rows out between them.
     fn add(&mut self, plan: &Physical, above: Pipeline) -> Vec<OutputId> {
-        let at = self.degrees.len();
-        self.degrees.push(1);
+        let at = self.operators.len();
+        self.operators.push(Made::default());
+        let outer = self.at.replace(at);
+        let outputs = self.operator(plan, above);
+        self.at = outer;
+        let made = &mut self.operators[at];
+        made.degree = made.degree.max(outputs.len());
+        made.outputs.clone_from(&outputs);
+        outputs
+    }
+
+    /// Adds a box of the operator at hand.
+    fn place(&mut self, model: BoxModel) -> BoxId {
+        let added = self.net.add(model);
+        self.note(added)
+    }
+
+    /// As `place`, for a box that starts by itself.
+    fn source(&mut self, model: BoxModel) -> BoxId {
+        let added = self.net.source(model);
+        self.note(added)
+    }
+
+    fn note(&mut self, added: BoxId) -> BoxId {
+        if let Some(at) = self.at {
+            self.operators[at].boxes.push(added);
+        }
+        added
+    }
+
+    /// Says how many boxes share the work of the operator at hand, if its outputs don't.
+    fn shared_by(&mut self, degree: usize) {
+        self.operators[self.at.expect("an operator is being added")].degree = degree;
+    }
+
+    /// The boxes of one operator and, by recursion, those below.
+    fn operator(&mut self, plan: &Physical, above: Pipeline) -> Vec<OutputId> {
         let (terms, limit) = (Arc::clone(self.terms), self.limit);
         let width = plan.columns.len();
         let here = above.and(plan.estimate.rows);
-        let made = match &plan.op {
+        match &plan.op {
             Op::Values(table) => {
                 let table = Arc::clone(table);
                 let model = BoxModel::new("values", move || values::Values::new(&table, limit));
-                vec![self.net.source(model.output(&boxes::schema(width))).output(0)]
+                vec![self.source(model.output(&boxes::schema(width))).output(0)]
             }
             Op::Nodes => {
                 let model = BoxModel::new("nodes", move || nodes::Nodes::new(&terms.store, limit));
-                vec![self.net.source(model.output(&boxes::schema(width))).output(0)]
+                vec![self.source(model.output(&boxes::schema(width))).output(0)]
             }
             Op::Walk(input, _, walk, spec) => {
                 let streams = self.add(input, here);
@@ -156,8 +204,8 @@ impl Lowering<'_> {
                     let (terms, by) = (Arc::clone(terms), Arc::clone(by));
                     BoxModel::new("sort", move || sort::Sort::new(&terms, &by, limit))
                 });
-                self.degrees[at] = sorted.len();
-                return vec![self.merge(sorted, by, width)];
+                self.shared_by(sorted.len());
+                vec![self.merge(sorted, by, width)]
             }
             Op::Top(input, by, count) => {
                 let (terms, by, count) = (&terms, by, *count);
@@ -165,17 +213,13 @@ impl Lowering<'_> {
                     let (terms, by) = (Arc::clone(terms), Arc::clone(by));
                     BoxModel::new("top", move || top::Top::new(&terms, &by, count, limit))
                 });
-                self.degrees[at] = best.len();
+                self.shared_by(best.len());
                 if best.len() == 1 {
                     return best;
                 }
                 let merged = self.merge(best, by, width);
-                return self.over(
-                    &[merged],
-                    &[width],
-                    width,
-                    BoxModel::new("slice", move || slice::Slice::new(0, Some(count))),
-                );
+                let model = BoxModel::new("slice", move || slice::Slice::new(0, Some(count)));
+                self.over(&[merged], &[width], width, model)
             }
             Op::Slice(input, offset, count) => {
                 let (offset, count) = (*offset, *count);
@@ -186,9 +230,7 @@ impl Lowering<'_> {
                 let model = BoxModel::new("slice", move || slice::Slice::new(offset, count));
                 self.over(&[input], &[input_width], width, model)
             }
-        };
-        self.degrees[at] = made.len();
-        made
+        }
     }
 
     /// A plan whose rows come on one output, in any order if they come from several.
@@ -201,7 +243,7 @@ impl Lowering<'_> {
         if let [stream] = streams[..] {
             return stream;
         }
-        let union = self.net.add(library::union(&boxes::schema(width), streams.len()));
+        let union = self.place(library::union(&boxes::schema(width), streams.len()));
         for (input, stream) in streams.into_iter().enumerate() {
             self.net.connect(stream, union.input(input));
         }
@@ -218,14 +260,14 @@ impl Lowering<'_> {
         let (terms, spec) = (Arc::clone(self.terms), Arc::clone(spec));
         if degree < 2 {
             let model = BoxModel::new("scan", move || scan::Scan::new(&terms.store, &spec, limit));
-            return vec![self.net.source(model.output(&boxes::schema(width))).output(0)];
+            return vec![self.source(model.output(&boxes::schema(width))).output(0)];
         }
         // With a bound on envelopes there may be fewer rows than parts: tests with small graphs have several parts, too.
-        let split = self.net.source(library::split(rows, degree, SMALLEST_PART.min(limit as u64)));
+        let split = self.source(library::split(rows, degree, SMALLEST_PART.min(limit as u64)));
         let replica = |replica: usize| {
             let (terms, spec) = (Arc::clone(&terms), Arc::clone(&spec));
             let model = BoxModel::new("scan", move || scan::Scan::of_ranges(&terms.store, &spec, limit));
-            let scan = self.net.add(model.input(&library::range_schema()).output(&boxes::schema(width)));
+            let scan = self.place(model.input(&library::range_schema()).output(&boxes::schema(width)));
             self.net.connect(split.output(replica), scan.input(0)).bound(Bound { envelopes: 1, ..Bound::default() });
             scan.output(0)
         };
@@ -258,7 +300,7 @@ impl Lowering<'_> {
     fn spread(&mut self, streams: Vec<OutputId>, width: usize, pipeline: Pipeline) -> Vec<OutputId> {
         let degree = self.degree(pipeline);
         let ([stream], true) = (&streams[..], degree > 1) else { return streams };
-        let spread = self.net.add(library::spread(&boxes::schema(width), degree));
+        let spread = self.place(library::spread(&boxes::schema(width), degree));
         self.net.connect(*stream, spread.input(0));
         (0..degree).map(|replica| spread.output(replica)).collect()
     }
@@ -266,7 +308,7 @@ impl Lowering<'_> {
     /// One box over single streams of these widths.
     fn over(&mut self, inputs: &[OutputId], widths: &[usize], width: usize, model: BoxModel) -> Vec<OutputId> {
         let model = widths.iter().fold(model, |model, &width| model.input(&boxes::schema(width)));
-        let made = self.net.add(model.output(&boxes::schema(width)));
+        let made = self.place(model.output(&boxes::schema(width)));
         for (input, sender) in inputs.iter().enumerate() {
             self.net.connect(*sender, made.input(input));
         }
@@ -331,7 +373,7 @@ impl Lowering<'_> {
             let (terms, hash, spec) = (Arc::clone(self.terms), Arc::clone(hash), Arc::clone(spec));
             let make = move || join::HashJoin::new(&terms, &spec, &hash, columns, limit);
             let model = BoxModel::new("hash join", make).input(&boxes::schema(from));
-            let join = self.net.add(model.input(&buckets).input(&rows).output(&boxes::schema(width)));
+            let join = self.place(model.input(&buckets).input(&rows).output(&boxes::schema(width)));
             self.net.connect(probed, join.input(0));
             self.net.connect(table.output(0), join.input(1));
             self.net.connect(table.output(1), join.input(2));
@@ -346,7 +388,7 @@ impl Lowering<'_> {
         let model = BoxModel::new("hash build", move || join::HashBuild::new(&terms, &spec, columns));
         let model = builds.iter().fold(model, |model, _| model.input(&boxes::schema(columns)));
         let model = model.output(&boxes::schema(1)).output(&boxes::schema(hash.built_columns(columns)));
-        let table = self.net.add(model);
+        let table = self.place(model);
         for (input, sender) in builds.into_iter().enumerate() {
             self.net.connect(sender, table.input(input));
         }
@@ -378,7 +420,7 @@ impl Lowering<'_> {
     /// A box for each stream that deals its rows to `parts` outputs by these columns.
     fn dealt(&mut self, streams: Vec<OutputId>, width: usize, keys: &[usize], parts: usize) -> Vec<BoxId> {
         let deal = |stream: OutputId| {
-            let deal = self.net.add(library::partition(&boxes::schema(width), keys, parts));
+            let deal = self.place(library::partition(&boxes::schema(width), keys, parts));
             self.net.connect(stream, deal.input(0));
             deal
         };
@@ -439,7 +481,7 @@ impl Lowering<'_> {
         }
         let (terms, by) = (Arc::clone(self.terms), Arc::clone(by));
         let compare = move |a: (&Envelope, usize), b: (&Envelope, usize)| sort::compare(&terms, &by, a, b);
-        let merge = self.net.add(library::merge(&boxes::schema(width), streams.len(), self.limit, compare));
+        let merge = self.place(library::merge(&boxes::schema(width), streams.len(), self.limit, compare));
         for (input, stream) in streams.into_iter().enumerate() {
             self.net.connect(stream, merge.input(input));
         }

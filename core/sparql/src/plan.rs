@@ -12,7 +12,7 @@ use crate::translate;
 use oxrdf::Term;
 use spargebra::Query;
 use std::sync::Arc;
-use vicus_flow::{Bound, BoxError, BoxId, Envelope, Model, Operator, library};
+use vicus_flow::{Bound, BoxCounts, BoxError, BoxId, Envelope, Model, Operator, library};
 use vicus_rdf::{Id, Store, TermView};
 
 /// How a query is planned.
@@ -171,10 +171,23 @@ impl Plan {
         self.terms.view(id, look)
     }
 
-    /// The physical plan as an indented tree with the numbers of rows that are expected, and with how many boxes share
-    /// an operator's work.
+    /// The physical plan as an indented tree with the numbers of rows that are expected, how many boxes share an
+    /// operator's work (its degree) if several do, and which boxes are its; then those boxes and their vias
+    /// ([`Model::describe`]).
     pub fn explain(&self) -> String {
-        let degrees = &self.lowered.degrees;
-        Explainer { terms: &self.terms, names: &self.names, degrees }.explain(&self.physical)
+        format!("{}\n{}", self.tree(None), self.model().describe())
+    }
+
+    /// As [`Plan::explain`], with what each operator and each box did in one run: rows, with a mark where they are more than
+    /// ten times as many or as few as was expected, and bytes that were taken near and far from where they were made. Panics
+    /// if the counts are not of this plan's model.
+    pub fn explain_with(&self, counts: &[BoxCounts]) -> String {
+        let boxes = self.model().describe_with(counts);
+        format!("{}\n{boxes}", self.tree(Some(counts)))
+    }
+
+    fn tree(&self, counts: Option<&[BoxCounts]>) -> String {
+        let operators = &self.lowered.operators;
+        Explainer { terms: &self.terms, names: &self.names, operators, counts }.explain(&self.physical)
     }
 }

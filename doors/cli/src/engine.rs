@@ -34,7 +34,7 @@ pub(crate) fn load(
     let bar = bar(reading);
     let request = runtime.submit(load.model());
     let progress = load.progress();
-    let ended = wait(request, None, || {
+    let ended = wait(&request, None, || {
         bar.set_position(reading.done.load(Ordering::Relaxed));
         let phase = match progress.phase() {
             Phase::Text => "reading",
@@ -56,7 +56,7 @@ pub(crate) fn load(
 }
 
 /// Waits for a request; Ctrl-C cancels it, and so does the end of its time.
-pub(crate) fn wait(request: Request, until: Option<Instant>, mut meanwhile: impl FnMut()) -> Result<Totals, Stopped> {
+pub(crate) fn wait(request: &Request, until: Option<Instant>, mut meanwhile: impl FnMut()) -> Result<Totals, Stopped> {
     let pause = Duration::from_millis(50);
     // A short request never gets as far as the clock.
     let mut next = until.map_or(pause, |until| pause.min(until.saturating_duration_since(Instant::now())));

@@ -10,6 +10,7 @@ use crate::interrupt;
 use anyhow::{Context, bail};
 use output::{Format, Writer};
 use report::{Report, Timing, Timings};
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -59,7 +60,8 @@ pub(crate) struct Args {
     /// A query is cancelled when it takes longer: 30, 1.5s, 500ms.
     #[arg(long, value_name = "SECONDS", value_parser = duration)]
     timeout: Option<Duration>,
-    /// Prints times, rows and tasks to standard error, a line for each query and repeat; as JSON objects with =json.
+    /// Prints times, rows, tasks, and bytes that boxes took near and far (from another NUMA node) to standard error, a line
+    /// for each query and repeat; as JSON objects with =json.
     #[arg(long, value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "text")]
     timings: Option<Timings>,
     /// Records what happens on every thread; see `vicus trace`.
@@ -68,7 +70,9 @@ pub(crate) struct Args {
     /// Leaves malformed lines of the data out, and says how many.
     #[arg(long)]
     skip_malformed: bool,
-    /// Prints each query's plan instead of running it.
+    /// Prints each query's plan instead of running it: operators with estimated rows and their boxes; boxes with their vias.
+    /// With --timings each query is run, its results are not written, and the plan has the actual rows and bytes of each
+    /// operator and box in the first run.
     #[arg(long)]
     explain: bool,
 }
@@ -223,14 +227,14 @@ fn answer(
         let plan = vicus_sparql::plan(store, &parsed, &options).map_err(|error| with_caret(&error, question))?;
         let plan = Arc::new(plan);
         let plan_ms = began.elapsed().as_secs_f64() * 1e3;
-        if args.explain {
-            print!("{}", plan.explain());
-            return Ok(());
+        if args.explain && args.timings.is_none() {
+            return show(&plan.explain());
         }
         let began = Instant::now();
         let copies: Vec<_> = (0..args.concurrent)
             .map(|copy| {
-                let format = if repeat == 1 && copy == 0 { args.format } else { Format::Count };
+                let shown = repeat == 1 && copy == 0 && !args.explain;
+                let format = if shown { args.format } else { Format::Count };
                 let writer = Writer::new(&plan, format, &question.name);
                 let budget = args.memory_limit.unwrap_or_else(engine::free_memory_limit);
                 (runtime.submit_within(plan.model(), writer.operators(), budget), writer)
@@ -239,7 +243,7 @@ fn answer(
         let mut totals = Totals::default();
         let mut rows = Vec::new();
         for (request, writer) in copies {
-            match engine::wait(request, until, || ()) {
+            match engine::wait(&request, until, || ()) {
                 Ok(cost) => totals = totals + cost,
                 // An answer that nobody reads any more.
                 Err(Stopped::Failed(_)) if writer.is_broken_pipe() => {
@@ -247,7 +251,11 @@ fn answer(
                 }
                 Err(stopped) => return Err(engine::plain(stopped).context(format!("query {}", question.name))),
             }
-            rows.push(writer.finish(repeat == 1 && rows.is_empty())?);
+            let is_first = repeat == 1 && rows.is_empty();
+            if args.explain && is_first {
+                show(&plan.explain_with(&request.counts()))?;
+            }
+            rows.push(writer.finish(is_first && !args.explain)?);
         }
         let run_ms = began.elapsed().as_secs_f64() * 1e3;
         let expected = *first.get_or_insert(rows[0]);
@@ -257,6 +265,10 @@ fn answer(
         report.query(&Timing { query: &question.name, repeat, parse_ms, plan_ms, run_ms, rows: rows[0], totals });
     }
     Ok(())
+}
+
+fn show(plan: &str) -> anyhow::Result<()> {
+    std::io::stdout().write_all(plan.as_bytes()).context("standard output")
 }
 
 /// A mistake in a query, with the line that it is on and a caret under it.
@@ -280,7 +292,7 @@ fn write_trace(path: &PathBuf, trace: &vicus_trace::Trace) -> anyhow::Result<()>
     let cannot = || format!("{}: can't be written", path.display());
     let mut file = std::io::BufWriter::new(std::fs::File::create(path).with_context(cannot)?);
     trace.write_to(&mut file).with_context(cannot)?;
-    std::io::Write::flush(&mut file).with_context(cannot)?;
+    file.flush().with_context(cannot)?;
     if trace.lost() > 0 {
         eprintln!("vicus: {} events did not fit into the trace", trace.lost());
     }

@@ -234,7 +234,7 @@ fn timings_are_objects_a_line_with_the_promised_keys() {
     assert_eq!(lines.len(), 3);
     for (line, repeat) in lines.iter().zip(1..=2) {
         assert_eq!((&line["query"], &line["rows"], &line["repeat"]), (&"query".into(), &3.into(), &repeat.into()));
-        for key in ["parse_ms", "plan_ms", "run_ms", "tasks"] {
+        for key in ["parse_ms", "plan_ms", "run_ms", "tasks", "near_bytes", "far_bytes"] {
             assert!(line[key].is_number(), "{key} in {line}");
         }
         let taken: u64 = line["taken"].as_object().unwrap().values().map(|n| n.as_u64().unwrap()).sum();
@@ -242,7 +242,8 @@ fn timings_are_objects_a_line_with_the_promised_keys() {
     }
     assert_eq!(lines[2]["triples"], 4);
     assert!(lines[2]["load_ms"].is_number() && lines[2]["peak_rss_mib"].as_f64().unwrap() > 0.0);
-    assert!(stderr(&run(&["query", "--data", &data, NAMES, "--timings"])).contains("query #1: parse"));
+    let text = stderr(&run(&["query", "--data", &data, NAMES, "--timings"]));
+    assert!(text.contains("query #1: parse") && text.contains(" bytes near, "), "{text}");
 }
 
 #[test]
@@ -266,7 +267,39 @@ fn a_traced_query_obeys_the_box_protocol() {
 fn explain_shows_the_plan_without_running_it() {
     let data = file("explain.nt", PEOPLE);
     let plan = stdout(&run(&["query", "--data", &data, NAMES, "--explain"]));
-    assert!(plan.to_lowercase().contains("scan") && plan.to_lowercase().contains("sort"), "{plan}");
+    assert!(plan.starts_with("sort [?who ?name] ~3 rows, box "), "{plan}");
+    let scan = plan.lines().find(|line| line.split_whitespace().nth(1) == Some("scan")).expect("the scan is a box");
+    assert!(scan.ends_with("<- initialization.0 (8 envelopes, 4 MiB)"), "{plan}");
+    assert!(!plan.contains("actual") && !plan.contains("Ann"), "{plan}");
+}
+
+#[test]
+fn explain_with_timings_shows_what_a_run_did_and_writes_no_results() {
+    let data = file("explain-timings.nt", PEOPLE);
+    let args = ["query", "--data", &data, NAMES, "--explain", "--timings=json", "--repeat", "2", "--concurrent", "2"];
+    let output = run(&args);
+    let plan = stdout(&output);
+    assert!(plan.starts_with("sort [?who ?name] ~3 rows, 3 actual, "), "{plan}");
+    assert_eq!(plan.matches("sort [").count(), 1, "the first run of two and the first copy of two: {plan}");
+    assert!(!plan.contains("Ann"), "{plan}");
+    // Numbers of a box's line: index, name, invocations, rows in and out, bytes near and far.
+    let number = |line: &str, at: usize| line.split_whitespace().nth(at).unwrap().parse::<u64>().unwrap();
+    let lines: Vec<&str> = plan.lines().skip_while(|line| !line.contains("invocations")).skip(1).collect();
+    let sink = lines.iter().find(|line| line.contains(" solutions ")).expect("it is a box");
+    assert_eq!((number(sink, 3), number(sink, 5) + number(sink, 6)), (3, 3 * 2 * 8), "two columns of ids: {plan}");
+    let timing: serde_json::Value = serde_json::from_str(stderr(&output).lines().next().unwrap()).unwrap();
+    assert_eq!(timing["rows"], 3);
+    let bytes = timing["near_bytes"].as_u64().unwrap() + timing["far_bytes"].as_u64().unwrap();
+    assert_eq!(bytes, 2 * bytes_of(&lines), "two copies took as much each");
+}
+
+/// Bytes that all boxes of a plan took. The name may have a blank, so it is counted from the arrow.
+fn bytes_of(lines: &[&str]) -> u64 {
+    let numbers = |line: &&str| -> Vec<u64> {
+        let cells = line.split(" <- ").next().unwrap().split_whitespace().rev().take(2);
+        cells.map(|cell| cell.parse().unwrap()).collect()
+    };
+    lines.iter().flat_map(numbers).sum()
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use vicus_flow::{BoxId, FlowError, Instance, Model, Operator, Totals};
+use vicus_flow::{BoxCounts, BoxId, FlowError, Instance, Model, Operator, Totals};
 use vicus_schedule::{Plan, PoolId, QueueId, RequestId, SeatId, Setting, TaskRef};
 use vicus_topology::Topology;
 
@@ -408,7 +408,7 @@ impl Request {
     ///
     /// # Errors
     /// Why it has no result; see [`FlowError`].
-    pub fn wait(self) -> Result<Totals, FlowError> {
+    pub fn wait(&self) -> Result<Totals, FlowError> {
         let mut result = self.state.result.lock().expect("nothing panics under this lock");
         loop {
             match &*result {
@@ -423,6 +423,30 @@ impl Request {
         let result = self.state.result.lock().expect("nothing panics under this lock");
         let waiting = self.state.done.wait_timeout_while(result, at_most, |result| result.is_none());
         waiting.expect("nothing panics under this lock").0.clone()
+    }
+
+    /// What each of its boxes has done so far, in the order of the model's boxes; exact when the request is over. Near is
+    /// what stayed on a NUMA node, far what went from one to another.
+    ///
+    /// ```
+    /// # use vicus_flow::{BoxModel, Envelope, ModelBuilder, Schema, Turn, Type};
+    /// # let schema = Schema::new([("n", Type::U64)]);
+    /// # let mut net = ModelBuilder::new("one envelope");
+    /// # let source = net.source(BoxModel::new("source", || |turn: &mut Turn<'_>| {
+    /// #     turn.take(0);
+    /// #     turn.send(0, Envelope::new([vec![1u64, 2, 3].into()]));
+    /// #     turn.send_pill(0);
+    /// #     Ok(())
+    /// # }).output(&schema));
+    /// # net.end(source.output(0));
+    /// # let model = net.build().unwrap();
+    /// # let runtime = vicus_machine::Runtime::builder().threads(1).start();
+    /// let request = runtime.submit(&model); // as above, with three rows
+    /// request.wait().unwrap();
+    /// assert_eq!(request.counts()[source.index()].rows_sent(), 3);
+    /// ```
+    pub fn counts(&self) -> Vec<BoxCounts> {
+        self.state.instance.counts()
     }
 
     /// Whether it is over.

@@ -6,7 +6,7 @@ use crate::runtime::Shared;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use vicus_flow::{Activation, BoxId, Desk, FlowError, Instance, World, begin, instance_of, share_instance};
+use vicus_flow::{Activation, BoxId, Desk, FlowError, Instance, Place, World, begin, instance_of, share_instance};
 use vicus_schedule::{Found, Idle, Kind, PoolId, SeatId, SeatPlan, TaskRef, look};
 use vicus_trace::Outcome;
 
@@ -35,9 +35,10 @@ pub(crate) struct Worker {
 impl Worker {
     pub(crate) fn new(shared: Arc<Shared>, seat: SeatId) -> Worker {
         let recorder = Recorder::new(&shared);
-        let desk = Desk { recording: recorder.is_on(), ..Desk::default() };
         let cursors = vec![0; shared.plan.cursors(seat)];
         let plan = &shared.plan.seats[seat.index()];
+        let place = Place(u16::try_from(plan.node.index()).expect("a machine has fewer than 65,536 nodes"));
+        let desk = Desk { recording: recorder.is_on(), place, ..Desk::default() };
         let own = plan.place[Kind::Immediate as usize];
         let first = &plan.look[0];
         let runs_next = shared.plan.is_owner_lifo(own) && first.scan.queues().first() == Some(&own);

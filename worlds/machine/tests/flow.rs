@@ -3,7 +3,9 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use vicus_flow::{Bound, BoxModel, Column, Envelope, FlowError, Model, ModelBuilder, Schema, Turn, Type, library};
+use vicus_flow::{
+    Bound, BoxError, BoxModel, Column, Envelope, FlowError, Model, ModelBuilder, Schema, Turn, Type, library,
+};
 use vicus_machine::Runtime;
 use vicus_topology::Topology;
 
@@ -424,6 +426,64 @@ fn a_lent_thread_that_goes_back_leaves_no_task_behind() {
             let request = runtime.submit(&model);
             let ended = request.wait_for(Duration::from_secs(60));
             ended.unwrap_or_else(|| panic!("round {round}: a task was lost")).unwrap();
+        }
+    }
+}
+
+#[test]
+fn rows_that_cross_nodes_are_far() {
+    // Two threads on two nodes. The sources run at the same time, so on both; their reader takes both envelopes in one
+    // invocation, on one of the nodes.
+    let meeting = Arc::new(AtomicUsize::new(0));
+    let source = |rows: usize| {
+        let meeting = Arc::clone(&meeting);
+        let factory = move || {
+            let meeting = Arc::clone(&meeting);
+            move |turn: &mut Turn<'_>| {
+                turn.take(0);
+                meeting.fetch_add(1, Ordering::AcqRel);
+                let began = Instant::now();
+                while meeting.load(Ordering::Acquire) < 2 {
+                    assert!(began.elapsed() < Duration::from_secs(60), "no other thread came for the other source");
+                    std::thread::yield_now();
+                }
+                turn.send(0, Envelope::new([Column::from(vec![1u64; rows])]));
+                turn.send_pill(0);
+                Ok(())
+            }
+        };
+        BoxModel::new("source", factory).output(&numbers())
+    };
+    let both = || {
+        |turn: &mut Turn<'_>| -> Result<(), BoxError> {
+            if turn.head(0).is_some() && turn.head(1).is_some() {
+                let pills = [0, 1].map(|input| turn.take(input).is_some_and(|envelope| envelope.is_pill()));
+                if pills == [true, true] {
+                    turn.send_pill(0);
+                }
+            }
+            Ok(())
+        }
+    };
+    let mut net = ModelBuilder::new("two nodes");
+    let (ten, hundred) = (net.source(source(10)), net.source(source(100)));
+    let both = net.add(BoxModel::new("both", both).input(&numbers()).input(&numbers()).output(&numbers()));
+    net.connect(ten.output(0), both.input(0));
+    net.connect(hundred.output(0), both.input(1));
+    net.end(both.output(0));
+    let model = net.build().unwrap();
+    for strategy in ["las", "nls"] {
+        let machine = Topology::parse("node:2 core:1").unwrap();
+        let builder = Runtime::builder().topology(machine).threads(2).strategy(strategy.parse().unwrap()).quiet();
+        let runtime = builder.start();
+        for _ in 0..20 {
+            meeting.store(0, Ordering::Release);
+            let request = runtime.submit(&model);
+            let totals = request.wait().unwrap();
+            let inputs = &request.counts()[both.index()].inputs;
+            let (near, far) = (inputs[0].near_bytes + inputs[1].near_bytes, inputs[0].far_bytes + inputs[1].far_bytes);
+            assert!([(80, 800), (800, 80)].contains(&(near, far)), "{strategy}: {inputs:?}");
+            assert_eq!((totals.near_bytes, totals.far_bytes), (near, far));
         }
     }
 }

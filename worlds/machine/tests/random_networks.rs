@@ -15,7 +15,7 @@ const STRATEGIES: [&str; 9] =
     ["las", "las:pin=pu", "nls", "bobox", "steal", "central:capacity=2", "shepherd", "locality-queues", "footprint"];
 
 /// Nothing but a mistake can hold a request up.
-fn wait(request: Request) -> Result<vicus_flow::Totals, FlowError> {
+fn wait(request: &Request) -> Result<vicus_flow::Totals, FlowError> {
     let began = Instant::now();
     while !request.is_done() {
         assert!(began.elapsed() < Duration::from_secs(60), "a request never ended");
@@ -59,8 +59,8 @@ proptest! {
             if *cancel == 1 {
                 request.cancel();
             }
-            let result = wait(request);
-            network.judge(&log, &result);
+            let result = wait(&request);
+            network.judge(&log, &result, &request.counts());
             let expected = match &result {
                 Ok(_) => true,
                 Err(FlowError::Cancelled) => *cancel <= 1,
@@ -89,8 +89,9 @@ proptest! {
         let runtime = Runtime::builder().strategy(strategy.parse().unwrap()).threads(threads).quiet().start();
         for _ in 0..3 {
             let (log, operators) = network.operators(false, None);
-            let result = wait(runtime.submit_with(&network.model, operators));
-            network.judge(&log, &result);
+            let request = runtime.submit_with(&network.model, operators);
+            let result = wait(&request);
+            network.judge(&log, &result, &request.counts());
             prop_assert!(matches!(result, Ok(_) | Err(FlowError::Stalled { .. })), "{result:?}");
         }
     }

@@ -7,8 +7,8 @@
 use proptest::prelude::*;
 use std::sync::{Arc, Mutex};
 use vicus_flow::{
-    Bound, BoxError, BoxId, BoxModel, Column, Envelope, FlowError, LinkOptions, Model, ModelBuilder, Operator,
-    OutputId, Schema, Turn, Type, library,
+    Bound, BoxCounts, BoxError, BoxId, BoxModel, Column, Envelope, FlowError, LinkOptions, Model, ModelBuilder,
+    Operator, OutputId, Schema, Totals, Turn, Type, library,
 };
 
 /// What a box does.
@@ -204,7 +204,7 @@ impl Network {
     }
 
     /// What must be true of every run, however it ended.
-    pub(crate) fn judge(&self, log: &Log, result: &Result<vicus_flow::Totals, FlowError>) {
+    pub(crate) fn judge(&self, log: &Log, result: &Result<Totals, FlowError>, counts: &[BoxCounts]) {
         let log: Vec<Entry> = log.iter().map(|entry| entry.lock().unwrap_or_else(|e| e.into_inner()).clone()).collect();
         for (reader, links) in self.links.iter().enumerate() {
             for (input, link) in links.iter().enumerate() {
@@ -232,6 +232,42 @@ impl Network {
         }
         if let Err(FlowError::Stalled { cycle }) = result {
             self.assert_cycle(cycle);
+        }
+        self.judge_counts(&log, result, counts);
+    }
+
+    /// What the runtime counted is what the boxes wrote down.
+    fn judge_counts(&self, log: &[Entry], result: &Result<Totals, FlowError>, counts: &[BoxCounts]) {
+        let sum = |of: fn(u64) -> u64, numbers: &[u64]| -> u64 { numbers.iter().map(|&number| of(number)).sum() };
+        for ((id, _), entry) in self.boxes.iter().zip(log) {
+            let (name, counts) = (self.model.boxes()[id.index()].name(), &counts[id.index()]);
+            assert_eq!(counts.acts, entry.acts, "invocations of {name}");
+            for (input, taken) in counts.inputs.iter().zip(&entry.taken) {
+                assert_eq!((input.envelopes, input.rows), (taken.len() as u64, sum(rows, taken)), "{name} took");
+                assert_eq!(input.near_bytes + input.far_bytes, sum(bytes, taken), "bytes that {name} took");
+            }
+            // What the last invocation sent does not leave when the request is over before it ends.
+            let sent = &counts.outputs[0];
+            assert!(sent.envelopes <= entry.sent.len() as u64 && sent.rows <= sum(rows, &entry.sent), "{name} sent");
+            if sent.ended {
+                assert_eq!(
+                    (sent.envelopes, sent.rows),
+                    (entry.sent.len() as u64, sum(rows, &entry.sent)),
+                    "{name} sent"
+                );
+            }
+        }
+        for (reader, links) in self.links.iter().enumerate() {
+            for (input, link) in links.iter().enumerate().filter(|(input, _)| log[reader].pills[*input]) {
+                let Some(link) = link else { continue };
+                let (taken, sent) = (&counts[self.boxes[reader].0.index()], &counts[self.boxes[link.sender].0.index()]);
+                assert_eq!(taken.inputs[input].rows, sent.outputs[0].rows, "all rows of a via came to its reader");
+            }
+        }
+        if let Ok(totals) = result {
+            let taken = |of: fn(&BoxCounts) -> u64| counts.iter().map(of).sum::<u64>();
+            let bytes = (taken(BoxCounts::near_bytes), taken(BoxCounts::far_bytes));
+            assert_eq!((totals.near_bytes, totals.far_bytes), bytes, "a request's bytes are its boxes'");
         }
     }
 
@@ -314,6 +350,7 @@ pub(crate) type Log = Arc<Vec<Mutex<Entry>>>;
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Entry {
+    acts: u64,
     sent: Vec<u64>,
     taken: [Vec<u64>; 2],
     pills: [bool; 2],
@@ -344,12 +381,16 @@ struct Watched {
 
 /// Rows of 16 bytes: one to three of them.
 fn envelope(number: u64) -> Envelope {
-    let rows = 1 + (number % 3) as usize;
+    let rows = rows(number) as usize;
     Envelope::new([Column::from(vec![number; rows]), Column::from(vec![0u64; rows])])
 }
 
+fn rows(number: u64) -> u64 {
+    1 + number % 3
+}
+
 fn bytes(number: u64) -> u64 {
-    16 * (1 + number % 3)
+    16 * rows(number)
 }
 
 impl Watched {
@@ -439,6 +480,7 @@ impl Operator for Watched {
         if self.exact {
             self.look_around();
         }
+        self.entry().acts += 1;
         let heads = (0..turn.inputs()).filter(|&input| turn.head(input).is_some()).count();
         assert!(heads > 0 || std::mem::take(&mut self.asked), "a box is invoked when it has something to see");
         self.asked = false;

@@ -1,7 +1,7 @@
 //! A world whose hands are the test's: it says which task is taken when, and sees what each step leaves.
 
 use std::sync::Arc;
-use vicus_flow::{Activation, Desk, Instance, Model, Running, World, begin};
+use vicus_flow::{Activation, Desk, Instance, Model, Place, Running, World, begin};
 use vicus_schedule::{Kind, RequestId, TaskRef};
 
 struct Alone;
@@ -23,6 +23,8 @@ pub(crate) struct ByHand {
     pub(crate) instance: Arc<Instance>,
     /// What is queued; each is taken out when it is run.
     pub(crate) queue: Vec<Activation>,
+    /// Where boxes are run from here on.
+    pub(crate) place: Place,
 }
 
 impl ByHand {
@@ -31,7 +33,7 @@ impl ByHand {
         let instance = Instance::new(model, RequestId(0), 1, never, Vec::new());
         let first = instance.start();
         instance.count_queued(Some(0), 1);
-        ByHand { instance, queue: vec![first] }
+        ByHand { instance, queue: vec![first], place: Place(0) }
     }
 
     /// Started, and the initialization box has run.
@@ -56,7 +58,7 @@ impl ByHand {
         let boxes = self.instance.model().boxes();
         let at = self.queue.iter().position(|activation| boxes[activation.index.index()].name() == name);
         let task = self.queue.remove(at.unwrap_or_else(|| panic!("{name} is queued: {:?}", self.queued()))).task;
-        let mut desk = Desk::default();
+        let mut desk = self.desk();
         #[expect(unsafe_code, reason = "runs a task")]
         // SAFETY: the task is of this world's instance, was put into the queue by its activation and taken out just now;
         // tests end what they begin while they hold the world, and with it the instance.
@@ -64,6 +66,10 @@ impl ByHand {
         // Receivers of what had been refused and goes now.
         self.spawn(desk);
         running
+    }
+
+    fn desk(&self) -> Desk {
+        Desk { place: self.place, ..Desk::default() }
     }
 
     fn spawn(&mut self, mut desk: Desk) -> Vec<String> {
@@ -75,7 +81,7 @@ impl ByHand {
 
     /// The rest of an invocation. Whether user code was run, and what was queued, in the order of queueing.
     pub(crate) fn end(&mut self, mut running: Running<'_>) -> (bool, Vec<String>) {
-        let mut desk = Desk::default();
+        let mut desk = self.desk();
         let due = running.is_due();
         if due {
             running.act(&Alone, &mut desk);
@@ -89,7 +95,7 @@ impl ByHand {
 
     /// All of an invocation but its end: the receivers of what it sent are queued, it is running still.
     pub(crate) fn run_but_finish<'a>(&mut self, name: &str) -> Running<'a> {
-        let (mut running, mut desk) = (self.begin(name), Desk::default());
+        let (mut running, mut desk) = (self.begin(name), self.desk());
         if running.is_due() {
             running.act(&Alone, &mut desk);
         }
@@ -100,7 +106,7 @@ impl ByHand {
 
     /// The end of what [`ByHand::run_but_finish`] began.
     pub(crate) fn finish(&mut self, running: Running<'_>) -> Vec<String> {
-        let mut desk = Desk::default();
+        let mut desk = self.desk();
         running.finish(&mut desk);
         let made = self.spawn(desk);
         self.instance.count_finished(Some(0), 1);

@@ -3,7 +3,10 @@
 use super::by_hand::ByHand;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
-use vicus_flow::{Bound, BoxModel, Column, Envelope, FlowError, Model, ModelBuilder, Schema, Turn, Type, library};
+use vicus_flow::{
+    Bound, BoxModel, Column, Envelope, FlowError, InputCounts, Model, ModelBuilder, OutputCounts, Place, Schema, Turn,
+    Type, library,
+};
 
 fn numbers() -> Schema {
     Schema::new([("n", Type::U64)])
@@ -304,4 +307,31 @@ fn instances_of_one_model_know_nothing_of_each_other() {
     let mut all: Vec<u64> = received.try_iter().collect();
     all.sort_unstable();
     assert_eq!(all, (0..6).flat_map(|n| [n, n, n]).collect::<Vec<_>>());
+}
+
+#[test]
+fn what_is_taken_elsewhere_than_it_was_made_is_far_even_if_it_was_delivered_later() {
+    let mut net = ModelBuilder::new("two places");
+    net.default_bound(Bound { envelopes: 1, bytes: 100 });
+    let from = net.source(source("source", 2, 2));
+    let end = net.add(library::sink("end", &numbers(), |_| Ok(())));
+    net.connect(from.output(0), end.input(0));
+    net.end(end.output(0));
+    let mut world = ByHand::with_pills(&net.build().unwrap());
+    let counts = |world: &ByHand| {
+        let counts = world.instance.counts();
+        (counts[from.index()].clone(), counts[end.index()].clone())
+    };
+    // Two envelopes of 8 bytes are made here; the second finds no room, and goes when the source is run over there.
+    world.run("source");
+    assert_eq!(counts(&world).0.outputs, [OutputCounts { envelopes: 2, rows: 2, ended: false }]);
+    world.place = Place(1);
+    world.run("end");
+    assert_eq!(counts(&world).1.inputs, [InputCounts { envelopes: 1, rows: 1, near_bytes: 0, far_bytes: 8 }]);
+    world.run_out();
+    // The other two are made and taken over there.
+    let (source, end) = counts(&world);
+    assert_eq!(source.outputs, [OutputCounts { envelopes: 4, rows: 4, ended: true }]);
+    assert_eq!(end.inputs, [InputCounts { envelopes: 4, rows: 4, near_bytes: 16, far_bytes: 16 }]);
+    assert_eq!((source.acts, end.acts), (3, 5), "the pill was sent by one invocation, and seen by another");
 }

@@ -3,7 +3,7 @@
 use crate::rows::{count_of, rows_of};
 use std::fmt::Write as _;
 use std::sync::Arc;
-use vicus_flow::sequential;
+use vicus_flow::{BoxCounts, sequential};
 use vicus_rdf::Store;
 use vicus_sparql::{Options, Plan, parse, plan};
 
@@ -203,4 +203,104 @@ fn deeply_nested_unions_are_planned_in_no_time() {
         text = format!("?a :name ?n {{ {text} }} UNION {{ ?a :nothing ?x }}");
     }
     assert_eq!(count_of(&planned(&store, &format!("SELECT ?a {{ {text} }}"))), 11);
+}
+
+/// Runs a plan; gives its solutions' number, what its boxes did, and its explanation with that.
+fn explained_run(plan: &Plan) -> (u64, Vec<BoxCounts>, String) {
+    let (ended, counts) = sequential::run_counted(plan.model(), Vec::new(), |_| Some(0));
+    ended.unwrap_or_else(|error| panic!("{error}"));
+    let rows = plan.sinks().iter().map(|sink| counts[sink.index()].rows_taken()).sum();
+    let text = plan.explain_with(&counts);
+    (rows, counts, text)
+}
+
+/// The lines of the operators in an explanation, and those of the boxes.
+fn parts(explained: &str) -> (Vec<&str>, Vec<&str>) {
+    let (tree, boxes) = explained.split_once("\n\n").expect("an empty line is between them");
+    (tree.lines().collect(), boxes.lines().skip(1).collect())
+}
+
+/// The number before a word.
+fn number_before(line: &str, word: &str) -> f64 {
+    let before = line.split_once(word).unwrap_or_else(|| panic!("`{word}` is in {line}")).0;
+    let digits = before.rsplit(|c: char| !c.is_ascii_digit()).next().unwrap_or_default();
+    digits.parse().unwrap_or_else(|_| panic!("a number is before `{word}` in {line}"))
+}
+
+/// The boxes that an operator's line names.
+fn boxes_of(line: &str) -> Vec<usize> {
+    let list = line.rsplit_once(", box").expect("a line ends with its boxes").1.trim_start_matches("es").trim();
+    let range = |part: &str| -> Vec<usize> {
+        let number = |text: &str| text.parse().unwrap_or_else(|_| panic!("`{text}` is a number in {line}"));
+        part.split_once('-').map_or_else(|| vec![number(part)], |(from, to)| (number(from)..=number(to)).collect())
+    };
+    list.split(", ").flat_map(range).collect()
+}
+
+const VARIED: [&str; 6] = [
+    "SELECT ?a ?b { ?p :by ?a . ?q :by ?b ; :year ?y . ?p :year ?y }",
+    "SELECT DISTINCT ?n { ?p :by ?a . ?a :name ?n } ORDER BY ?n",
+    "SELECT ?t { ?p :title ?t } ORDER BY DESC(?t) LIMIT 3 OFFSET 1",
+    "SELECT ?a (COUNT(*) AS ?n) { ?p :by ?a } GROUP BY ?a",
+    "SELECT ?q { ?a :name \"name 9\" { ?q :by ?a } UNION { ?a :age ?q } }",
+    "SELECT ?a ?p { ?a :age ?x OPTIONAL { ?p :year ?y FILTER (?x = ?y) } }",
+];
+
+/// One box for each operator, and several.
+fn narrow_and_wide() -> [Options; 2] {
+    [Options::default(), Options { threads: 4, parallel_rows: 1, sinks: 2, envelope_rows: 16, ..Options::default() }]
+}
+
+#[test]
+fn the_first_operator_made_the_solutions_and_they_have_eight_bytes_a_column() {
+    let store = library(600);
+    for options in narrow_and_wide() {
+        for text in VARIED {
+            let parsed = parse(&format!("PREFIX : <http://e/> {text}")).expect("it is SPARQL");
+            let plan = plan(&store, &parsed, &options).expect("supported");
+            let expected = rows_of(&planned(&store, text), |_| 0);
+            let (rows, counts, explained) = explained_run(&plan);
+            assert_eq!(rows, expected.len() as u64, "{explained}");
+            assert_eq!(number_before(parts(&explained).0[0], " actual"), rows as f64, "{explained}");
+            let near: u64 = plan.sinks().iter().map(|sink| counts[sink.index()].near_bytes()).sum();
+            assert_eq!(near, 8 * rows * expected[0].len() as u64, "this world has one place\n{explained}");
+        }
+    }
+}
+
+#[test]
+fn every_box_is_of_one_operator_or_brings_the_solutions_out() {
+    let store = library(600);
+    for options in narrow_and_wide() {
+        for text in VARIED {
+            let parsed = parse(&format!("PREFIX : <http://e/> {text}")).expect("it is SPARQL");
+            let explained = plan(&store, &parsed, &options).expect("supported").explain();
+            let (tree, boxes) = parts(&explained);
+            let mut owned: Vec<usize> = tree.iter().flat_map(|line| boxes_of(line)).collect();
+            owned.sort_unstable();
+            assert!(owned.windows(2).all(|pair| pair[0] < pair[1]), "{owned:?}\n{explained}");
+            for (index, line) in boxes.iter().enumerate().filter(|(index, _)| !owned.contains(index)) {
+                let name = line.split_whitespace().nth(1).unwrap_or_default();
+                let name = name.split('#').next().unwrap_or_default();
+                let around = ["initialization", "termination", "solutions", "union"];
+                assert!(around.contains(&name), "box {index} is of no operator\n{explained}");
+            }
+            assert_eq!(explained.contains(", degree "), options.threads > 1, "{explained}");
+        }
+    }
+}
+
+#[test]
+fn rows_that_are_far_from_the_estimate_are_marked() {
+    let store = library(600);
+    let exact = explained_run(&planned(&store, "SELECT ?t { ?p :title ?t }")).2;
+    assert!(exact.contains("~600 rows, 600 actual,") && !exact.contains("!!"), "{exact}");
+    let none = explained_run(&planned(&store, "SELECT ?t { ?p :title ?t FILTER (STRLEN(?t) > 1000) }")).2;
+    let filter = parts(&none).0[0];
+    let thought = number_before(filter, " rows, ");
+    assert!(thought > 10.0, "{none}");
+    assert!(filter.contains(&format!(", 0 actual (!! {thought:.0} times fewer)")), "{none}");
+    // A scan that a limit stops has fewer rows than it would make, which says nothing of the estimate.
+    let limit = explained_run(&planned(&library(9000), "SELECT * { ?p :by ?a } LIMIT 3")).2;
+    assert!(limit.contains("stopped early") && !limit.contains("!!"), "{limit}");
 }

@@ -38,14 +38,17 @@ impl Report {
                 let taken = |rule: usize| totals.taken[rule];
                 eprintln!(
                     "{query} #{repeat}: parse {parse_ms:.3} ms, plan {plan_ms:.3} ms, run {run_ms:.3} ms, {rows} rows, \
-                     {} tasks, taken by rule 1: {}, 2: {}, 3: {}, 4: {}, 5: {}, of these far: {}",
+                     {} tasks, taken by rule 1: {}, 2: {}, 3: {}, 4: {}, 5: {}, of these far: {}, \
+                     {} bytes near, {} far",
                     totals.tasks,
                     taken(1),
                     taken(2),
                     taken(3),
                     taken(4),
                     taken(5),
-                    totals.far
+                    totals.far,
+                    totals.near_bytes,
+                    totals.far_bytes
                 );
             }
             Some(Timings::Json) => {
@@ -54,6 +57,7 @@ impl Report {
                 let line = json!({
                     "query": query, "repeat": repeat, "parse_ms": parse_ms, "plan_ms": plan_ms, "run_ms": run_ms,
                     "rows": rows, "tasks": totals.tasks, "taken": taken, "far": totals.far,
+                    "near_bytes": totals.near_bytes, "far_bytes": totals.far_bytes,
                 });
                 eprintln!("{line}");
             }

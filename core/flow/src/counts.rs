@@ -1,0 +1,171 @@
+//! What each box of a request did: its invocations, its rows, its bytes from near and from far.
+//!
+//! A box runs on one seat at a time, so a counter of it has one writer: a load and a store do for an addition, and no
+//! other seat waits for them. Whoever likes may read them at any time; they are exact when the request is over.
+
+use crate::Envelope;
+use crate::sync::{AtomicBool, AtomicU64, Ordering};
+
+/// Where a seat is, for the difference between near and far: equal places share their memory. What the numbers stand for
+/// is the world's: `vicus-machine` gives the index of the seat's NUMA node, the sequential world 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Place(pub u16);
+
+/// What a box took from one of its inputs. Pills are not counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InputCounts {
+    /// Envelopes.
+    pub envelopes: u64,
+    /// Rows in them.
+    pub rows: u64,
+    /// Bytes of their columns ([`Envelope::bytes`]) that were sent from the place where they were taken. A column that
+    /// several receivers share counts for each of them.
+    pub near_bytes: u64,
+    /// Bytes of their columns that were sent from another place.
+    pub far_bytes: u64,
+}
+
+/// What a box sent on one of its outputs, once however many receivers it has. Pills are not counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OutputCounts {
+    /// Envelopes.
+    pub envelopes: u64,
+    /// Rows in them.
+    pub rows: u64,
+    /// The pill was sent, so this is all there was to send. If not when the request is over, the box was stopped early:
+    /// its readers had enough, or the request failed.
+    pub ended: bool,
+}
+
+/// What a box did, by its inputs and outputs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BoxCounts {
+    /// Invocations of its user code.
+    pub acts: u64,
+    /// By input.
+    pub inputs: Vec<InputCounts>,
+    /// By output.
+    pub outputs: Vec<OutputCounts>,
+}
+
+impl BoxCounts {
+    /// Rows that it took from all its inputs.
+    pub fn rows_taken(&self) -> u64 {
+        self.inputs.iter().map(|input| input.rows).sum()
+    }
+
+    /// Rows that it sent on all its outputs.
+    pub fn rows_sent(&self) -> u64 {
+        self.outputs.iter().map(|output| output.rows).sum()
+    }
+
+    /// Bytes that it took where they were sent from; see [`InputCounts::near_bytes`].
+    pub fn near_bytes(&self) -> u64 {
+        self.inputs.iter().map(|input| input.near_bytes).sum()
+    }
+
+    /// Bytes that it took at another place than they were sent from.
+    pub fn far_bytes(&self) -> u64 {
+        self.inputs.iter().map(|input| input.far_bytes).sum()
+    }
+}
+
+/// A live box's counters. Written by its runner alone.
+#[derive(Debug)]
+pub(crate) struct Tally {
+    acts: Counter,
+    inputs: Box<[InputTally]>,
+    outputs: Box<[OutputTally]>,
+}
+
+#[derive(Debug, Default)]
+struct InputTally {
+    envelopes: Counter,
+    rows: Counter,
+    near_bytes: Counter,
+    far_bytes: Counter,
+}
+
+#[derive(Debug, Default)]
+struct OutputTally {
+    envelopes: Counter,
+    rows: Counter,
+    ended: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+struct Counter(AtomicU64);
+
+impl Counter {
+    #[inline]
+    fn add(&self, more: u64) {
+        self.0.store(self.get() + more, Ordering::Relaxed);
+    }
+
+    #[inline]
+    fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Tally {
+    pub(crate) fn new(inputs: usize, outputs: usize) -> Tally {
+        Tally {
+            acts: Counter::default(),
+            inputs: (0..inputs).map(|_| InputTally::default()).collect(),
+            outputs: (0..outputs).map(|_| OutputTally::default()).collect(),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn acted(&self) {
+        self.acts.add(1);
+    }
+
+    /// An envelope of so many bytes was taken at a place.
+    #[inline]
+    pub(crate) fn took(&self, input: usize, envelope: &Envelope, bytes: u64, at: Place) {
+        let input = &self.inputs[input];
+        if !envelope.is_pill() {
+            input.envelopes.add(1);
+            input.rows.add(envelope.rows() as u64);
+            if envelope.place() == at { &input.near_bytes } else { &input.far_bytes }.add(bytes);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn sent(&self, output: usize, envelope: &Envelope) {
+        let output = &self.outputs[output];
+        if envelope.is_pill() {
+            output.ended.store(true, Ordering::Relaxed);
+        } else {
+            output.envelopes.add(1);
+            output.rows.add(envelope.rows() as u64);
+        }
+    }
+
+    /// Bytes that were taken so far: near, far.
+    pub(crate) fn bytes(&self) -> (u64, u64) {
+        let add = |(near, far), input: &InputTally| (near + input.near_bytes.get(), far + input.far_bytes.get());
+        self.inputs.iter().fold((0, 0), add)
+    }
+
+    pub(crate) fn read(&self) -> BoxCounts {
+        let input = |tally: &InputTally| InputCounts {
+            envelopes: tally.envelopes.get(),
+            rows: tally.rows.get(),
+            near_bytes: tally.near_bytes.get(),
+            far_bytes: tally.far_bytes.get(),
+        };
+        let output = |tally: &OutputTally| OutputCounts {
+            envelopes: tally.envelopes.get(),
+            rows: tally.rows.get(),
+            ended: tally.ended.load(Ordering::Relaxed),
+        };
+        BoxCounts {
+            acts: self.acts.get(),
+            inputs: self.inputs.iter().map(input).collect(),
+            outputs: self.outputs.iter().map(output).collect(),
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! A model as a table for people: a line for each box, with the vias that it reads and, after a run, what it did.
+
+use crate::model::ModelBox;
+use crate::{Bound, BoxCounts, Model, OutputId};
+use std::fmt;
+
+impl Model {
+    /// The boxes, a line each: number, name, and for each input the output that it reads, as `scan#2.0`, with what the via
+    /// holds at most.
+    pub fn describe(&self) -> String {
+        let rows = self.boxes.iter().enumerate().map(|(index, each)| [index.to_string(), each.name.clone()]);
+        self.table(["box", "name"], rows)
+    }
+
+    /// As [`Model::describe`], with what each box did in one run: invocations, rows in and out, and bytes that it took near
+    /// and far. Panics if the counts are of another model.
+    ///
+    /// ```
+    /// use vicus_flow::{BoxModel, Envelope, ModelBuilder, Schema, Turn, Type, library, sequential};
+    ///
+    /// let schema = Schema::new([("n", Type::U64)]);
+    /// let mut net = ModelBuilder::new("three numbers");
+    /// let numbers = net.source(BoxModel::new("numbers", || |turn: &mut Turn<'_>| {
+    ///     turn.take(0);
+    ///     turn.send(0, Envelope::new([vec![1u64, 2, 3].into()]));
+    ///     turn.send_pill(0);
+    ///     Ok(())
+    /// }).output(&schema));
+    /// let end = net.add(library::sink("end", &schema, |_| Ok(())));
+    /// net.connect(numbers.output(0), end.input(0));
+    /// net.end(end.output(0));
+    /// let model = net.build().unwrap();
+    ///
+    /// let (_, counts) = sequential::run_counted(&model, Vec::new(), |_| Some(0));
+    /// let table = model.describe_with(&counts);
+    /// let line = table.lines().find(|line| line.contains("end ")).unwrap();
+    /// // Two invocations, one of them for the pill; three rows of eight bytes came in.
+    /// let words: Vec<&str> = line.split_whitespace().collect();
+    /// assert_eq!(words, ["2", "end", "2", "3", "0", "24", "0", "<-", "numbers.0", "(8", "envelopes,", "4", "MiB)"]);
+    /// ```
+    pub fn describe_with(&self, counts: &[BoxCounts]) -> String {
+        assert_eq!(counts.len(), self.boxes.len(), "there are counts for each box of this model");
+        let rows = self.boxes.iter().zip(counts).enumerate().map(|(index, (each, counts))| {
+            [
+                index.to_string(),
+                each.name.clone(),
+                counts.acts.to_string(),
+                counts.rows_taken().to_string(),
+                counts.rows_sent().to_string(),
+                counts.near_bytes().to_string(),
+                counts.far_bytes().to_string(),
+            ]
+        });
+        self.table(["box", "name", "invocations", "rows in", "rows out", "near bytes", "far bytes"], rows)
+    }
+
+    /// A line for each box after a line of headings: the cells, in columns, and what the box reads. The second column is
+    /// text, the others are numbers.
+    fn table<const CELLS: usize>(
+        &self,
+        headings: [&str; CELLS],
+        rows: impl Iterator<Item = [String; CELLS]>,
+    ) -> String {
+        let lines: Vec<[String; CELLS]> = std::iter::once(headings.map(str::to_owned)).chain(rows).collect();
+        let widths: [usize; CELLS] =
+            std::array::from_fn(|cell| lines.iter().map(|line| line[cell].chars().count()).max().unwrap_or(0));
+        let reads = std::iter::once("reads (at most held)".to_owned()).chain(self.boxes.iter().map(|b| self.reads(b)));
+        let line = |(cells, reads): (&[String; CELLS], String)| {
+            let pad = |cell: usize| match cell {
+                1 => format!("{:width$}", cells[cell], width = widths[cell]),
+                _ => format!("{:>width$}", cells[cell], width = widths[cell]),
+            };
+            let cells: Vec<String> = (0..CELLS).map(pad).collect();
+            format!("{}  {reads}", cells.join("  ")).trim_end().to_owned() + "\n"
+        };
+        lines.iter().zip(reads).map(line).collect()
+    }
+
+    /// What a box reads: `<- scan.0, scan#2.0 (8 envelopes, 4 MiB)`. Neighbours of one bound say it once.
+    fn reads(&self, reader: &ModelBox) -> String {
+        let name = |(from, _): &(OutputId, Bound)| format!("{}.{}", self.boxes[from.sender().0].name, from.index());
+        let alike = reader.inputs.chunk_by(|(_, a), (_, b)| a == b).map(|inputs| {
+            let names: Vec<String> = inputs.iter().map(name).collect();
+            format!("{} ({})", names.join(", "), inputs[0].1)
+        });
+        let all: Vec<String> = alike.collect();
+        if all.is_empty() { String::new() } else { format!("<- {}", all.join(", ")) }
+    }
+}
+
+/// As in `8 envelopes, 4 MiB`.
+impl fmt::Display for Bound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let plural = if self.envelopes == 1 { "" } else { "s" };
+        write!(f, "{} envelope{plural}, ", self.envelopes)?;
+        match self.bytes {
+            bytes if bytes > 0 && bytes % (1 << 20) == 0 => write!(f, "{} MiB", bytes >> 20),
+            bytes if bytes > 0 && bytes % (1 << 10) == 0 => write!(f, "{} KiB", bytes >> 10),
+            bytes => write!(f, "{bytes} bytes"),
+        }
+    }
+}
