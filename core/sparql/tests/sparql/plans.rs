@@ -247,14 +247,14 @@ const VARIED: [&str; 6] = [
 ];
 
 /// One box for each operator, and several.
-fn narrow_and_wide() -> [Options; 2] {
+fn one_box_and_several() -> [Options; 2] {
     [Options::default(), Options { threads: 4, parallel_rows: 1, sinks: 2, envelope_rows: 16, ..Options::default() }]
 }
 
 #[test]
 fn the_first_operator_made_the_solutions_and_they_have_eight_bytes_a_column() {
     let store = library(600);
-    for options in narrow_and_wide() {
+    for options in one_box_and_several() {
         for text in VARIED {
             let parsed = parse(&format!("PREFIX : <http://e/> {text}")).expect("it is SPARQL");
             let plan = plan(&store, &parsed, &options).expect("supported");
@@ -271,7 +271,7 @@ fn the_first_operator_made_the_solutions_and_they_have_eight_bytes_a_column() {
 #[test]
 fn every_box_is_of_one_operator_or_brings_the_solutions_out() {
     let store = library(600);
-    for options in narrow_and_wide() {
+    for options in one_box_and_several() {
         for text in VARIED {
             let parsed = parse(&format!("PREFIX : <http://e/> {text}")).expect("it is SPARQL");
             let explained = plan(&store, &parsed, &options).expect("supported").explain();
