@@ -1,10 +1,12 @@
 //! Everything about a loaded data set: its terms, its triples in several orders, and counts. Never changes.
 
+use crate::characteristic::CharacteristicSets;
 use crate::dictionary::Dictionary;
 use crate::ids::Id;
 use crate::index::{Index, Order, Position};
 use crate::load::{Loader, Parsed, SyntaxError};
 use crate::statistics::Statistics;
+use oxrdf::vocab::rdf;
 use oxrdf::{Term, TermRef};
 
 /// A set of triples, ready to be queried by many at once.
@@ -46,7 +48,8 @@ impl Store {
             |order: Order| by_order[order as usize].as_ref().unwrap_or_else(|| panic!("an index in order {order:?}"));
         let [spo, pso, pos, ops] = Order::USUAL.map(get);
         assert!(by_order.iter().flatten().all(|index| index.len() == spo.len()), "indexes have the same triples");
-        let statistics = Statistics::new(pso, pos, spo.keys().len(), ops.keys().len());
+        let characteristic = CharacteristicSets::new(spo, dictionary.id(rdf::TYPE.into()));
+        let statistics = Statistics::new(pso, pos, spo.keys().len(), ops.keys().len(), characteristic);
         Store { dictionary, indexes: by_order, statistics }
     }
 

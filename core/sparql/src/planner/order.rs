@@ -3,6 +3,9 @@
 //! Moerkotte and Neumann, "Analysis of two existing and one new dynamic programming algorithm for the generation of
 //! optimal bushy join trees without cross products", VLDB 2006: this is their DPsub. Fegaras, "A new heuristic for
 //! optimizing large queries", DEXA 1998, for more than ten operands: greedily the cheapest join next.
+//!
+//! How many rows a set of operands has comes from characteristic sets where patterns share a subject, and else from the
+//! numbers of distinct values; see [`estimate`] and [`vicus_rdf::characteristic`].
 
 use super::build::{cost, price};
 use super::estimate::{self, Estimate};
@@ -13,6 +16,8 @@ use crate::boxes::join::JoinKind;
 use crate::expression::Expr;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
+use vicus_rdf::Store;
+use vicus_rdf::characteristic::{Expected, Part, Star};
 
 /// An operand of a group.
 pub(crate) enum Leaf {
@@ -67,7 +72,27 @@ pub(crate) struct Ordering<'a> {
     neighbours: Vec<Set>,
     /// By which of its slots a pattern is best read: the one that most others have.
     hubs: Vec<Option<Slot>>,
+    stars: Vec<SubjectStar>,
     rows: FxHashMap<Set, f64>,
+}
+
+/// Patterns with a certain predicate that have a subject in common.
+struct SubjectStar {
+    subject: Slot,
+    /// By part of the star.
+    leaves: Vec<usize>,
+    set: Set,
+    star: Star,
+}
+
+impl SubjectStar {
+    /// What is expected of those of its patterns that are in a set, if there are two at least.
+    fn expected(&self, set: Set) -> Option<(Set, Expected)> {
+        let common = self.set & set;
+        let part = |(place, leaf): (usize, &usize)| u64::from(common & 1 << leaf != 0) << place;
+        let parts = self.leaves.iter().enumerate().map(part).sum();
+        (common.count_ones() > 1).then(|| (common, self.star.estimate(parts)))
+    }
 }
 
 /// Who has a slot.
@@ -116,8 +141,20 @@ impl<'a> Ordering<'a> {
             pattern.slots().reduce(|best, slot| if uses(slot) > uses(best) { slot } else { best })
         };
         let hubs = leaves.iter().map(hub).collect();
+        let stars = stars(&planner.terms.store, &leaves);
         let leaves = leaves.into_iter().map(Some).collect();
-        Ordering { planner, leaves, estimates, conditions, goal, slots, neighbours, hubs, rows: FxHashMap::default() }
+        Ordering {
+            planner,
+            leaves,
+            estimates,
+            conditions,
+            goal,
+            slots,
+            neighbours,
+            hubs,
+            stars,
+            rows: FxHashMap::default(),
+        }
     }
 
     /// The plan of the whole group.
@@ -166,11 +203,22 @@ impl<'a> Ordering<'a> {
         if let Some(rows) = self.rows.get(&set) {
             return *rows;
         }
-        let mut rows: f64 = members(set).map(|leaf| self.estimates[leaf].rows).product();
-        for shared in self.slots.values().filter(|shared| (shared.holders & set).count_ones() > 1) {
-            let distinct = members(shared.holders).zip(&shared.distinct).filter(|(leaf, _)| set & 1 << leaf != 0);
+        let stars: Vec<(Slot, Set, Expected)> = self
+            .stars
+            .iter()
+            .filter_map(|star| star.expected(set).map(|(common, expected)| (star.subject, common, expected)))
+            .collect();
+        let apart = stars.iter().fold(set, |rest, (_, common, _)| rest & !common);
+        let mut rows: f64 = members(apart).map(|leaf| self.estimates[leaf].rows).product();
+        rows *= stars.iter().map(|(.., expected)| expected.rows).product::<f64>();
+        for (slot, shared) in self.slots.iter().filter(|(_, shared)| (shared.holders & set).count_ones() > 1) {
+            let star = stars.iter().find(|(subject, ..)| subject == slot);
+            let rest = set & !star.map_or(0, |(_, common, _)| *common);
+            let of_star = star.map(|(.., expected)| expected.subjects.max(1.0));
+            let of_rest = members(shared.holders).zip(&shared.distinct).filter(|(leaf, _)| rest & 1 << leaf != 0);
             // All but the smallest number of values: the others contain those.
-            let (least, all) = distinct.fold((f64::INFINITY, 1.0), |(least, all), (_, d)| (d.min(least), all * d));
+            let distinct = of_star.into_iter().chain(of_rest.map(|(_, distinct)| *distinct));
+            let (least, all) = distinct.fold((f64::INFINITY, 1.0), |(least, all), d| (d.min(least), all * d));
             rows *= least / all;
         }
         for condition in self.conditions.iter().filter(|condition| self.applies(condition, set)) {
@@ -328,6 +376,17 @@ impl<'a> Ordering<'a> {
     }
 
     fn build(&mut self, set: Set, best: &FxHashMap<Set, Best>, needed: &Slots) -> Physical {
+        let mut made = self.build_join(set, best, needed);
+        if self.stars.iter().any(|star| (star.set & set).count_ones() > 1) {
+            // The join knows its two sides only. It may have left duplicates out.
+            let rows = self.rows(set);
+            let rows = if self.goal.set { rows.min(made.estimate.rows) } else { rows };
+            made.estimate = made.estimate.with_rows(rows);
+        }
+        made
+    }
+
+    fn build_join(&mut self, set: Set, best: &FxHashMap<Set, Best>, needed: &Slots) -> Physical {
         let (left, right) = match best[&set].how {
             How::Leaf(leaf) => return self.build_leaf(leaf, needed),
             How::Search(left, leaf) => (left, 1 << leaf),
@@ -378,6 +437,41 @@ impl<'a> Ordering<'a> {
         };
         self.planner.filter(plan, &conditions, needed)
     }
+}
+
+/// From so few rows on, searching is best whatever comes of it.
+const FEW: f64 = 32.0;
+
+/// The stars of two patterns or more, but for those that begin at few rows.
+fn stars(store: &Store, leaves: &[Leaf]) -> Vec<SubjectStar> {
+    let statistics = store.statistics();
+    let mut by_subject: BTreeMap<Slot, (Vec<usize>, Vec<Part>)> = BTreeMap::new();
+    let mut small = Slots::new();
+    for (leaf, operand) in leaves.iter().enumerate() {
+        let Leaf::Pattern(Pattern([At::Slot(subject), At::Constant(predicate), object]), estimate) = operand else {
+            continue;
+        };
+        let (object, counts) = match object {
+            At::Constant(id) => (Some(*id), statistics.predicate(*predicate)),
+            At::Slot(slot) if slot == subject => continue,
+            At::Slot(_) => (None, None),
+        };
+        let share = counts.map_or(0.0, |counts| estimate.rows / counts.triples as f64);
+        if estimate.rows <= FEW {
+            small.insert(*subject);
+        }
+        let (leaves, parts) = by_subject.entry(*subject).or_default();
+        leaves.push(leaf);
+        parts.push(statistics.characteristic().part(*predicate, object, share));
+    }
+    let star = |(subject, (leaves, parts)): (Slot, (Vec<usize>, Vec<Part>))| SubjectStar {
+        subject,
+        set: leaves.iter().fold(0, |set, leaf| set | 1 << leaf),
+        star: statistics.characteristic().star(&parts),
+        leaves,
+    };
+    let is_worth = |(subject, (leaves, _)): &(Slot, (Vec<usize>, _))| leaves.len() > 1 && !small.contains(subject);
+    by_subject.into_iter().filter(is_worth).map(star).collect()
 }
 
 /// The numbers of the bits that are set.
