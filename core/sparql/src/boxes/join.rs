@@ -391,6 +391,9 @@ impl Operator for HashJoin {
         }
         if let Some(table) = &mut self.table {
             self.core.act(turn, table);
+            if table.own_bytes() > 0 {
+                turn.holds(table.own_bytes())?;
+            }
         }
         Ok(())
     }

@@ -125,7 +125,11 @@ impl Writer<'_> {
                 if a == b {
                     return format!(" VALUES {a} {{ {} {} }}", self.constant(), self.constant());
                 }
-                format!(" VALUES ({a} {b}) {{ ({} UNDEF) ({} {}) }}", self.constant(), self.constant(), self.constant())
+                let mut rows = String::new();
+                for _ in 0..1 + self.chance.below(4) {
+                    write!(rows, " ({} {})", self.cell(), self.cell()).expect("a string takes everything");
+                }
+                format!(" VALUES ({a} {b}) {{{rows} }}")
             }
             10 => {
                 self.bound += 1;
@@ -135,6 +139,15 @@ impl Writer<'_> {
                 let (a, b) = (self.variable(), self.variable());
                 format!(" OPTIONAL {{ {} }} FILTER (!bound({a}) || {a} != {b})", self.group(depth))
             }
+        }
+    }
+
+    /// In a table.
+    fn cell(&mut self) -> &'static str {
+        match self.chance.below(3) {
+            0 => "UNDEF",
+            1 => self.chance.pick(&SUBJECTS[..4]),
+            _ => self.constant(),
         }
     }
 
