@@ -6,10 +6,17 @@
 //! and the subjects of all others are split into single predicates, as the paper's §5 does with a set that fits into no
 //! other: what is estimated for those assumes that their predicates are independent.
 
+use crate::dictionary::Dictionary;
 use crate::ids::Id;
 use crate::index::{Index, Order};
+use oxrdf::vocab::rdf;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::hash::{Hash, Hasher};
+
+/// The id of `rdf:type`, if there is any.
+pub(crate) fn rdf_type(dictionary: &Dictionary) -> Option<Id> {
+    dictionary.id(rdf::TYPE.into())
+}
 
 /// As many sets at most are kept.
 pub const MOST: usize = 2048;
