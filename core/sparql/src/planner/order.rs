@@ -65,9 +65,11 @@ pub(crate) struct Ordering<'a> {
     planner: &'a Planner,
     leaves: Vec<Option<Leaf>>,
     estimates: Vec<Estimate>,
-    conditions: Vec<Expr>,
+    conditions: Vec<Tested>,
     goal: Goal,
     slots: BTreeMap<Slot, Shared>,
+    /// For each leaf that is a pattern, its slots.
+    patterns: Vec<Vec<Place>>,
     /// For each leaf, those that it shares a slot or an equality with.
     neighbours: Vec<Set>,
     /// By which of its slots a pattern is best read: the one that most others have.
@@ -95,21 +97,61 @@ impl SubjectStar {
     }
 }
 
-/// Who has a slot.
-#[derive(Default)]
-struct Shared {
-    holders: Set,
-    /// Those in which it is never unbound.
-    certain: Set,
-    /// For each holder, in the order of leaves, how many distinct values there are.
-    distinct: Vec<f64>,
+/// A condition.
+struct Tested {
+    condition: Expr,
+    /// Who has its slots; `None` if one of them is nobody's.
+    slots: Option<Vec<Holders>>,
+    selectivity: f64,
 }
 
-impl Shared {
-    /// Whether the slot has its final value in the join of a set.
-    fn is_settled(&self, set: Set) -> bool {
-        self.certain & set != 0 || self.holders & !set == 0
+impl Tested {
+    fn new(condition: Expr, slots: &BTreeMap<Slot, Shared>) -> Tested {
+        let distinct = |slot: Slot| slots.get(&slot).map_or(1.0, |s| s.distinct.iter().copied().fold(1.0, f64::max));
+        let selectivity = estimate::selectivity(&condition, &distinct);
+        let holders = condition.slots().iter().map(|slot| slots.get(slot).map(|shared| shared.holders)).collect();
+        Tested { condition, slots: holders, selectivity }
     }
+
+    /// Whether the condition's slots have their final values in the join of a set.
+    fn applies(&self, set: Set) -> bool {
+        self.slots.as_ref().is_some_and(|slots| slots.iter().all(|holders| holders.are_settled(set)))
+    }
+
+    /// Whether a join is where its slots get their final values.
+    fn is_new(&self, left: Set, right: Set) -> bool {
+        self.applies(left | right) && !self.applies(left) && !self.applies(right)
+    }
+}
+
+/// A slot of a pattern.
+struct Place {
+    slot: Slot,
+    holders: Holders,
+    is_subject: bool,
+}
+
+/// The leaves that have a slot.
+#[derive(Clone, Copy, Default)]
+struct Holders {
+    all: Set,
+    /// Those in which it is never unbound.
+    certain: Set,
+}
+
+impl Holders {
+    /// Whether the slot has its final value in the join of a set.
+    fn are_settled(self, set: Set) -> bool {
+        self.certain & set != 0 || self.all & !set == 0
+    }
+}
+
+/// Who has a slot, and how many values.
+#[derive(Default)]
+struct Shared {
+    holders: Holders,
+    /// For each holder, in the order of leaves, how many distinct values there are.
+    distinct: Vec<f64>,
 }
 
 impl<'a> Ordering<'a> {
@@ -120,28 +162,36 @@ impl<'a> Ordering<'a> {
         for (leaf, estimate) in estimates.iter().enumerate() {
             for (slot, facts) in &estimate.facts {
                 let shared = slots.entry(*slot).or_default();
-                shared.holders |= 1 << leaf;
-                shared.certain |= Set::from(facts.certain) << leaf;
+                shared.holders.all |= 1 << leaf;
+                shared.holders.certain |= Set::from(facts.certain) << leaf;
                 shared.distinct.push(facts.distinct.max(1.0));
             }
         }
         let mut neighbours: Vec<Set> = vec![0; leaves.len()];
         let mut connect = |a: Set, b: Set| members(a).for_each(|leaf| neighbours[leaf] |= b & !(1 << leaf));
-        slots.values().for_each(|shared| connect(shared.holders, shared.holders));
+        slots.values().for_each(|shared| connect(shared.holders.all, shared.holders.all));
         for (a, b) in conditions.iter().filter_map(Expr::as_slot_equality) {
             if let (Some(a), Some(b)) = (slots.get(&a), slots.get(&b)) {
-                connect(a.holders, b.holders);
-                connect(b.holders, a.holders);
+                connect(a.holders.all, b.holders.all);
+                connect(b.holders.all, a.holders.all);
             }
         }
         let hub = |leaf: &Leaf| {
             let Leaf::Pattern(pattern, _) = leaf else { return None };
-            let uses = |slot: Slot| slots[&slot].holders.count_ones();
+            let uses = |slot: Slot| slots[&slot].holders.all.count_ones();
             // Of equals the first: subjects before objects.
             pattern.slots().reduce(|best, slot| if uses(slot) > uses(best) { slot } else { best })
         };
         let hubs = leaves.iter().map(hub).collect();
         let stars = stars(&planner.terms.store, &leaves);
+        let places = |leaf: &Leaf| {
+            let Leaf::Pattern(pattern, _) = leaf else { return Vec::new() };
+            let place =
+                |slot| Place { slot, holders: slots[&slot].holders, is_subject: pattern.0[0] == At::Slot(slot) };
+            pattern.slots().map(place).collect()
+        };
+        let patterns = leaves.iter().map(places).collect();
+        let conditions = conditions.into_iter().map(|condition| Tested::new(condition, &slots)).collect();
         let leaves = leaves.into_iter().map(Some).collect();
         Ordering {
             planner,
@@ -150,6 +200,7 @@ impl<'a> Ordering<'a> {
             conditions,
             goal,
             slots,
+            patterns,
             neighbours,
             hubs,
             stars,
@@ -211,42 +262,29 @@ impl<'a> Ordering<'a> {
         let apart = stars.iter().fold(set, |rest, (_, common, _)| rest & !common);
         let mut rows: f64 = members(apart).map(|leaf| self.estimates[leaf].rows).product();
         rows *= stars.iter().map(|(.., expected)| expected.rows).product::<f64>();
-        for (slot, shared) in self.slots.iter().filter(|(_, shared)| (shared.holders & set).count_ones() > 1) {
+        for (slot, shared) in self.slots.iter().filter(|(_, shared)| (shared.holders.all & set).count_ones() > 1) {
             let star = stars.iter().find(|(subject, ..)| subject == slot);
             let rest = set & !star.map_or(0, |(_, common, _)| *common);
             let of_star = star.map(|(.., expected)| expected.subjects.max(1.0));
-            let of_rest = members(shared.holders).zip(&shared.distinct).filter(|(leaf, _)| rest & 1 << leaf != 0);
+            let of_rest = members(shared.holders.all).zip(&shared.distinct).filter(|(leaf, _)| rest & 1 << leaf != 0);
             // All but the smallest number of values: the others contain those.
             let distinct = of_star.into_iter().chain(of_rest.map(|(_, distinct)| *distinct));
             let (least, all) = distinct.fold((f64::INFINITY, 1.0), |(least, all), d| (d.min(least), all * d));
             rows *= least / all;
         }
-        for condition in self.conditions.iter().filter(|condition| self.applies(condition, set)) {
-            rows *= self.selectivity(condition);
-        }
+        let applying = self.conditions.iter().filter(|condition| condition.applies(set));
+        rows *= applying.map(|condition| condition.selectivity).product::<f64>();
         self.rows.insert(set, rows);
         rows
     }
 
-    fn selectivity(&self, condition: &Expr) -> f64 {
-        let distinct =
-            |slot: Slot| self.slots.get(&slot).map_or(1.0, |s| s.distinct.iter().copied().fold(1.0, f64::max));
-        estimate::selectivity(condition, &distinct)
-    }
-
-    /// Whether a condition's slots have their final values in the join of a set.
-    fn applies(&self, condition: &Expr, set: Set) -> bool {
-        condition.slots().iter().all(|slot| self.slots.get(slot).is_some_and(|shared| shared.is_settled(set)))
-    }
-
     /// Whether a pattern can be searched for each row of the join of a set, and whether by this slot alone or first.
-    fn can_search(&self, pattern: &Pattern, set: Set, sorted: Option<Slot>) -> Option<bool> {
-        let mut known = pattern.slots().filter(|slot| self.slots[slot].holders & set != 0).peekable();
-        known.peek()?;
-        let known: Vec<Slot> = known.collect();
-        let is_first = |slot| known.iter().all(|other| *other == slot) || pattern.0[0] == At::Slot(slot);
-        let near = sorted.is_some_and(|slot| known.contains(&slot) && is_first(slot));
-        known.iter().all(|slot| self.slots[slot].certain & set != 0).then_some(near)
+    fn can_search(&self, leaf: usize, set: Set, sorted: Option<Slot>) -> Option<bool> {
+        let known = || self.patterns[leaf].iter().filter(|place| place.holders.all & set != 0);
+        known().next()?;
+        let is_first = |place: &Place| place.is_subject || known().all(|other| other.slot == place.slot);
+        let near = known().any(|place| sorted == Some(place.slot) && is_first(place));
+        known().all(|place| place.holders.certain & set != 0).then_some(near)
     }
 
     fn leaf(&mut self, leaf: usize) -> Best {
@@ -273,8 +311,7 @@ impl<'a> Ordering<'a> {
         };
         let leaf = right.trailing_zeros() as usize;
         if right.count_ones() == 1
-            && let Some(Leaf::Pattern(pattern, _)) = &self.leaves[leaf]
-            && let Some(near) = self.can_search(pattern, left, a.sorted)
+            && let Some(near) = self.can_search(leaf, left, a.sorted)
         {
             let search = if near { cost::SEARCH_NEAR } else { cost::SEARCH_FAR };
             let searched = Best {
@@ -292,16 +329,9 @@ impl<'a> Ordering<'a> {
 
     /// How many candidate pairs there are, before the conditions that are new.
     fn pairs(&mut self, left: Set, right: Set) -> f64 {
-        let mut pairs = self.rows(left | right);
-        for condition in &self.conditions {
-            if self.applies(condition, left | right)
-                && !self.applies(condition, left)
-                && !self.applies(condition, right)
-            {
-                pairs /= self.selectivity(condition);
-            }
-        }
-        pairs
+        let new = self.conditions.iter().filter(|condition| condition.is_new(left, right));
+        let kept: f64 = new.map(|condition| condition.selectivity).product();
+        self.rows(left | right) / kept
     }
 
     fn price(&self, best: &Best) -> f64 {
@@ -392,17 +422,14 @@ impl<'a> Ordering<'a> {
             How::Search(left, leaf) => (left, 1 << leaf),
             How::Hash(left, right) => (left, right),
         };
-        let new = |condition: &&Expr| {
-            self.applies(condition, set) && !self.applies(condition, left) && !self.applies(condition, right)
-        };
         // A pattern that is searched is never read alone, so conditions on it alone are new, too.
         let is_search = matches!(best[&set].how, How::Search(..));
-        let new_to_search = |condition: &&Expr| self.applies(condition, set) && !self.applies(condition, left);
-        let conditions: Vec<Expr> = if is_search {
-            self.conditions.iter().filter(new_to_search).cloned().collect()
-        } else {
-            self.conditions.iter().filter(new).cloned().collect()
+        let is_new = |tested: &&Tested| match is_search {
+            true => tested.applies(set) && !tested.applies(left),
+            false => tested.is_new(left, right),
         };
+        let conditions: Vec<Expr> =
+            self.conditions.iter().filter(is_new).map(|tested| tested.condition.clone()).collect();
         let mut inside = needed.clone();
         conditions.iter().for_each(|condition| inside.extend(condition.slots()));
         let slots =
@@ -427,8 +454,8 @@ impl<'a> Ordering<'a> {
 
     fn build_leaf(&mut self, leaf: usize, needed: &Slots) -> Physical {
         let set = 1 << leaf;
-        let conditions: Vec<Expr> =
-            self.conditions.iter().filter(|condition| self.applies(condition, set)).cloned().collect();
+        let applying = self.conditions.iter().filter(|tested| tested.applies(set));
+        let conditions: Vec<Expr> = applying.map(|tested| tested.condition.clone()).collect();
         let mut inside = needed.clone();
         conditions.iter().for_each(|condition| inside.extend(condition.slots()));
         let plan = match self.leaves[leaf].take().expect("each leaf is built once") {
