@@ -343,35 +343,36 @@ impl<'a> Ordering<'a> {
     }
 
     fn exhaustive(&mut self, all: Set) -> FxHashMap<Set, Best> {
-        let mut best: FxHashMap<Set, Best> = FxHashMap::default();
         let leaves: Vec<usize> = members(all).collect();
-        for numbers in 1..(1 as Set) << leaves.len() {
-            // Counting visits every subset after all of its own subsets.
-            let set: Set = members(numbers).fold(0, |set, number| set | 1 << leaves[number]);
-            if set.count_ones() == 1 {
-                let leaf = self.leaf(set.trailing_zeros() as usize);
-                best.insert(set, leaf);
+        let count = 1usize << leaves.len();
+        // Numbers of leaves are dense, so a table by sets of them is, too.
+        let sets: Vec<Set> = (0..count)
+            .map(|numbers| members(numbers as Set).fold(0, |set, number| set | 1 << leaves[number]))
+            .collect();
+        let mut best: Vec<Option<Best>> = vec![None; count];
+        // Counting visits every subset after all of its own subsets.
+        for numbers in 1..count {
+            if numbers.is_power_of_two() {
+                best[numbers] = Some(self.leaf(sets[numbers].trailing_zeros() as usize));
                 continue;
             }
-            let mut left = (set - 1) & set;
+            let mut left = (numbers - 1) & numbers;
             let mut winner: Option<Best> = None;
             while left != 0 {
-                let right = set & !left;
-                if let (Some(&a), Some(&b)) = (best.get(&left), best.get(&right))
-                    && self.is_connected(left, right)
+                let right = numbers & !left;
+                if let (Some(a), Some(b)) = (best[left], best[right])
+                    && self.is_connected(sets[left], sets[right])
                 {
-                    let joined = self.join(left, right, &a, &b);
+                    let joined = self.join(sets[left], sets[right], &a, &b);
                     if winner.as_ref().is_none_or(|winner| self.price(&joined) < self.price(winner)) {
                         winner = Some(joined);
                     }
                 }
-                left = (left - 1) & set;
+                left = (left - 1) & numbers;
             }
-            if let Some(winner) = winner {
-                best.insert(set, winner);
-            }
+            best[numbers] = winner;
         }
-        best
+        sets.into_iter().zip(best).filter_map(|(set, best)| Some((set, best?))).collect()
     }
 
     fn greedy(&mut self, all: Set) -> FxHashMap<Set, Best> {

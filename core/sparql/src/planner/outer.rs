@@ -56,7 +56,7 @@ impl Planner {
             }
         }
         let right = self.plan(right_node, &inside, right_goal);
-        let right = self.asked_for(left_node, right_node, right, &inside, right_goal);
+        let right = self.asked_for((left_node, &left), (right_node, right), &inside, right_goal);
         let (keys, rest) =
             if self.optimise { self.equalities(&left, &right, conditions) } else { (Vec::new(), conditions.to_vec()) };
         let is_strict = keys.iter().all(|(_, _, by)| *by == By::Id)

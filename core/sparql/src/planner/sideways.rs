@@ -18,8 +18,15 @@ use crate::expression::Expr;
 const CHEAP: f64 = 4000.0;
 
 impl Planner {
-    /// The right side for a hash table: `alone`, or only what the left asks for if that is cheaper.
-    pub(super) fn asked_for(&self, left: &Node, right: &Node, alone: Physical, needed: &Slots, goal: Goal) -> Physical {
+    /// The right side for a hash table: as it is planned alone, or only what the left asks for if that is cheaper.
+    pub(super) fn asked_for(
+        &self,
+        (left, left_plan): (&Node, &Physical),
+        (right, alone): (&Node, Physical),
+        needed: &Slots,
+        goal: Goal,
+    ) -> Physical {
+        let price = |plan: &Physical| plan.cost + plan.estimate.rows * cost::BUILD;
         let tries = self.tries.get();
         if !self.optimise || alone.cost < CHEAP || tries == 0 {
             return alone;
@@ -27,14 +34,16 @@ impl Planner {
         let Some(asking) = asking(left) else { return alone };
         let (asks, answers) = (asking.scope().certain, right.scope().certain);
         let keys: Slots = asks.intersection(&answers).copied().collect();
-        if keys.is_empty() {
+        let distinct = |slot| left_plan.estimate.facts.get(slot).map_or(1.0, |facts| facts.distinct.max(1.0));
+        let asked = keys.iter().map(distinct).product::<f64>().min(left_plan.estimate.rows);
+        // Each key is searched at least once.
+        if keys.is_empty() || asked * cost::SEARCH_NEAR > price(&alone) {
             return alone;
         }
         // What is nested is planned twice by this.
         self.tries.set(tries - 1);
         let keys_alone = Node::Distinct(Box::new(Node::Project(Box::new(asking), keys.iter().copied().collect())));
         let plan = self.plan(&restricted(right, keys_alone, &keys), needed, goal);
-        let price = |plan: &Physical| plan.cost + plan.estimate.rows * cost::BUILD;
         if price(&plan) < price(&alone) { plan } else { alone }
     }
 }
