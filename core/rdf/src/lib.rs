@@ -3,10 +3,11 @@
 //! * [`ids`]: 64 bits that name a term and sort as SPARQL sorts.
 //! * [`term`] and [`dictionary`]: from terms to ids and back.
 //! * [`index`](mod@index): all triples in one order, as columns; a pattern is a range of rows.
-//! * [`statistics`]: counts for a planner.
+//! * [`statistics`]: counts for a planner, and [`characteristic`]: which predicates go together.
 //! * [`store`]: all of it together; start at [`Store`].
 //! * [`load`]: from N-Triples and Turtle to a store, in steps that can run at the same time.
 
+pub mod characteristic;
 pub mod dictionary;
 pub mod ids;
 pub mod index;

@@ -1,10 +1,11 @@
 //! What a planner asks about the data: exact counts, taken from the indexes in one pass.
 
+use crate::characteristic::CharacteristicSets;
 use crate::ids::{Id, Kind};
 use crate::index::{Index, Order};
 use std::ops::RangeInclusive;
 
-/// Counts over a whole store. All are exact.
+/// Counts over a whole store. All are exact but what [`CharacteristicSets`] says of itself.
 ///
 /// ```
 /// use vicus_rdf::{Kind, Store};
@@ -25,6 +26,7 @@ pub struct Statistics {
     pub objects: usize,
     /// Ascending by id.
     predicates: Vec<Predicate>,
+    characteristic: CharacteristicSets,
 }
 
 /// Counts over the triples of one predicate.
@@ -97,9 +99,15 @@ impl Predicate {
 }
 
 impl Statistics {
-    /// Takes an index in the order Pso and one in Pos of the same triples; the number of distinct subjects and objects
-    /// comes from directories. Panics for other orders.
-    pub fn new(pso: &Index, pos: &Index, subjects: usize, objects: usize) -> Statistics {
+    /// Takes an index in the order Pso and one in Pos of the same triples, and their characteristic sets; the number of
+    /// distinct subjects and objects comes from directories. Panics for other orders.
+    pub fn new(
+        pso: &Index,
+        pos: &Index,
+        subjects: usize,
+        objects: usize,
+        characteristic: CharacteristicSets,
+    ) -> Statistics {
         assert_eq!((pso.order(), pos.order()), (Order::Pso, Order::Pos), "statistics are by predicate");
         let predicates = (0..pso.keys().len())
             .map(|key| Predicate {
@@ -109,7 +117,12 @@ impl Statistics {
                 objects: Column::of(&pos.second()[pos.rows_of_key(key)]),
             })
             .collect();
-        Statistics { triples: pso.len(), subjects, objects, predicates }
+        Statistics { triples: pso.len(), subjects, objects, predicates, characteristic }
+    }
+
+    /// Which predicates subjects have together.
+    pub fn characteristic(&self) -> &CharacteristicSets {
+        &self.characteristic
     }
 
     /// All predicates, ascending by id.

@@ -1,5 +1,6 @@
 //! Everything about a loaded data set: its terms, its triples in several orders, and counts. Never changes.
 
+use crate::characteristic::{self, CharacteristicSets};
 use crate::dictionary::Dictionary;
 use crate::ids::Id;
 use crate::index::{Index, Order, Position};
@@ -37,6 +38,18 @@ impl Store {
     /// Puts a store together. Panics unless Spo, Pso, Pos and Ops ([`Order::USUAL`]) are there, each index as long as
     /// the others.
     pub fn new(dictionary: Dictionary, indexes: impl IntoIterator<Item = Index>) -> Store {
+        let indexes: Vec<Index> = indexes.into_iter().collect();
+        let spo = indexes.iter().find(|index| index.order() == Order::Spo).expect("an index in order Spo");
+        let sets = CharacteristicSets::new(spo, characteristic::rdf_type(&dictionary));
+        Store::with_characteristic(dictionary, indexes, sets)
+    }
+
+    /// As [`Store::new`], with the characteristic sets of its index Spo.
+    pub(crate) fn with_characteristic(
+        dictionary: Dictionary,
+        indexes: Vec<Index>,
+        characteristic: CharacteristicSets,
+    ) -> Store {
         let mut by_order = [const { None }; Order::ALL.len()];
         for index in indexes {
             let place = index.order() as usize;
@@ -46,7 +59,7 @@ impl Store {
             |order: Order| by_order[order as usize].as_ref().unwrap_or_else(|| panic!("an index in order {order:?}"));
         let [spo, pso, pos, ops] = Order::USUAL.map(get);
         assert!(by_order.iter().flatten().all(|index| index.len() == spo.len()), "indexes have the same triples");
-        let statistics = Statistics::new(pso, pos, spo.keys().len(), ops.keys().len());
+        let statistics = Statistics::new(pso, pos, spo.keys().len(), ops.keys().len(), characteristic);
         Store { dictionary, indexes: by_order, statistics }
     }
 

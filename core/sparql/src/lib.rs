@@ -17,6 +17,7 @@ mod error;
 mod evaluate;
 mod explain;
 mod expression;
+mod longest_token;
 mod lower;
 mod nesting;
 mod optimise;

@@ -40,12 +40,9 @@ pub(crate) fn check(text: &str) -> Result<(), QueryError> {
                 depth = depth.saturating_sub(1);
                 table = table.filter(|outside| depth > *outside || bytes[start] != b'}');
             }
-            b'#' => at = skip(bytes, start, |byte| byte == b'\n' || byte == b'\r'),
-            b'<' => at = iri_end(bytes, start),
-            quote @ (b'"' | b'\'') => at = string_end(bytes, start, quote),
-            // Variables, what stands behind a prefix, and language tags: signs in them are letters.
+            b'#' | b'<' | b'"' | b'\'' | b':' => at = quoted_end(bytes, start),
+            // Variables and language tags: signs in them are letters.
             b'?' | b'$' => at = skip(bytes, start, |byte| !is_letter(byte)),
-            b':' => at = skip(bytes, start, |byte| !is_letter(byte) && !b"-.%\\:".contains(&byte)),
             b'@' => at = skip(bytes, start, |byte| !is_letter(byte) && byte != b'-'),
             byte if is_letter(byte) => {
                 at = skip(bytes, start, |byte| !is_letter(byte));
@@ -86,6 +83,26 @@ fn is_sign(bytes: &[u8], at: usize) -> bool {
 /// The first place behind `from` where `ends` holds.
 fn skip(bytes: &[u8], from: usize, ends: impl Fn(u8) -> bool) -> usize {
     bytes[from..].iter().position(|&byte| ends(byte)).map_or(bytes.len(), |length| from + length.max(1))
+}
+
+/// Behind the comment, string, IRI or local name that begins at a place: signs in them are letters. Else behind one byte.
+pub(crate) fn quoted_end(bytes: &[u8], from: usize) -> usize {
+    match bytes[from] {
+        b'#' => skip(bytes, from, |byte| byte == b'\n' || byte == b'\r'),
+        b'<' => iri_end(bytes, from),
+        quote @ (b'"' | b'\'') => string_end(bytes, from, quote),
+        b':' => local_end(bytes, from),
+        _ => from + 1,
+    }
+}
+
+/// Behind what follows a prefix.
+fn local_end(bytes: &[u8], from: usize) -> usize {
+    let mut at = from + 1;
+    while at < bytes.len() && (is_letter(bytes[at]) || b"-.%\\:".contains(&bytes[at])) {
+        at += if bytes[at] == b'\\' { 2 } else { 1 };
+    }
+    at.min(bytes.len())
 }
 
 /// Behind an IRI, or behind the sign if it is a comparison.

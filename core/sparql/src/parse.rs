@@ -1,7 +1,7 @@
 //! From text to a checked query. The grammar is spargebra's.
 
 use crate::error::{QueryError, QueryErrorKind};
-use crate::{nesting, translate};
+use crate::{longest_token, nesting, translate};
 use spargebra::{Query, SparqlParser};
 use vicus_rdf::Id;
 
@@ -47,11 +47,13 @@ pub fn parse_with_base(text: &str, base: Option<&str>) -> Result<Parsed, QueryEr
             kind: QueryErrorKind::Syntax,
         })?;
     }
-    // The parser knows `true` and `false` in lower case only.
-    let query = match parser.clone().parse_query(text) {
-        Ok(query) => query,
-        Err(_) => parser.parse_query(&with_lower_booleans(text)).map_err(|_| syntax_error(text))?,
+    let read = |text: &str| {
+        // The parser knows `true` and `false` in lower case only.
+        let query = parser.clone().parse_query(text);
+        query.or_else(|_| parser.clone().parse_query(&with_lower_booleans(text))).ok()
     };
+    let query = read(text).ok_or_else(|| syntax_error(text))?;
+    longest_token::check(text, |text| read(text).is_some())?;
     // What is not supported should be known before there is any data.
     translate::translate(&query, &mut |_| Id::UNBOUND)?;
     Ok(Parsed { query })

@@ -115,7 +115,7 @@ pub fn plan(store: &Arc<Store>, parsed: &Parsed, options: &Options) -> Result<Pl
     if options.optimise {
         translated.node = optimise::optimise(translated.node);
     }
-    let planner = Planner { terms: Arc::clone(&terms), optimise: options.optimise };
+    let planner = Planner::new(&terms, options.optimise);
     let slots: Option<Vec<Slot>> =
         translated.select.as_ref().map(|select| select.iter().map(|(_, slot)| *slot).collect());
     let physical = planner.query(&translated.node, slots.as_deref());

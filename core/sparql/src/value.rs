@@ -4,8 +4,10 @@
 
 use crate::terms::Terms;
 use oxsdatatypes::{Date, DateTime, Decimal, Double, Duration, Float, Time};
+use rustc_hash::FxHasher;
 use std::cmp::Ordering;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use vicus_rdf::{Id, Kind, TermView};
 
 const XSD: &str = "http://www.w3.org/2001/XMLSchema#";
@@ -258,16 +260,21 @@ pub(crate) fn value_key(terms: &Terms, id: Id) -> u64 {
         let value = number.to_f32() + 0.0;
         u64::from(value.to_bits()) | 1 << 63
     };
+    let of_bytes = |bytes: &[u8]| {
+        let mut hasher = FxHasher::default();
+        bytes.hash(&mut hasher);
+        hasher.finish() | 1 << 63
+    };
     match id.kind() {
         Kind::Integer => key(Number::Integer(id.as_integer().expect("it is inlined"))),
         Kind::Typed => match terms.view(id, Value::of_view) {
             Value::Number(number) => key(number),
             Value::Boolean(value) => Id::boolean(value).bits(),
-            // Many texts are one moment; the condition looks again.
-            Value::DateTime(_) => u64::MAX - 1,
-            Value::Date(_) => u64::MAX - 2,
-            Value::Time(_) => u64::MAX - 3,
-            Value::Duration(_) => u64::MAX - 4,
+            // Many texts are one moment. Its place on the time line comes first, then the zone that it is told in.
+            Value::DateTime(value) => of_bytes(&value.to_be_bytes()[..16]),
+            Value::Date(value) => of_bytes(&value.to_be_bytes()[..16]),
+            Value::Time(value) => of_bytes(&value.to_be_bytes()[..16]),
+            Value::Duration(value) => of_bytes(&value.to_be_bytes()),
             _ => id.bits(),
         },
         _ => id.bits(),
@@ -398,6 +405,16 @@ mod tests {
             id("1", "string"),
             id("2020-01-01T00:00:00Z", "dateTime"),
             id("2020-01-01T01:00:00+01:00", "dateTime"),
+            id("2020-01-01T00:00:00.0", "dateTime"),
+            id("2020-01-01T00:00:00", "dateTime"),
+            id("2020-01-01Z", "date"),
+            id("2020-01-01+00:00", "date"),
+            id("10:00:00Z", "time"),
+            id("11:00:00.00+01:00", "time"),
+            id("P1Y", "duration"),
+            id("P12M", "yearMonthDuration"),
+            id("PT0S", "dayTimeDuration"),
+            id("P0M", "yearMonthDuration"),
         ];
         let mut equal_pairs = 0;
         for a in ids {
@@ -406,6 +423,25 @@ mod tests {
                 equal_pairs += 1;
             }
         }
-        assert!(equal_pairs > 20);
+        assert!(equal_pairs > 30);
+    }
+
+    #[test]
+    fn other_moments_have_other_keys() {
+        let terms = Terms::new(&Arc::new(Store::of_ntriples(b"").unwrap()));
+        let keys = (0..60).flat_map(|n| {
+            let texts = [
+                (format!("2020-01-01T00:00:{n:02}Z"), "dateTime"),
+                (format!("{}-01-01", 2100 + n), "date"),
+                (format!("10:{n:02}:00"), "time"),
+                (format!("P{}D", n + 1), "dayTimeDuration"),
+            ];
+            texts.map(|(value, datatype)| {
+                let datatype = NamedNode::new_unchecked(format!("{XSD}{datatype}"));
+                value_key(&terms, terms.id(&Literal::new_typed_literal(value, datatype).into()))
+            })
+        });
+        let keys: std::collections::BTreeSet<u64> = keys.collect();
+        assert_eq!(keys.len(), 4 * 60);
     }
 }

@@ -5,6 +5,7 @@
 //! passes over them.
 
 use super::join::{Place, Probe};
+use super::loose::{Choice, Loose, Sides};
 use super::slices;
 use crate::terms::Terms;
 use crate::value::value_key;
@@ -59,11 +60,13 @@ impl HashSpec {
         self.keys.iter().filter(|key| key.by != By::Loose)
     }
 
+    fn loose(&self) -> impl Iterator<Item = &Key> {
+        self.keys.iter().filter(|key| key.by == By::Loose)
+    }
+
     /// Whether a built column has to be at hand when the table is probed.
     fn wants(&self, column: usize) -> bool {
-        self.output.contains(&column)
-            || self.keys.iter().any(|key| key.build == column && key.by == By::Loose)
-            || self.needs_overlap
+        self.output.contains(&column) || self.loose().any(|key| key.build == column)
     }
 
     /// How many columns the rows of a table have that is built of so many: a column for each strict key, and those that
@@ -152,6 +155,8 @@ impl Builder {
         }
         let reduced = match self.spec.keep {
             Keep::All => None,
+            // Which of several rows are partners depends on what each leaves open.
+            Keep::Any if self.spec.loose().next().is_some() => None,
             Keep::Any => Some(reduce(&keys, &order, &starts, |_, _| false)),
             Keep::Least(by) => {
                 let by = column(by);
@@ -198,6 +203,8 @@ pub(crate) struct HashTable {
     probed: Vec<Column>,
     ranges: Vec<u64>,
     hashes: Vec<u32>,
+    /// If there are loose keys.
+    loose: Loose,
 }
 
 impl HashTable {
@@ -226,6 +233,7 @@ impl HashTable {
             probed: Vec::new(),
             ranges: Vec::new(),
             hashes: Vec::new(),
+            loose: Loose::default(),
         }
     }
 
@@ -296,8 +304,17 @@ fn reduce(
 
 impl Probe for HashTable {
     fn partners(&mut self, input: &Envelope, at: &mut Place, limit: usize, left: &mut Vec<u32>, right: &mut Vec<u32>) {
+        if self.spec.needs_overlap && self.spec.keys.is_empty() {
+            *at = Place { row: input.rows(), done: 0 };
+            return;
+        }
         if *at == Place::default() {
             self.probed = self.probe_keys(input);
+        }
+        if self.spec.loose().next().is_some() {
+            return self.compatible(input, at, limit, left, right);
+        }
+        if *at == Place::default() {
             let keys: Vec<&[u64]> = self.probed.iter().map(Column::u64s).collect();
             hashes(&keys, input.rows(), self.shift, &mut self.hashes);
             // Loads that don't wait for each other: the processor has many of them under way at once.
@@ -339,40 +356,36 @@ impl Probe for HashTable {
                 *at = Place { row: row + 1, done: 0 };
             }
         }
-        if self.spec.needs_overlap || self.spec.keys.iter().any(|key| key.by == By::Loose) {
-            self.keep_compatible(&slices(input), left, right);
-        }
     }
 
     fn gather(&self, output: usize, right: &[u32], into: &mut Vec<u64>) {
         super::gather(self.columns[self.spec.output[output]].u64s(), right, into);
     }
+
+    /// What was made of the table to probe it; the rows belong to whoever built it.
+    fn bytes(&self) -> u64 {
+        self.loose.bytes()
+    }
 }
 
 impl HashTable {
-    /// Compatible solutions, SPARQL 1.1 §18.3: where both have a value, it is the same.
-    fn keep_compatible(&self, input: &[&[u64]], left: &mut Vec<u32>, right: &mut Vec<u32>) {
-        let mut count = 0;
-        for place in 0..left.len() {
-            let (row, partner) = (left[place] as usize, right[place] as usize);
-            let mut compatible = true;
-            let mut overlap = false;
-            for key in &self.spec.keys {
-                let a = input[key.probe][row];
-                let b = match self.columns[key.build].u64s() {
-                    [] => a,
-                    column => column[partner],
-                };
-                compatible &= key.by != By::Loose || a == b || a == 0 || b == 0;
-                overlap |= a != 0 && b != 0;
-            }
-            if compatible && (overlap || !self.spec.needs_overlap) {
-                left[count] = left[place];
-                right[count] = right[place];
-                count += 1;
-            }
-        }
-        left.truncate(count);
-        right.truncate(count);
+    /// Partners where a key may be unbound.
+    fn compatible(
+        &mut self,
+        input: &Envelope,
+        at: &mut Place,
+        limit: usize,
+        left: &mut Vec<u32>,
+        right: &mut Vec<u32>,
+    ) {
+        let values = slices(input);
+        let sides = Sides {
+            strict: self.probed.iter().zip(&self.keys).map(|(a, b)| (a.u64s(), b.u64s())).collect(),
+            loose: self.spec.loose().map(|key| (values[key.probe], self.columns[key.build].u64s())).collect(),
+            rows: input.rows(),
+            built: self.rows,
+        };
+        let choice = Choice { needs_overlap: self.spec.needs_overlap, any: self.spec.keep == Keep::Any };
+        self.loose.partners(&sides, choice, at, limit, left, right);
     }
 }

@@ -10,6 +10,7 @@ pub(crate) mod filter;
 pub(crate) mod hash_table;
 pub(crate) mod index_probe;
 pub(crate) mod join;
+mod loose;
 pub(crate) mod nodes;
 pub(crate) mod parted;
 pub(crate) mod scan;

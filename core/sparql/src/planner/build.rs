@@ -337,22 +337,17 @@ impl Planner {
             JoinKind::Inner if goal.set && !slots.iter().any(|slot| needed.contains(slot)) => JoinKind::Semi,
             other => other,
         };
-        let is_strict = keys.iter().all(|key| key.by == By::Id);
+        let is_exact = keys.iter().all(|key| key.by != By::Value);
         let is_test = matches!(kind, JoinKind::Semi | JoinKind::Anti);
-        let keep = if is_test && conditions.is_empty() && is_strict && !needs_overlap { Keep::Any } else { keep };
+        let keep = if is_test && conditions.is_empty() && is_exact { Keep::Any } else { keep };
         let output = slots.iter().map(|slot| build.column(*slot).expect("it is one of its columns")).collect();
         let (join, columns) = self.join_spec(kind, &probe, &slots, &merged, conditions, needed, &both);
         let hash = HashSpec { keys, keep, output, needs_overlap };
         let estimate = self.joined(kind, &probe.estimate, both.clone(), conditions, &columns);
         let sorted = probe.sorted.filter(|slot| columns.contains(slot));
         let building = build.cost + build.estimate.rows * cost::BUILD;
-        let candidates = if hash.keys.iter().any(|key| key.by != By::Loose) {
-            both.rows
-        } else {
-            probe.estimate.rows * build.estimate.rows
-        };
         Physical {
-            cost: building + probe.cost + probe.estimate.rows * cost::PROBE + candidates * cost::MAKE,
+            cost: building + probe.cost + probe.estimate.rows * cost::PROBE + both.rows * cost::MAKE,
             startup: building + probe.startup + cost::PROBE,
             op: Op::HashJoin(Box::new(probe), Box::new(build), Arc::new(hash), Arc::new(join)),
             columns,

@@ -9,6 +9,7 @@ mod estimate;
 mod group;
 mod order;
 mod outer;
+mod sideways;
 mod walk;
 
 pub(crate) use build::{Op, Physical, cost};
@@ -16,6 +17,7 @@ pub(crate) use build::{Op, Physical, cost};
 use crate::algebra::{Node, Slot, Slots};
 use crate::boxes::extend::Make;
 use crate::terms::Terms;
+use std::cell::Cell;
 use std::sync::Arc;
 
 /// What matters to whoever reads the rows.
@@ -31,9 +33,18 @@ pub(crate) struct Planner {
     pub(crate) terms: Arc<Terms>,
     /// Whether joins are reordered and indexes searched; if not, everything is done as it is written.
     pub(crate) optimise: bool,
+    /// How often something may still be planned in a second way, which doubles the work for all that is nested in it.
+    tries: Cell<usize>,
 }
 
+/// As many things at most are planned in two ways.
+const TRIES: usize = 32;
+
 impl Planner {
+    pub(crate) fn new(terms: &Arc<Terms>, optimise: bool) -> Planner {
+        Planner { terms: Arc::clone(terms), optimise, tries: Cell::new(TRIES) }
+    }
+
     /// The physical plan of a node. It has a column for each of `needed` that the node may bind, and no other.
     pub(crate) fn plan(&self, node: &Node, needed: &Slots, goal: Goal) -> Physical {
         match node {

@@ -3,6 +3,9 @@
 //! Moerkotte and Neumann, "Analysis of two existing and one new dynamic programming algorithm for the generation of
 //! optimal bushy join trees without cross products", VLDB 2006: this is their DPsub. Fegaras, "A new heuristic for
 //! optimizing large queries", DEXA 1998, for more than ten operands: greedily the cheapest join next.
+//!
+//! How many rows a set of operands has comes from characteristic sets where patterns share a subject, and else from the
+//! numbers of distinct values; see [`estimate`] and [`vicus_rdf::characteristic`].
 
 use super::build::{cost, price};
 use super::estimate::{self, Estimate};
@@ -13,6 +16,8 @@ use crate::boxes::join::JoinKind;
 use crate::expression::Expr;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
+use vicus_rdf::Store;
+use vicus_rdf::characteristic::{Expected, Part, Star};
 
 /// An operand of a group.
 pub(crate) enum Leaf {
@@ -60,31 +65,93 @@ pub(crate) struct Ordering<'a> {
     planner: &'a Planner,
     leaves: Vec<Option<Leaf>>,
     estimates: Vec<Estimate>,
-    conditions: Vec<Expr>,
+    conditions: Vec<Tested>,
     goal: Goal,
     slots: BTreeMap<Slot, Shared>,
+    /// For each leaf that is a pattern, its slots.
+    patterns: Vec<Vec<Place>>,
     /// For each leaf, those that it shares a slot or an equality with.
     neighbours: Vec<Set>,
     /// By which of its slots a pattern is best read: the one that most others have.
     hubs: Vec<Option<Slot>>,
+    stars: Vec<SubjectStar>,
     rows: FxHashMap<Set, f64>,
 }
 
-/// Who has a slot.
-#[derive(Default)]
-struct Shared {
-    holders: Set,
-    /// Those in which it is never unbound.
-    certain: Set,
-    /// For each holder, in the order of leaves, how many distinct values there are.
-    distinct: Vec<f64>,
+/// Patterns with a certain predicate that have a subject in common.
+struct SubjectStar {
+    subject: Slot,
+    /// By part of the star.
+    leaves: Vec<usize>,
+    set: Set,
+    star: Star,
 }
 
-impl Shared {
-    /// Whether the slot has its final value in the join of a set.
-    fn is_settled(&self, set: Set) -> bool {
-        self.certain & set != 0 || self.holders & !set == 0
+impl SubjectStar {
+    /// What is expected of those of its patterns that are in a set, if there are two at least.
+    fn expected(&self, set: Set) -> Option<(Set, Expected)> {
+        let common = self.set & set;
+        let part = |(place, leaf): (usize, &usize)| u64::from(common & 1 << leaf != 0) << place;
+        let parts = self.leaves.iter().enumerate().map(part).sum();
+        (common.count_ones() > 1).then(|| (common, self.star.estimate(parts)))
     }
+}
+
+/// A condition.
+struct Tested {
+    condition: Expr,
+    /// Who has its slots; `None` if one of them is nobody's.
+    slots: Option<Vec<Holders>>,
+    selectivity: f64,
+}
+
+impl Tested {
+    fn new(condition: Expr, slots: &BTreeMap<Slot, Shared>) -> Tested {
+        let distinct = |slot: Slot| slots.get(&slot).map_or(1.0, |s| s.distinct.iter().copied().fold(1.0, f64::max));
+        let selectivity = estimate::selectivity(&condition, &distinct);
+        let holders = condition.slots().iter().map(|slot| slots.get(slot).map(|shared| shared.holders)).collect();
+        Tested { condition, slots: holders, selectivity }
+    }
+
+    /// Whether the condition's slots have their final values in the join of a set.
+    fn applies(&self, set: Set) -> bool {
+        self.slots.as_ref().is_some_and(|slots| slots.iter().all(|holders| holders.are_settled(set)))
+    }
+
+    /// Whether a join is where its slots get their final values.
+    fn is_new(&self, left: Set, right: Set) -> bool {
+        self.applies(left | right) && !self.applies(left) && !self.applies(right)
+    }
+}
+
+/// A slot of a pattern.
+struct Place {
+    slot: Slot,
+    holders: Holders,
+    is_subject: bool,
+}
+
+/// The leaves that have a slot.
+#[derive(Clone, Copy, Default)]
+struct Holders {
+    all: Set,
+    /// Those in which it is never unbound.
+    certain: Set,
+}
+
+impl Holders {
+    /// Whether the slot has its final value in the join of a set.
+    fn are_settled(self, set: Set) -> bool {
+        self.certain & set != 0 || self.all & !set == 0
+    }
+}
+
+/// Who has a slot, and how many values.
+#[derive(Default)]
+struct Shared {
+    holders: Holders,
+    /// For each holder, in the order of leaves, how many distinct values there are.
+    distinct: Vec<f64>,
 }
 
 impl<'a> Ordering<'a> {
@@ -95,29 +162,50 @@ impl<'a> Ordering<'a> {
         for (leaf, estimate) in estimates.iter().enumerate() {
             for (slot, facts) in &estimate.facts {
                 let shared = slots.entry(*slot).or_default();
-                shared.holders |= 1 << leaf;
-                shared.certain |= Set::from(facts.certain) << leaf;
+                shared.holders.all |= 1 << leaf;
+                shared.holders.certain |= Set::from(facts.certain) << leaf;
                 shared.distinct.push(facts.distinct.max(1.0));
             }
         }
         let mut neighbours: Vec<Set> = vec![0; leaves.len()];
         let mut connect = |a: Set, b: Set| members(a).for_each(|leaf| neighbours[leaf] |= b & !(1 << leaf));
-        slots.values().for_each(|shared| connect(shared.holders, shared.holders));
+        slots.values().for_each(|shared| connect(shared.holders.all, shared.holders.all));
         for (a, b) in conditions.iter().filter_map(Expr::as_slot_equality) {
             if let (Some(a), Some(b)) = (slots.get(&a), slots.get(&b)) {
-                connect(a.holders, b.holders);
-                connect(b.holders, a.holders);
+                connect(a.holders.all, b.holders.all);
+                connect(b.holders.all, a.holders.all);
             }
         }
         let hub = |leaf: &Leaf| {
             let Leaf::Pattern(pattern, _) = leaf else { return None };
-            let uses = |slot: Slot| slots[&slot].holders.count_ones();
+            let uses = |slot: Slot| slots[&slot].holders.all.count_ones();
             // Of equals the first: subjects before objects.
             pattern.slots().reduce(|best, slot| if uses(slot) > uses(best) { slot } else { best })
         };
         let hubs = leaves.iter().map(hub).collect();
+        let stars = stars(&planner.terms.store, &leaves);
+        let places = |leaf: &Leaf| {
+            let Leaf::Pattern(pattern, _) = leaf else { return Vec::new() };
+            let place =
+                |slot| Place { slot, holders: slots[&slot].holders, is_subject: pattern.0[0] == At::Slot(slot) };
+            pattern.slots().map(place).collect()
+        };
+        let patterns = leaves.iter().map(places).collect();
+        let conditions = conditions.into_iter().map(|condition| Tested::new(condition, &slots)).collect();
         let leaves = leaves.into_iter().map(Some).collect();
-        Ordering { planner, leaves, estimates, conditions, goal, slots, neighbours, hubs, rows: FxHashMap::default() }
+        Ordering {
+            planner,
+            leaves,
+            estimates,
+            conditions,
+            goal,
+            slots,
+            patterns,
+            neighbours,
+            hubs,
+            stars,
+            rows: FxHashMap::default(),
+        }
     }
 
     /// The plan of the whole group.
@@ -166,39 +254,37 @@ impl<'a> Ordering<'a> {
         if let Some(rows) = self.rows.get(&set) {
             return *rows;
         }
-        let mut rows: f64 = members(set).map(|leaf| self.estimates[leaf].rows).product();
-        for shared in self.slots.values().filter(|shared| (shared.holders & set).count_ones() > 1) {
-            let distinct = members(shared.holders).zip(&shared.distinct).filter(|(leaf, _)| set & 1 << leaf != 0);
+        let stars: Vec<(Slot, Set, Expected)> = self
+            .stars
+            .iter()
+            .filter_map(|star| star.expected(set).map(|(common, expected)| (star.subject, common, expected)))
+            .collect();
+        let apart = stars.iter().fold(set, |rest, (_, common, _)| rest & !common);
+        let mut rows: f64 = members(apart).map(|leaf| self.estimates[leaf].rows).product();
+        rows *= stars.iter().map(|(.., expected)| expected.rows).product::<f64>();
+        for (slot, shared) in self.slots.iter().filter(|(_, shared)| (shared.holders.all & set).count_ones() > 1) {
+            let star = stars.iter().find(|(subject, ..)| subject == slot);
+            let rest = set & !star.map_or(0, |(_, common, _)| *common);
+            let of_star = star.map(|(.., expected)| expected.subjects.max(1.0));
+            let of_rest = members(shared.holders.all).zip(&shared.distinct).filter(|(leaf, _)| rest & 1 << leaf != 0);
             // All but the smallest number of values: the others contain those.
-            let (least, all) = distinct.fold((f64::INFINITY, 1.0), |(least, all), (_, d)| (d.min(least), all * d));
+            let distinct = of_star.into_iter().chain(of_rest.map(|(_, distinct)| *distinct));
+            let (least, all) = distinct.fold((f64::INFINITY, 1.0), |(least, all), d| (d.min(least), all * d));
             rows *= least / all;
         }
-        for condition in self.conditions.iter().filter(|condition| self.applies(condition, set)) {
-            rows *= self.selectivity(condition);
-        }
+        let applying = self.conditions.iter().filter(|condition| condition.applies(set));
+        rows *= applying.map(|condition| condition.selectivity).product::<f64>();
         self.rows.insert(set, rows);
         rows
     }
 
-    fn selectivity(&self, condition: &Expr) -> f64 {
-        let distinct =
-            |slot: Slot| self.slots.get(&slot).map_or(1.0, |s| s.distinct.iter().copied().fold(1.0, f64::max));
-        estimate::selectivity(condition, &distinct)
-    }
-
-    /// Whether a condition's slots have their final values in the join of a set.
-    fn applies(&self, condition: &Expr, set: Set) -> bool {
-        condition.slots().iter().all(|slot| self.slots.get(slot).is_some_and(|shared| shared.is_settled(set)))
-    }
-
     /// Whether a pattern can be searched for each row of the join of a set, and whether by this slot alone or first.
-    fn can_search(&self, pattern: &Pattern, set: Set, sorted: Option<Slot>) -> Option<bool> {
-        let mut known = pattern.slots().filter(|slot| self.slots[slot].holders & set != 0).peekable();
-        known.peek()?;
-        let known: Vec<Slot> = known.collect();
-        let is_first = |slot| known.iter().all(|other| *other == slot) || pattern.0[0] == At::Slot(slot);
-        let near = sorted.is_some_and(|slot| known.contains(&slot) && is_first(slot));
-        known.iter().all(|slot| self.slots[slot].certain & set != 0).then_some(near)
+    fn can_search(&self, leaf: usize, set: Set, sorted: Option<Slot>) -> Option<bool> {
+        let known = || self.patterns[leaf].iter().filter(|place| place.holders.all & set != 0);
+        known().next()?;
+        let is_first = |place: &Place| place.is_subject || known().all(|other| other.slot == place.slot);
+        let near = known().any(|place| sorted == Some(place.slot) && is_first(place));
+        known().all(|place| place.holders.certain & set != 0).then_some(near)
     }
 
     fn leaf(&mut self, leaf: usize) -> Best {
@@ -225,8 +311,7 @@ impl<'a> Ordering<'a> {
         };
         let leaf = right.trailing_zeros() as usize;
         if right.count_ones() == 1
-            && let Some(Leaf::Pattern(pattern, _)) = &self.leaves[leaf]
-            && let Some(near) = self.can_search(pattern, left, a.sorted)
+            && let Some(near) = self.can_search(leaf, left, a.sorted)
         {
             let search = if near { cost::SEARCH_NEAR } else { cost::SEARCH_FAR };
             let searched = Best {
@@ -244,16 +329,9 @@ impl<'a> Ordering<'a> {
 
     /// How many candidate pairs there are, before the conditions that are new.
     fn pairs(&mut self, left: Set, right: Set) -> f64 {
-        let mut pairs = self.rows(left | right);
-        for condition in &self.conditions {
-            if self.applies(condition, left | right)
-                && !self.applies(condition, left)
-                && !self.applies(condition, right)
-            {
-                pairs /= self.selectivity(condition);
-            }
-        }
-        pairs
+        let new = self.conditions.iter().filter(|condition| condition.is_new(left, right));
+        let kept: f64 = new.map(|condition| condition.selectivity).product();
+        self.rows(left | right) / kept
     }
 
     fn price(&self, best: &Best) -> f64 {
@@ -265,35 +343,36 @@ impl<'a> Ordering<'a> {
     }
 
     fn exhaustive(&mut self, all: Set) -> FxHashMap<Set, Best> {
-        let mut best: FxHashMap<Set, Best> = FxHashMap::default();
         let leaves: Vec<usize> = members(all).collect();
-        for numbers in 1..(1 as Set) << leaves.len() {
-            // Counting visits every subset after all of its own subsets.
-            let set: Set = members(numbers).fold(0, |set, number| set | 1 << leaves[number]);
-            if set.count_ones() == 1 {
-                let leaf = self.leaf(set.trailing_zeros() as usize);
-                best.insert(set, leaf);
+        let count = 1usize << leaves.len();
+        // Numbers of leaves are dense, so a table by sets of them is, too.
+        let sets: Vec<Set> = (0..count)
+            .map(|numbers| members(numbers as Set).fold(0, |set, number| set | 1 << leaves[number]))
+            .collect();
+        let mut best: Vec<Option<Best>> = vec![None; count];
+        // Counting visits every subset after all of its own subsets.
+        for numbers in 1..count {
+            if numbers.is_power_of_two() {
+                best[numbers] = Some(self.leaf(sets[numbers].trailing_zeros() as usize));
                 continue;
             }
-            let mut left = (set - 1) & set;
+            let mut left = (numbers - 1) & numbers;
             let mut winner: Option<Best> = None;
             while left != 0 {
-                let right = set & !left;
-                if let (Some(&a), Some(&b)) = (best.get(&left), best.get(&right))
-                    && self.is_connected(left, right)
+                let right = numbers & !left;
+                if let (Some(a), Some(b)) = (best[left], best[right])
+                    && self.is_connected(sets[left], sets[right])
                 {
-                    let joined = self.join(left, right, &a, &b);
+                    let joined = self.join(sets[left], sets[right], &a, &b);
                     if winner.as_ref().is_none_or(|winner| self.price(&joined) < self.price(winner)) {
                         winner = Some(joined);
                     }
                 }
-                left = (left - 1) & set;
+                left = (left - 1) & numbers;
             }
-            if let Some(winner) = winner {
-                best.insert(set, winner);
-            }
+            best[numbers] = winner;
         }
-        best
+        sets.into_iter().zip(best).filter_map(|(set, best)| Some((set, best?))).collect()
     }
 
     fn greedy(&mut self, all: Set) -> FxHashMap<Set, Best> {
@@ -328,22 +407,30 @@ impl<'a> Ordering<'a> {
     }
 
     fn build(&mut self, set: Set, best: &FxHashMap<Set, Best>, needed: &Slots) -> Physical {
+        let mut made = self.build_join(set, best, needed);
+        if self.stars.iter().any(|star| (star.set & set).count_ones() > 1) {
+            // The join knows its two sides only. It may have left duplicates out.
+            let rows = self.rows(set);
+            let rows = if self.goal.set { rows.min(made.estimate.rows) } else { rows };
+            made.estimate = made.estimate.with_rows(rows);
+        }
+        made
+    }
+
+    fn build_join(&mut self, set: Set, best: &FxHashMap<Set, Best>, needed: &Slots) -> Physical {
         let (left, right) = match best[&set].how {
             How::Leaf(leaf) => return self.build_leaf(leaf, needed),
             How::Search(left, leaf) => (left, 1 << leaf),
             How::Hash(left, right) => (left, right),
         };
-        let new = |condition: &&Expr| {
-            self.applies(condition, set) && !self.applies(condition, left) && !self.applies(condition, right)
-        };
         // A pattern that is searched is never read alone, so conditions on it alone are new, too.
         let is_search = matches!(best[&set].how, How::Search(..));
-        let new_to_search = |condition: &&Expr| self.applies(condition, set) && !self.applies(condition, left);
-        let conditions: Vec<Expr> = if is_search {
-            self.conditions.iter().filter(new_to_search).cloned().collect()
-        } else {
-            self.conditions.iter().filter(new).cloned().collect()
+        let is_new = |tested: &&Tested| match is_search {
+            true => tested.applies(set) && !tested.applies(left),
+            false => tested.is_new(left, right),
         };
+        let conditions: Vec<Expr> =
+            self.conditions.iter().filter(is_new).map(|tested| tested.condition.clone()).collect();
         let mut inside = needed.clone();
         conditions.iter().for_each(|condition| inside.extend(condition.slots()));
         let slots =
@@ -368,8 +455,8 @@ impl<'a> Ordering<'a> {
 
     fn build_leaf(&mut self, leaf: usize, needed: &Slots) -> Physical {
         let set = 1 << leaf;
-        let conditions: Vec<Expr> =
-            self.conditions.iter().filter(|condition| self.applies(condition, set)).cloned().collect();
+        let applying = self.conditions.iter().filter(|tested| tested.applies(set));
+        let conditions: Vec<Expr> = applying.map(|tested| tested.condition.clone()).collect();
         let mut inside = needed.clone();
         conditions.iter().for_each(|condition| inside.extend(condition.slots()));
         let plan = match self.leaves[leaf].take().expect("each leaf is built once") {
@@ -378,6 +465,41 @@ impl<'a> Ordering<'a> {
         };
         self.planner.filter(plan, &conditions, needed)
     }
+}
+
+/// From so few rows on, searching is best whatever comes of it.
+const FEW: f64 = 32.0;
+
+/// The stars of two patterns or more, but for those that begin at few rows.
+fn stars(store: &Store, leaves: &[Leaf]) -> Vec<SubjectStar> {
+    let statistics = store.statistics();
+    let mut by_subject: BTreeMap<Slot, (Vec<usize>, Vec<Part>)> = BTreeMap::new();
+    let mut small = Slots::new();
+    for (leaf, operand) in leaves.iter().enumerate() {
+        let Leaf::Pattern(Pattern([At::Slot(subject), At::Constant(predicate), object]), estimate) = operand else {
+            continue;
+        };
+        let (object, counts) = match object {
+            At::Constant(id) => (Some(*id), statistics.predicate(*predicate)),
+            At::Slot(slot) if slot == subject => continue,
+            At::Slot(_) => (None, None),
+        };
+        let share = counts.map_or(0.0, |counts| estimate.rows / counts.triples as f64);
+        if estimate.rows <= FEW {
+            small.insert(*subject);
+        }
+        let (leaves, parts) = by_subject.entry(*subject).or_default();
+        leaves.push(leaf);
+        parts.push(statistics.characteristic().part(*predicate, object, share));
+    }
+    let star = |(subject, (leaves, parts)): (Slot, (Vec<usize>, Vec<Part>))| SubjectStar {
+        subject,
+        set: leaves.iter().fold(0, |set, leaf| set | 1 << leaf),
+        star: statistics.characteristic().star(&parts),
+        leaves,
+    };
+    let is_worth = |(subject, (leaves, _)): &(Slot, (Vec<usize>, _))| leaves.len() > 1 && !small.contains(subject);
+    by_subject.into_iter().filter(is_worth).map(star).collect()
 }
 
 /// The numbers of the bits that are set.

@@ -11,19 +11,19 @@ use crate::expression::{Compare, Expr};
 
 impl Planner {
     pub(crate) fn outer(&self, node: &Node, needed: &Slots, goal: Goal) -> Physical {
-        let (kind, left, right, conditions, is_minus) = match node {
+        let (kind, left_node, right_node, conditions, is_minus) = match node {
             Node::LeftJoin { left, right, conditions } => (JoinKind::Left, left, right, &conditions[..], false),
             Node::AntiJoin { left, right, conditions } => (JoinKind::Anti, left, right, &conditions[..], false),
             Node::SemiJoin { left, right, conditions } => (JoinKind::Semi, left, right, &conditions[..], false),
             Node::Minus(left, right) => (JoinKind::Anti, left, right, &[][..], true),
             other => unreachable!("{other:?} is no outer join"),
         };
-        let (left_scope, right_scope) = (left.scope(), right.scope());
+        let (left_scope, right_scope) = (left_node.scope(), right_node.scope());
         let shared: Slots = left_scope.possible.intersection(&right_scope.possible).copied().collect();
         let mut inside = needed.clone();
         conditions.iter().for_each(|condition| inside.extend(condition.slots()));
         inside.extend(&shared);
-        let left = self.plan(left, &inside, goal);
+        let left = self.plan(left_node, &inside, goal);
         if kind == JoinKind::Left
             && self.optimise
             && goal.set
@@ -35,7 +35,7 @@ impl Planner {
         let set = self.optimise && (goal.set || matches!(kind, JoinKind::Anti | JoinKind::Semi));
         // All of the table is built before the first row.
         let right_goal = Goal { set, first: false };
-        if let (Some((pattern, more)), true) = (as_pattern(right), self.optimise && !is_minus) {
+        if let (Some((pattern, more)), true) = (as_pattern(right_node), self.optimise && !is_minus) {
             let mut all = conditions.to_vec();
             all.extend(more.iter().cloned());
             // Overlaps with the left are certain there, or the search wouldn't know where to look.
@@ -48,14 +48,15 @@ impl Planner {
                 }
             }
         }
-        if let (Some((path, more)), true) = (as_path(right), self.optimise && !is_minus) {
+        if let (Some((path, more)), true) = (as_path(right_node), self.optimise && !is_minus) {
             let mut all = conditions.to_vec();
             all.extend(more.iter().cloned());
             if self.can_walk(path, &left.estimate) {
                 return self.walk(left, path, kind, &all, needed);
             }
         }
-        let right = self.plan(right, &inside, right_goal);
+        let right = self.plan(right_node, &inside, right_goal);
+        let right = self.asked_for((left_node, &left), (right_node, right), &inside, right_goal);
         let (keys, rest) =
             if self.optimise { self.equalities(&left, &right, conditions) } else { (Vec::new(), conditions.to_vec()) };
         let is_strict = keys.iter().all(|(_, _, by)| *by == By::Id)

@@ -82,6 +82,19 @@ fn what_nobody_looks_at_is_only_tested() {
 }
 
 #[test]
+fn an_optional_part_begins_at_what_the_left_side_asks_for() {
+    let store = library(600);
+    let few = "SELECT ?p ?n { ?p :year 1957 ; :title \"title 1\" OPTIONAL { ?p :by ?a . ?a :name ?n } }";
+    assert_plan(&store, few, &["left hash join on ?p", "distinct [?p]"], &["scan Pso ?p <http://e/by>"]);
+    let all = "SELECT ?p ?n { ?p :title ?t OPTIONAL { ?p :by ?a . ?a :name ?n } }";
+    assert_plan(&store, all, &["left hash join on ?p"], &["distinct"]);
+    let path = "SELECT ?p ?n { ?p :title \"title 1\" OPTIONAL { ?p :by ?a . ?a (:by|^:by)* ?q . ?q :year ?y } }";
+    assert_plan(&store, path, &["left hash join on ?p", "distinct [?p]"], &["scan Pso ?p <http://e/by>"]);
+    let without = "SELECT ?p { ?p :title \"title 1\" MINUS { ?p :by ?a . ?a :name ?n } }";
+    assert_plan(&store, without, &["anti hash join on ?p"], &["scan Pso ?p <http://e/by>"]);
+}
+
+#[test]
 fn order_by_with_a_limit_keeps_the_first_rows_only() {
     let store = library(60);
     let text = "SELECT ?t { ?p :title ?t } ORDER BY DESC(?t) LIMIT 3 OFFSET 1";

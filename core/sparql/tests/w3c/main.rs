@@ -21,15 +21,8 @@ use vicus_sparql::{Form, Options, QueryError, QueryErrorKind, parse_with_base, p
 const NOT_PASSED: &str = include_str!("not-passed.txt");
 
 /// Why a test may stand on the list.
-const REASONS: [&str; 7] = [
-    "needs named graphs",
-    "needs SERVICE",
-    "needs entailment",
-    "needs CONSTRUCT or DESCRIBE",
-    "needs update",
-    "the expected result is not what the recommendation says",
-    "the parser library reads it otherwise",
-];
+const REASONS: [&str; 5] =
+    ["needs named graphs", "needs SERVICE", "needs entailment", "needs CONSTRUCT or DESCRIBE", "needs update"];
 
 /// The folder of the suites in `VICUS_SHARED`, or in `shared` beside the repository; `None`, said aloud, if it is not
 /// there.

@@ -31,7 +31,7 @@ pub(crate) fn iri(path: &Path) -> String {
     format!("{BASE}{rest}")
 }
 
-/// All tests of the manifests in the folders of a suite.
+/// All tests that the manifests in the folders of a suite list as their entries.
 pub(crate) fn tests(suite: &Path) -> Vec<Test> {
     let mut folders: Vec<PathBuf> = std::fs::read_dir(suite)
         .expect("a suite is a folder")
@@ -60,8 +60,10 @@ fn tests_of(folder: &Path) -> Vec<Test> {
     let suite = folder.parent().and_then(Path::file_name).expect("a suite has a name").to_string_lossy().into_owned();
     let name = folder.file_name().expect("a folder has a name").to_string_lossy().into_owned();
     let mut all = Vec::new();
-    for triple in manifest.triples_for_predicate(rdf::TYPE) {
-        let TermRef::NamedNode(kind) = triple.object else { continue };
+    for test in entries(&manifest) {
+        let Some(TermRef::NamedNode(kind)) = manifest.object_for_subject_predicate(test, rdf::TYPE) else {
+            panic!("{test} is listed in {}, and has no type", file.display())
+        };
         let kind = match kind.as_str().rsplit('#').next().unwrap_or_default() {
             "PositiveSyntaxTest" | "PositiveSyntaxTest11" => Kind::PositiveSyntax,
             "NegativeSyntaxTest" | "NegativeSyntaxTest11" => Kind::NegativeSyntax,
@@ -69,14 +71,8 @@ fn tests_of(folder: &Path) -> Vec<Test> {
             "UpdateEvaluationTest" | "PositiveUpdateSyntaxTest11" | "NegativeUpdateSyntaxTest11" => Kind::Update,
             _ => continue,
         };
-        let test = triple.subject;
         let Some(action) = manifest.object_for_subject_predicate(test, manifest_word("action").as_ref()) else {
             panic!("{test} has no action")
-        };
-        let as_node = |term| match term {
-            TermRef::BlankNode(node) => Some(NamedOrBlankNodeRef::BlankNode(node)),
-            TermRef::NamedNode(node) => Some(NamedOrBlankNodeRef::NamedNode(node)),
-            TermRef::Literal(_) => None,
         };
         let of_action = |word: &str| -> Vec<PathBuf> {
             let word =
@@ -91,6 +87,28 @@ fn tests_of(folder: &Path) -> Vec<Test> {
         all.push(Test { name: format!("{suite}/{name}/{label}"), kind, query, data: of_action("data"), result });
     }
     all
+}
+
+/// The tests that a manifest lists, in its order. One that is described and not listed is out of use.
+fn entries(manifest: &Graph) -> Vec<NamedOrBlankNodeRef<'_>> {
+    let mut tests = Vec::new();
+    let lists = manifest.triples_for_predicate(manifest_word("entries").as_ref());
+    for mut rest in lists.filter_map(|triple| as_node(triple.object)).collect::<Vec<_>>() {
+        while let Some(first) = manifest.object_for_subject_predicate(rest, rdf::FIRST) {
+            tests.extend(as_node(first));
+            let Some(next) = manifest.object_for_subject_predicate(rest, rdf::REST).and_then(as_node) else { break };
+            rest = next;
+        }
+    }
+    tests
+}
+
+fn as_node(term: TermRef<'_>) -> Option<NamedOrBlankNodeRef<'_>> {
+    match term {
+        TermRef::BlankNode(node) => Some(NamedOrBlankNodeRef::BlankNode(node)),
+        TermRef::NamedNode(node) => Some(NamedOrBlankNodeRef::NamedNode(node)),
+        TermRef::Literal(_) => None,
+    }
 }
 
 fn manifest_word(word: &str) -> NamedNode {

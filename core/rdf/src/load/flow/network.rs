@@ -3,6 +3,8 @@
 use super::slots::{Slots, each, gather};
 use super::text::{self, Piece};
 use super::{Phase, Shared};
+use crate::characteristic::{self, CharacteristicSets};
+use crate::ids::Id;
 use crate::index::{Index, Order};
 use crate::load::{
     Assembled, MergedTerms, Numbering, Run, SortedTerms, assemble, cut_runs, cut_terms, derive_runs, index, merge_runs,
@@ -47,6 +49,7 @@ struct IndexOf {
     order: Order,
     spo: Arc<Vec<Run>>,
     numbering: Arc<Numbering>,
+    rdf_type: Option<Id>,
 }
 
 /// The network for so many readers and workers, and these orders.
@@ -92,7 +95,7 @@ pub(super) fn network(shared: &Arc<Shared>, readers: usize, workers: usize, orde
                 loads[to] += local.triples.len();
                 turn.send(to, locals.put(local));
             }
-            turn.send(workers, numberings.put(numbering));
+            turn.send(workers, numberings.put((numbering, characteristic::rdf_type(&dictionary))));
             turn.send(workers + 1, dictionaries.put(dictionary));
         }))
     };
@@ -111,13 +114,14 @@ pub(super) fn network(shared: &Arc<Shared>, readers: usize, workers: usize, orde
             (Arc::clone(shared), merged_runs.clone(), numberings.clone(), jobs.clone());
         let orders = orders.to_vec();
         net.add(gather("gather runs", workers + 2, orders.len(), move |mut came, turn| {
-            let numbering = Arc::new(numberings.take(&came.pop().expect("the last input")[0]));
+            let (numbering, rdf_type) = numberings.take(&came.pop().expect("the last input")[0]);
+            let numbering = Arc::new(numbering);
             let alone = came.pop().expect("the input before");
             let spo: Vec<Run> = alone.into_iter().chain(in_turn(came)).map(|part| merged.take(&part)).collect();
             let spo = Arc::new(spo);
             shared.progress.enter(Phase::Indexes);
             for (output, &order) in orders.iter().enumerate() {
-                let job = IndexOf { order, spo: Arc::clone(&spo), numbering: Arc::clone(&numbering) };
+                let job = IndexOf { order, spo: Arc::clone(&spo), numbering: Arc::clone(&numbering), rdf_type };
                 turn.send(output, jobs.put(job));
             }
         }))
@@ -134,12 +138,13 @@ pub(super) fn network(shared: &Arc<Shared>, readers: usize, workers: usize, orde
         let (shared, indexes) = (Arc::clone(shared), indexes.clone());
         net.add(gather("store", orders.len() + 1, 1, move |mut came, _| {
             let dictionary = dictionaries.take(&came.pop().expect("the last input")[0]);
-            let store = Store::new(dictionary, came.iter().flatten().map(|index| indexes.take(index)));
-            shared.end(store);
+            let (indexes, sets): (Vec<Index>, Vec<_>) = came.iter().flatten().map(|index| indexes.take(index)).unzip();
+            let sets = sets.into_iter().flatten().next().expect("they come with the index Spo");
+            shared.end(Store::with_characteristic(dictionary, indexes, sets));
         }))
     };
     side_by_side(&mut net, orders.len(), gather_runs, store, || {
-        each::<IndexOf, Index>("index", &jobs, &indexes, make_index)
+        each::<IndexOf, Indexed>("index", &jobs, &indexes, make_index)
     });
     net.connect(assemble.output(workers + 1), store.input(orders.len()));
     net.end(store.output(0));
@@ -214,12 +219,18 @@ fn cut_runs_box(workers: usize, runs: &Slots<Run>, run_parts: &Slots<RunPart>, m
     })
 }
 
-fn make_index(job: IndexOf, turn: &Turn<'_>) -> Option<Index> {
-    let IndexOf { order, spo, numbering } = job;
+/// An index; with Spo the characteristic sets that were found in it.
+type Indexed = (Index, Option<CharacteristicSets>);
+
+fn make_index(job: IndexOf, turn: &Turn<'_>) -> Option<Indexed> {
+    let IndexOf { order, spo, numbering, rdf_type } = job;
     if order == Order::Spo {
-        return Some(index(order, &spo, &numbering));
+        // The triples are in this order already: there is time to look at what subjects have.
+        let index = index(order, &spo, &numbering);
+        let sets = CharacteristicSets::new(&index, rdf_type);
+        return Some((index, Some(sets)));
     }
     let run = derive_runs(&spo, order);
     drop(spo);
-    (!turn.is_stopped()).then(|| index(order, &[run], &numbering))
+    (!turn.is_stopped()).then(|| (index(order, &[run], &numbering), None))
 }

@@ -1,0 +1,301 @@
+//! Which predicates subjects have together, and how often: for estimating joins of patterns that share a subject.
+//!
+//! Neumann and Moerkotte, "Characteristic sets: accurate cardinality estimation for RDF queries with multiple joins",
+//! ICDE 2011, §3 and §4. We differ in two things. A class says which predicates a subject has, so each object of
+//! `rdf:type` counts as a predicate of its own. And where there are more than [`MOST`] sets, the most frequent are kept
+//! and the subjects of all others are split into single predicates, as the paper's §5 does with a set that fits into no
+//! other: what is estimated for those assumes that their predicates are independent.
+
+use crate::dictionary::Dictionary;
+use crate::ids::Id;
+use crate::index::{Index, Order};
+use oxrdf::vocab::rdf;
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::hash::{Hash, Hasher};
+
+/// The id of `rdf:type`, if there is any.
+pub(crate) fn rdf_type(dictionary: &Dictionary) -> Option<Id> {
+    dictionary.id(rdf::TYPE.into())
+}
+
+/// As many sets at most are kept.
+pub const MOST: usize = 2048;
+
+/// A predicate, whatever its object, or a class: `rdf:type` with this object.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Attribute {
+    /// The predicate.
+    pub predicate: Id,
+    /// The class; unbound for any object.
+    pub class: Id,
+}
+
+/// Subjects that have exactly the same attributes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CharacteristicSet {
+    /// How many subjects.
+    pub subjects: usize,
+    /// Strictly ascending; with each how many triples of these subjects have it.
+    pub attributes: Vec<(Attribute, usize)>,
+}
+
+/// All characteristic sets of a store, or the most frequent ones.
+///
+/// ```
+/// use vicus_rdf::{Store, characteristic::Part};
+/// let store = Store::of_ntriples(b"
+///     <http://e/ann> <http://e/name> \"Ann\" .
+///     <http://e/ann> <http://e/knows> <http://e/bob> .
+///     <http://e/ann> <http://e/knows> <http://e/eve> .
+///     <http://e/bob> <http://e/name> \"Bob\" .
+/// ")?;
+/// let statistics = store.statistics();
+/// let [knows, name] = statistics.predicates() else { panic!() };
+/// let star = statistics.characteristic().star(&[Part::any(knows.id), Part::any(name.id)]);
+/// let both = star.estimate(0b11);
+/// assert_eq!((both.subjects, both.rows), (1.0, 2.0));
+/// assert_eq!(star.estimate(0b10).subjects, 2.0);
+/// # Ok::<(), vicus_rdf::SyntaxError>(())
+/// ```
+#[derive(Debug, Default)]
+pub struct CharacteristicSets {
+    sets: Vec<CharacteristicSet>,
+    /// For each attribute the sets that have it, ascending by place, and its triples there.
+    having: FxHashMap<Attribute, Vec<(usize, usize)>>,
+    /// Subjects whose set is not among them; with each attribute how many of them have it, and its triples.
+    others: usize,
+    of_others: FxHashMap<Attribute, (usize, usize)>,
+    rdf_type: Option<Id>,
+}
+
+/// One pattern of a star: what its subjects must have.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Part {
+    /// What they have.
+    pub attribute: Attribute,
+    /// For a certain object, which part of the attribute's triples has it. None for any object: a row each.
+    pub share: Option<f64>,
+}
+
+impl Part {
+    /// This predicate with any object.
+    pub fn any(predicate: Id) -> Part {
+        Part { attribute: Attribute { predicate, class: Id::UNBOUND }, share: None }
+    }
+}
+
+/// Patterns that share a subject, and the sets that have some of their attributes.
+#[derive(Clone, Debug)]
+pub struct Star {
+    shares: Vec<Option<f64>>,
+    sets: Vec<Matching>,
+    others: f64,
+    /// For each part, which part of the other subjects has it, and how often.
+    of_others: Vec<(f64, f64)>,
+}
+
+/// Sets that have the same parts.
+#[derive(Clone, Debug)]
+struct Matching {
+    /// A bit for each of these parts.
+    parts: u64,
+    subjects: f64,
+    /// For each part of the star its triples.
+    triples: Vec<f64>,
+}
+
+/// What is expected of a star.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Expected {
+    /// Distinct subjects. Exact if all objects are open or classes and no sets were split.
+    pub subjects: f64,
+    /// Rows.
+    pub rows: f64,
+}
+
+impl CharacteristicSets {
+    /// Of an index in the order Spo, in one pass; in three if there are more than [`MOST`] sets. Panics for another
+    /// order.
+    pub fn new(spo: &Index, rdf_type: Option<Id>) -> CharacteristicSets {
+        assert_eq!(spo.order(), Order::Spo, "characteristic sets are by subject");
+        let pass = Pass { spo, rdf_type };
+        let mut made = pass.collect(None).unwrap_or_else(|| {
+            let frequent = pass.frequent();
+            pass.collect(Some(&frequent)).expect("there are no more than were chosen")
+        });
+        for (place, set) in made.sets.iter().enumerate() {
+            for (attribute, triples) in &set.attributes {
+                made.having.entry(*attribute).or_default().push((place, *triples));
+            }
+        }
+        made
+    }
+
+    /// The sets that are kept, in no order that means anything.
+    pub fn sets(&self) -> &[CharacteristicSet] {
+        &self.sets
+    }
+
+    /// Whether all sets are kept.
+    pub fn is_complete(&self) -> bool {
+        self.others == 0
+    }
+
+    /// What a pattern asks of its subject: `object` is none if it is open, and `share` which part of the predicate's
+    /// triples has it if it isn't.
+    pub fn part(&self, predicate: Id, object: Option<Id>, share: f64) -> Part {
+        match object {
+            None => Part::any(predicate),
+            Some(class) if self.rdf_type == Some(predicate) => {
+                Part { attribute: Attribute { predicate, class }, share: Some(1.0) }
+            }
+            Some(_) => Part { share: Some(share), ..Part::any(predicate) },
+        }
+    }
+
+    /// A star of up to 64 patterns. Takes time in the number of sets that have some of its attributes.
+    pub fn star(&self, parts: &[Part]) -> Star {
+        assert!(parts.len() <= 64, "a bit for each part");
+        let lists: Vec<&[(usize, usize)]> =
+            parts.iter().map(|part| self.having.get(&part.attribute).map_or(&[][..], Vec::as_slice)).collect();
+        let mut has = vec![0u64; self.sets.len()];
+        for (place, list) in lists.iter().enumerate() {
+            list.iter().for_each(|(set, _)| has[*set] |= 1 << place);
+        }
+        let of_others = |part: &Part| match self.of_others.get(&part.attribute) {
+            Some(&(subjects, triples)) => (subjects as f64 / self.others as f64, triples as f64 / subjects as f64),
+            None => (0.0, 0.0),
+        };
+        Star {
+            shares: parts.iter().map(|part| part.share).collect(),
+            sets: self.matching(parts, &lists, &has),
+            others: self.others as f64,
+            of_others: parts.iter().map(of_others).collect(),
+        }
+    }
+
+    /// The sets of which a star's parts are told by `has`. Those that have the same parts are one, unless two of the parts
+    /// multiply rows: how often these go together is what the sets know.
+    fn matching(&self, parts: &[Part], lists: &[&[(usize, usize)]], has: &[u64]) -> Vec<Matching> {
+        let mut open = 0u64;
+        for (place, part) in parts.iter().enumerate().filter(|(_, part)| part.share.is_none()) {
+            let multiplies = lists[place].iter().any(|&(set, triples)| triples > self.sets[set].subjects);
+            open |= u64::from(multiplies) << place;
+            debug_assert!(part.attribute.class.is_unbound(), "a class has a share");
+        }
+        let mut made: Vec<Matching> = Vec::new();
+        let mut same: FxHashMap<u64, usize> = FxHashMap::default();
+        let mut of_set = vec![usize::MAX; has.len()];
+        for (set, &has) in has.iter().enumerate().filter(|(_, has)| **has != 0) {
+            let place = if (has & open).count_ones() > 1 { made.len() } else { *same.entry(has).or_insert(made.len()) };
+            if place == made.len() {
+                made.push(Matching { parts: has, subjects: 0.0, triples: vec![0.0; parts.len()] });
+            }
+            made[place].subjects += self.sets[set].subjects as f64;
+            of_set[set] = place;
+        }
+        for (part, list) in lists.iter().enumerate() {
+            list.iter().for_each(|&(set, triples)| made[of_set[set]].triples[part] += triples as f64);
+        }
+        made
+    }
+}
+
+impl Star {
+    /// The join of the parts whose bits are set: the paper's algorithm 1.
+    pub fn estimate(&self, parts: u64) -> Expected {
+        let members = || (0..self.shares.len()).filter(|place| parts >> place & 1 == 1);
+        // Of several certain objects the rarest counts: the others go along with it.
+        let share = members().filter_map(|place| self.shares[place]).fold(1.0, f64::min);
+        let open = |each: f64, place: usize| if self.shares[place].is_none() { each } else { 1.0 };
+        let mut made = Expected::default();
+        for set in self.sets.iter().filter(|set| set.parts & parts == parts) {
+            made.subjects += set.subjects;
+            made.rows +=
+                members().fold(set.subjects, |rows, place| rows * open(set.triples[place] / set.subjects, place));
+        }
+        let others = members().fold(self.others, |subjects, place| subjects * self.of_others[place].0);
+        made.subjects += others;
+        made.rows += members().fold(others, |rows, place| rows * open(self.of_others[place].1, place));
+        Expected { subjects: made.subjects * share, rows: made.rows * share }
+    }
+}
+
+/// A pass over the subjects.
+struct Pass<'a> {
+    spo: &'a Index,
+    rdf_type: Option<Id>,
+}
+
+impl Pass<'_> {
+    /// All sets, or those with the chosen signatures; `None` if there are more than may be kept.
+    fn collect(&self, chosen: Option<&FxHashSet<u64>>) -> Option<CharacteristicSets> {
+        let mut made = CharacteristicSets { rdf_type: self.rdf_type, ..CharacteristicSets::default() };
+        let mut places: FxHashMap<u64, usize> = FxHashMap::default();
+        let mut counted: Vec<(Attribute, usize)> = Vec::new();
+        for key in 0..self.spo.keys().len() {
+            let signature = self.count(key, &mut counted);
+            if chosen.is_none_or(|chosen| chosen.contains(&signature)) {
+                let place = *places.entry(signature).or_insert(made.sets.len());
+                if place == MOST {
+                    return None;
+                }
+                if place == made.sets.len() {
+                    let attributes = counted.iter().map(|(attribute, _)| (*attribute, 0)).collect();
+                    made.sets.push(CharacteristicSet { subjects: 0, attributes });
+                }
+                let set = &mut made.sets[place];
+                let pairs = || set.attributes.iter().zip(&counted);
+                // Two sets may have one signature, if hardly ever.
+                if set.attributes.len() == counted.len() && pairs().all(|(a, b)| a.0 == b.0) {
+                    set.subjects += 1;
+                    set.attributes.iter_mut().zip(&counted).for_each(|(sum, (_, triples))| sum.1 += triples);
+                    continue;
+                }
+            }
+            made.others += 1;
+            for (attribute, triples) in &counted {
+                let (subjects, sum) = made.of_others.entry(*attribute).or_default();
+                *subjects += 1;
+                *sum += triples;
+            }
+        }
+        Some(made)
+    }
+
+    /// The signatures of the most frequent sets.
+    fn frequent(&self) -> FxHashSet<u64> {
+        let mut subjects: FxHashMap<u64, u32> = FxHashMap::default();
+        let mut counted = Vec::new();
+        for key in 0..self.spo.keys().len() {
+            *subjects.entry(self.count(key, &mut counted)).or_default() += 1;
+        }
+        let mut all: Vec<(u64, u32)> = subjects.into_iter().collect();
+        // Equally frequent ones in an order that is the same each time.
+        all.sort_unstable_by_key(|&(signature, subjects)| (std::cmp::Reverse(subjects), signature));
+        all.into_iter().take(MOST).map(|(signature, _)| signature).collect()
+    }
+
+    /// The attributes of a subject with their triples, ascending, and a hash of the attributes.
+    fn count(&self, key: usize, into: &mut Vec<(Attribute, usize)>) -> u64 {
+        into.clear();
+        let mut hasher = rustc_hash::FxHasher::default();
+        let rows = self.spo.rows_of_key(key);
+        let (mut last, mut is_type) = (Id::UNBOUND, false);
+        let mut of_last = 0;
+        for (&predicate, &object) in self.spo.second()[rows.clone()].iter().zip(&self.spo.third()[rows]) {
+            if predicate == last {
+                into[of_last].1 += 1;
+            } else {
+                (last, is_type, of_last) = (predicate, self.rdf_type == Some(predicate), into.len());
+                predicate.hash(&mut hasher);
+                into.push((Attribute { predicate, class: Id::UNBOUND }, 1));
+            }
+            if is_type {
+                object.hash(&mut hasher);
+                into.push((Attribute { predicate, class: object }, 1));
+            }
+        }
+        hasher.finish()
+    }
+}

@@ -1,0 +1,189 @@
+//! Finds compatible solutions where variables may be unbound on either side: SPARQL 1.1, §18.3.
+//!
+//! ```text
+//!  a row binds      looks by     for partners that bind
+//!  ?a ?b            ?a ?b        both, ?a alone, ?b alone, none: as many searches as the table has of these
+//!  ?a               ?a           ?a, or not: ?b doesn't matter
+//!  nothing          –            anything: all are partners
+//! ```
+//!
+//! So there is a table for each set of keys that rows of the input bind, made when the first such row comes. In it
+//! unbound is a value like others. Each search ends at partners, whatever they and the row leave open: no row is compared
+//! with all others.
+
+use super::hash_table::mix;
+use super::join::Place;
+
+/// As many keys at most are searched by; by the others, candidates are only tested. Bounds the tables to 2^4.
+const SEARCHED: usize = 4;
+
+/// Both sides of a join, as columns.
+pub(super) struct Sides<'a> {
+    /// For each strict key the probed values, and the built ones.
+    pub(super) strict: Vec<(&'a [u64], &'a [u64])>,
+    /// The same for each loose key.
+    pub(super) loose: Vec<(&'a [u64], &'a [u64])>,
+    /// How many rows either side has.
+    pub(super) rows: usize,
+    pub(super) built: usize,
+}
+
+/// How pairs are chosen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Choice {
+    /// Both sides must have a value for at least one key.
+    pub(super) needs_overlap: bool,
+    /// One partner is enough.
+    pub(super) any: bool,
+}
+
+impl<'a> Sides<'a> {
+    /// Those by which rows are searched.
+    fn searched(&self) -> &[(&'a [u64], &'a [u64])] {
+        &self.loose[..self.loose.len().min(SEARCHED)]
+    }
+
+    fn are_partners(&self, row: usize, partner: usize, choice: Choice) -> bool {
+        let overlaps = || {
+            let both = |(a, b): &(&[u64], &[u64])| a[row] != 0 && b[partner] != 0;
+            !choice.needs_overlap || self.strict.iter().chain(&self.loose).any(both)
+        };
+        self.strict.iter().all(|(a, b)| a[row] == b[partner])
+            && self.loose.iter().all(|(a, b)| a[row] == b[partner] || a[row] == 0 || b[partner] == 0)
+            && overlaps()
+    }
+}
+
+/// The tables of a join that has loose keys.
+#[derive(Default)]
+pub(super) struct Loose {
+    /// By the set of searched keys that a row binds, a bit for each.
+    tables: Vec<Option<Table>>,
+}
+
+impl Loose {
+    /// As [`Probe::partners`](super::join::Probe::partners).
+    pub(super) fn partners(
+        &mut self,
+        sides: &Sides<'_>,
+        choice: Choice,
+        at: &mut Place,
+        limit: usize,
+        left: &mut Vec<u32>,
+        right: &mut Vec<u32>,
+    ) {
+        self.tables.resize_with(1 << sides.searched().len(), || None);
+        while at.row < sides.rows && left.len() < limit {
+            let bound = set(sides.searched().iter().map(|(values, _)| values[at.row]));
+            let table = self.tables[bound].get_or_insert_with(|| Table::new(sides, bound));
+            table.partners_of_row(sides, choice, at, limit, left, right);
+        }
+    }
+
+    /// Bytes of its tables.
+    pub(super) fn bytes(&self) -> u64 {
+        self.tables.iter().flatten().map(|table| 4 * (table.starts.len() + table.order.len()) as u64).sum()
+    }
+}
+
+/// The built rows by the strict keys and some of the loose ones.
+struct Table {
+    /// Which loose keys.
+    by: usize,
+    /// Which of these the rows bind: each set that there is.
+    bound: Vec<usize>,
+    shift: u32,
+    /// Where each bucket begins in `order`.
+    starts: Vec<u32>,
+    order: Vec<u32>,
+}
+
+impl Table {
+    fn new(sides: &Sides<'_>, by: usize) -> Table {
+        let strict = |row: usize| sides.strict.iter().map(move |(_, values)| values[row]);
+        let loose = |row: usize| members(sides, by).map(move |(_, (_, values))| values[row]);
+        let bits = (sides.built.max(2) as u64).next_power_of_two().trailing_zeros();
+        let shift = 64 - bits;
+        let mut is_there = vec![false; 1 << sides.searched().len()];
+        let mut starts = vec![0u32; (1 << bits) + 1];
+        let buckets: Vec<u32> =
+            (0..sides.built).map(|row| (hash(strict(row).chain(loose(row))) >> shift) as u32).collect();
+        for (row, &bucket) in buckets.iter().enumerate() {
+            starts[bucket as usize + 1] += 1;
+            let binds = |(key, (_, values)): (usize, (_, &[u64]))| usize::from(values[row] != 0) << key;
+            is_there[members(sides, by).map(binds).sum::<usize>()] = true;
+        }
+        for bucket in 1..starts.len() {
+            starts[bucket] += starts[bucket - 1];
+        }
+        let mut next = starts.clone();
+        let mut order = vec![0u32; sides.built];
+        for (row, &bucket) in buckets.iter().enumerate() {
+            let place = &mut next[bucket as usize];
+            order[*place as usize] = row as u32;
+            *place += 1;
+        }
+        let bound = (0..is_there.len()).filter(|&bound| is_there[bound]).collect();
+        Table { by, bound, shift, starts, order }
+    }
+
+    /// From a place within a row on.
+    fn partners_of_row(
+        &self,
+        sides: &Sides<'_>,
+        choice: Choice,
+        at: &mut Place,
+        limit: usize,
+        left: &mut Vec<u32>,
+        right: &mut Vec<u32>,
+    ) {
+        let row = at.row;
+        let mut before = 0;
+        for &bound in &self.bound {
+            if choice.needs_overlap && bound == 0 && sides.strict.is_empty() && sides.loose.len() <= SEARCHED {
+                // These have no value where the row has one.
+                continue;
+            }
+            let strict = sides.strict.iter().map(|(values, _)| values[row]);
+            let wanted =
+                move |(key, (values, _)): (usize, (&[u64], _))| if bound >> key & 1 == 1 { values[row] } else { 0 };
+            let bucket = (hash(strict.chain(members(sides, self.by).map(wanted))) >> self.shift) as usize;
+            let found = &self.order[self.starts[bucket] as usize..self.starts[bucket + 1] as usize];
+            for &partner in found.iter().skip(at.done.saturating_sub(before)) {
+                if left.len() == limit {
+                    return;
+                }
+                at.done += 1;
+                // Several searches may end in one bucket: each takes those that bind as it asks.
+                let binds =
+                    |(key, (_, values)): (usize, (_, &[u64]))| usize::from(values[partner as usize] != 0) << key;
+                if members(sides, self.by).map(binds).sum::<usize>() == bound
+                    && sides.are_partners(row, partner as usize, choice)
+                {
+                    left.push(row as u32);
+                    right.push(partner);
+                    if choice.any {
+                        *at = Place { row: row + 1, done: 0 };
+                        return;
+                    }
+                }
+            }
+            before += found.len();
+        }
+        *at = Place { row: row + 1, done: 0 };
+    }
+}
+
+/// The searched keys that are in a set, with their columns.
+fn members<'a>(sides: &'a Sides<'_>, by: usize) -> impl Iterator<Item = (usize, (&'a [u64], &'a [u64]))> {
+    sides.searched().iter().copied().enumerate().filter(move |(key, _)| by >> key & 1 == 1)
+}
+
+/// Which of these have a value.
+fn set(values: impl Iterator<Item = u64>) -> usize {
+    values.enumerate().map(|(key, value)| usize::from(value != 0) << key).sum()
+}
+
+fn hash(values: impl Iterator<Item = u64>) -> u64 {
+    values.fold(0, |hash, value| mix(hash ^ value))
+}

@@ -1,0 +1,94 @@
+//! The right side of OPTIONAL, EXISTS and MINUS by what the left side asks for.
+//!
+//! The right side stands for itself (SPARQL 1.1, §18.5 and §18.6): alone it is evaluated for the whole graph, though few
+//! rows of the left may look for partners. `L ⟕ R` is `L ⟕ (K ⋈ R)` if K has, each once, at least the values that L has of
+//! slots which both sides always bind: rows of R with others have no partner in L, and no row of R becomes two. Within
+//! `K ⋈ R` joins are ordered as ever, so R is searched from K where that is cheaper, and paths begin there.
+//!
+//! K is planned beside L, as a plan is a tree. It need not be all of L: what is optional there, or can't be evaluated
+//! twice alike, is left out, which makes K larger and nothing else. This is the "magic set" of deductive databases: Beeri
+//! and Ramakrishnan, "On the power of magic", PODS 1987.
+
+use super::build::cost;
+use super::{Goal, Physical, Planner};
+use crate::algebra::{Node, Slots};
+use crate::expression::Expr;
+
+/// Nanoseconds under which no better plan is looked for.
+const CHEAP: f64 = 4000.0;
+
+impl Planner {
+    /// The right side for a hash table: as it is planned alone, or only what the left asks for if that is cheaper.
+    pub(super) fn asked_for(
+        &self,
+        (left, left_plan): (&Node, &Physical),
+        (right, alone): (&Node, Physical),
+        needed: &Slots,
+        goal: Goal,
+    ) -> Physical {
+        let price = |plan: &Physical| plan.cost + plan.estimate.rows * cost::BUILD;
+        let tries = self.tries.get();
+        if !self.optimise || alone.cost < CHEAP || tries == 0 {
+            return alone;
+        }
+        let Some(asking) = asking(left) else { return alone };
+        let (asks, answers) = (asking.scope().certain, right.scope().certain);
+        let keys: Slots = asks.intersection(&answers).copied().collect();
+        let distinct = |slot| left_plan.estimate.facts.get(slot).map_or(1.0, |facts| facts.distinct.max(1.0));
+        let asked = keys.iter().map(distinct).product::<f64>().min(left_plan.estimate.rows);
+        // Each key is searched at least once.
+        if keys.is_empty() || asked * cost::SEARCH_NEAR > price(&alone) {
+            return alone;
+        }
+        // What is nested is planned twice by this.
+        self.tries.set(tries - 1);
+        let keys_alone = Node::Distinct(Box::new(Node::Project(Box::new(asking), keys.iter().copied().collect())));
+        let plan = self.plan(&restricted(right, keys_alone, &keys), needed, goal);
+        if price(&plan) < price(&alone) { plan } else { alone }
+    }
+}
+
+/// A node that has at least the values which the slots that both always bind have in another: without what only adds
+/// columns or takes rows away, and without what may be another time something else.
+fn asking(node: &Node) -> Option<Node> {
+    match node {
+        Node::Pattern(_) | Node::Path(_) | Node::Values(..) => Some(node.clone()),
+        Node::Join(nodes) => {
+            let nodes: Vec<Node> = nodes.iter().filter_map(asking).collect();
+            (!nodes.is_empty()).then_some(Node::Join(nodes))
+        }
+        Node::Filter(conditions, inner) => {
+            let inner = asking(inner)?;
+            let certain = inner.scope().certain;
+            // Others might see other values than they do where they are written.
+            let is_same = |condition: &&Expr| {
+                !condition.is_volatile() && !condition.has_exists() && condition.slots().is_subset(&certain)
+            };
+            let conditions: Vec<Expr> = conditions.iter().filter(is_same).cloned().collect();
+            Some(if conditions.is_empty() { inner } else { Node::Filter(conditions, Box::new(inner)) })
+        }
+        Node::LeftJoin { left, .. } | Node::AntiJoin { left, .. } | Node::SemiJoin { left, .. } => asking(left),
+        Node::Minus(inner, _) | Node::Extend(inner, ..) | Node::Sort(inner, _) | Node::Distinct(inner) => asking(inner),
+        Node::Project(inner, slots) => Some(Node::Project(Box::new(asking(inner)?), slots.clone())),
+        Node::Union(nodes) => nodes.iter().map(asking).collect::<Option<Vec<Node>>>().map(Node::Union),
+        Node::Group(_) | Node::Slice(..) => None,
+    }
+}
+
+/// The join of a node and a table of keys, which the node always binds; as far down as the keys can go.
+fn restricted(node: &Node, keys: Node, slots: &Slots) -> Node {
+    let fits = |inner: &Node| slots.is_subset(&inner.scope().certain);
+    match node {
+        Node::Join(nodes) => Node::Join(std::iter::once(keys).chain(nodes.iter().cloned()).collect()),
+        Node::Filter(conditions, inner) => Node::Filter(conditions.clone(), Box::new(restricted(inner, keys, slots))),
+        Node::LeftJoin { left, right, conditions } if fits(left) => Node::LeftJoin {
+            left: Box::new(restricted(left, keys, slots)),
+            right: right.clone(),
+            conditions: conditions.clone(),
+        },
+        Node::Extend(inner, slot, expr) if fits(inner) && !expr.is_volatile() => {
+            Node::Extend(Box::new(restricted(inner, keys, slots)), *slot, expr.clone())
+        }
+        other => Node::Join(vec![keys, other.clone()]),
+    }
+}
