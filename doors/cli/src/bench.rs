@@ -9,6 +9,7 @@ mod demo;
 mod flow;
 mod measure;
 mod queries;
+mod spin;
 
 use clap::Subcommand;
 use std::path::PathBuf;
