@@ -25,9 +25,12 @@ struct Process {
     lines: Receiver<std::io::Result<String>>,
 }
 
-/// Builds the Java peers into `folder` with Maven.
+/// Builds the Java peers into `folder` with Maven; fails if it or Java is not installed.
 pub(crate) fn build(folder: &Path) -> anyhow::Result<()> {
-    crate::find_program(&["mvn"]).context("Maven is missing: install it (Debian: maven)")?;
+    let needed = [("java", "Java 17 or newer (Debian: openjdk-17-jdk-headless)"), ("mvn", "Maven (Debian: maven)")];
+    let missing = needed.iter().filter(|(program, _)| crate::find_program(&[program]).is_none());
+    let missing: Vec<&str> = missing.map(|(_, what)| *what).collect();
+    ensure!(missing.is_empty(), "not installed: {}", missing.join(" and "));
     let pom = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/pom.xml");
     let built = Command::new("mvn")
         .args(["--quiet", "--batch-mode", "-Dstyle.color=never", "--file", pom, "package"])
