@@ -1,23 +1,26 @@
-//! SPARQL beside a peer: the 17 SP2Bench queries on Vicus and on Oxigraph in one process, alternating.
+//! SPARQL beside its peers: the 17 SP2Bench queries on Vicus, Oxigraph, RDF4J, Jena and Virtuoso in one run, alternating.
 //!
-//! Each time is parse, plan and run together, down to the last row counted. A peer's query that takes longer than the limit
-//! is cancelled; then the limit stands for its time, and the ratio is at most what is printed.
+//! Each time is parse, plan and run together, down to the last row counted. All sides may use the same PUs, and all are
+//! asked some times unmeasured first, because a JVM compiles what it has seen often. A peer that this machine can't run
+//! is skipped aloud.
+
+mod java;
+mod oxigraph_side;
+mod peer;
+mod table;
+mod vicus_side;
+mod virtuoso;
 
 use anyhow::{Context, ensure};
-use clap::Parser;
-use oxigraph::io::{RdfFormat, RdfParser};
-use oxigraph::sparql::{CancellationToken, QueryResults, SparqlEvaluator};
-use serde_json::json;
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use clap::{Parser, ValueEnum};
+use peer::{Answer, Query, Side};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use vicus::{Runtime, Setting};
-use vicus_rdf::Store;
-use vicus_rdf::load::{Load, LoadOptions, Source, Syntax};
-use vicus_sparql::Options;
+use table::{Ended, Measured};
+use vicus::Setting;
 
-/// Vicus and Oxigraph on the same file and queries.
+/// Vicus and its peers on the same file and queries.
 #[derive(Parser)]
 struct Args {
     /// N-Triples, unpacked.
@@ -26,16 +29,23 @@ struct Args {
     /// A folder of .sparql files.
     #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/../doors/cli/queries/sp2b"))]
     queries: PathBuf,
+    /// Beside whom.
+    #[arg(long, value_delimiter = ',', default_value = "oxigraph,rdf4j,jena,virtuoso")]
+    peers: Vec<Name>,
     /// Runs of each query on each side; the medians count.
     #[arg(long, default_value_t = 5)]
     repeats: usize,
-    /// Threads of Vicus; by default one for each PU. The peer evaluates a query on one thread.
+    /// Runs of each query on each side before that; fewer if they take more than two seconds together.
+    #[arg(long, default_value_t = 5)]
+    warm_up: usize,
+    /// How many of the PUs that this process may use: every side gets the same ones, and Vicus a thread for each. By
+    /// default all.
     #[arg(long)]
     threads: Option<usize>,
     /// The strategy of Vicus.
     #[arg(long, default_value = "las")]
     strategy: Setting,
-    /// Seconds after which a peer's query is cancelled.
+    /// Seconds after which a query is cancelled.
     #[arg(long, default_value_t = 20.0)]
     limit: f64,
     /// Writes the results as an array of objects.
@@ -43,142 +53,161 @@ struct Args {
     json: Option<PathBuf>,
 }
 
+#[derive(Clone, Copy, ValueEnum)]
+enum Name {
+    Oxigraph,
+    Rdf4j,
+    Jena,
+    Virtuoso,
+}
+
 fn main() -> anyhow::Result<()> {
     let args = Args::parse();
-    let limit = Duration::from_secs_f64(args.limit);
-    let mut builder = Runtime::builder().strategy(args.strategy.clone());
-    if let Some(threads) = args.threads {
-        builder = builder.threads(threads);
-    }
-    let runtime = builder.start();
-    let threads = runtime.plan().threads();
+    let limit = Duration::try_from_secs_f64(args.limit).context("--limit takes seconds")?;
+    ensure!(args.repeats > 0, "--repeats takes a number from 1");
+    let queries = queries(&args.queries)?;
+    let cpus = pin(args.threads)?;
+    println!("every side may use the CPUs {cpus:?}, by an affinity set before its threads or its process start");
 
-    let open = || std::fs::File::open(&args.data).with_context(|| format!("{}: can't be opened", args.data.display()));
-    let began = Instant::now();
-    let source = Source::new(args.data.display().to_string(), Syntax::NTriples, open()?);
-    let load = Load::new(vec![source], LoadOptions { workers: threads, ..LoadOptions::default() });
-    runtime.submit(load.model()).wait()?;
-    let ours = Arc::new(load.finish()?.store);
-    let our_load = began.elapsed().as_secs_f64() * 1e3;
-    let began = Instant::now();
-    let theirs = oxigraph::store::Store::new()?;
-    let mut loader = theirs.bulk_loader();
-    loader.load_from_reader(RdfParser::from_format(RdfFormat::NTriples), open()?)?;
-    loader.commit()?;
-    let their_load = began.elapsed().as_secs_f64() * 1e3;
-
-    println!("{} triples, {threads} threads, medians of {}", ours.len(), args.repeats);
-    println!("\nquery        rows    vicus ms   oxigraph ms       ratio");
-    println!("load   {:>10} {our_load:>11.2} {their_load:>13.2} {:>11.4}", ours.len(), our_load / their_load);
-    let mut lines = vec![json!({
-        "name": "load", "unit": "ms", "ours": our_load, "peer": "oxigraph", "theirs": their_load,
-        "ratio": our_load / their_load,
-    })];
-    let (mut logs, mut all) = (0.0, 0);
-    for (name, text) in queries(&args.queries)? {
-        let (mut mine, mut other) = (Vec::new(), Vec::new());
-        let mut rows = 0;
-        let mut cut = false;
-        for _ in 0..args.repeats.max(1) {
-            let (ms, count) = ask_vicus(&runtime, &ours, &text, threads).with_context(|| format!("vicus, {name}"))?;
-            mine.push(ms);
-            rows = count;
-            // A query that was cancelled once is not waited for again.
-            if !cut {
-                let (ms, count) = ask_oxigraph(&theirs, &text, limit).with_context(|| format!("oxigraph, {name}"))?;
-                other.push(ms);
-                cut = count.is_none();
-                ensure!(count.is_none_or(|count| count == rows), "{name}: vicus has {rows} rows, oxigraph {count:?}");
-            }
-        }
-        let (mine, other) = (median(&mut mine), median(&mut other));
-        let ratio = mine / other;
-        let sign = if cut { '>' } else { ' ' };
-        println!("{name:6} {rows:>10} {mine:>11.2} {sign}{other:>12.2} {ratio:>11.4}");
-        lines.push(json!({
-            "name": name, "unit": "ms", "ours": mine, "peer": "oxigraph", "theirs": other, "ratio": ratio,
-        }));
-        logs += ratio.ln();
-        all += 1;
+    let mut sides = vec![vicus_side::load(&args.data, cpus.len(), &args.strategy)?];
+    sides.extend(peers(&args, cpus.len(), limit));
+    println!(
+        "{} triples; {} threads of Vicus; medians of {} after {} to warm up; limit {} s\n",
+        sides[0].triples,
+        cpus.len(),
+        args.repeats,
+        args.warm_up,
+        args.limit
+    );
+    table::print_head(&sides);
+    table::print_loads(&sides);
+    let mut results = Vec::new();
+    for query in &queries {
+        let measured = measure(&mut sides, query, &args, limit);
+        table::print_line(&query.name, &measured);
+        results.push((query.name.clone(), measured));
     }
-    println!("\ngeometric mean of the queries' ratios: {:.4}", (logs / f64::from(all)).exp());
+    table::print_end(&sides, &results);
     if let Some(path) = &args.json {
-        let text = serde_json::to_string_pretty(&lines)? + "\n";
+        let text = serde_json::to_string_pretty(&table::json(&sides, &results))? + "\n";
         std::fs::write(path, text).with_context(|| format!("{}: can't be written", path.display()))?;
     }
     Ok(())
 }
 
-/// Names and texts, q2 before q10.
-fn queries(folder: &PathBuf) -> anyhow::Result<Vec<(String, String)>> {
-    let mut queries = Vec::new();
-    for file in std::fs::read_dir(folder).with_context(|| format!("{}: can't be read", folder.display()))? {
-        let path = file?.path();
-        if path.extension().is_some_and(|ending| ending == "sparql") {
-            let name = path.file_stem().context("a file has a name")?.to_string_lossy().into_owned();
-            queries.push((name, std::fs::read_to_string(&path)?));
+/// Keeps this process, and all that it starts, to so many of the CPUs that it may use: which ones.
+fn pin(threads: Option<usize>) -> anyhow::Result<Vec<usize>> {
+    let allowed = sched_getaffinity(None)?;
+    let mut cpus: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu)).collect();
+    if let Some(threads) = threads {
+        ensure!(
+            (1..=cpus.len()).contains(&threads),
+            "--threads {threads}: this process may use {} CPUs, and a side gets one for each thread",
+            cpus.len()
+        );
+        cpus.truncate(threads);
+    }
+    let mut set = CpuSet::new();
+    cpus.iter().for_each(|&cpu| set.set(cpu));
+    sched_setaffinity(None, &set)?;
+    Ok(cpus)
+}
+
+/// Those peers that can be run here; of the others it is said why not.
+fn peers(args: &Args, threads: usize, limit: Duration) -> Vec<Side> {
+    let jars = java_folder();
+    // Once for both.
+    let mut built = None;
+    let mut java = |engine| {
+        let built = built.get_or_insert_with(|| java::build(&jars).map_err(|error| format!("{error:#}")));
+        built.clone().map_err(anyhow::Error::msg)?;
+        java::load(engine, &jars, &args.data)
+    };
+    let mut sides = Vec::new();
+    for &name in &args.peers {
+        let side = match name {
+            Name::Oxigraph => oxigraph_side::load(&args.data),
+            Name::Rdf4j => java("rdf4j"),
+            Name::Jena => java("jena"),
+            Name::Virtuoso => virtuoso::load(&args.data, threads, limit),
+        };
+        match side {
+            Ok(side) => sides.push(side),
+            Err(error) => {
+                let name = name.to_possible_value().expect("none is hidden");
+                println!("SKIPPED {}: {error:#}", name.get_name());
+            }
         }
     }
-    queries.sort_by_key(|(name, _)| (name.trim_end_matches(char::is_alphabetic).len(), name.clone()));
+    sides
+}
+
+/// Beside the folder of this program's profile, where everything else that was built is.
+fn java_folder() -> PathBuf {
+    let program = std::env::current_exe().ok();
+    let target = program.as_deref().and_then(|program| program.ancestors().nth(2));
+    target.unwrap_or(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/target"))).join("peers")
+}
+
+/// The first of these names that is a file in a folder of PATH.
+fn find_program(names: &[&'static str]) -> Option<&'static str> {
+    let path = std::env::var_os("PATH")?;
+    let is_there = |name: &&str| std::env::split_paths(&path).any(|folder| folder.join(name).is_file());
+    names.iter().copied().find(|name| is_there(name))
+}
+
+/// Names and texts, q2 before q10.
+fn queries(folder: &Path) -> anyhow::Result<Vec<Query>> {
+    let mut queries = Vec::new();
+    for file in std::fs::read_dir(folder).with_context(|| format!("{}: can't be read", folder.display()))? {
+        let path = file?.path().canonicalize()?;
+        if path.extension().is_some_and(|ending| ending == "sparql") {
+            let name = path.file_stem().context("a file has a name")?.to_string_lossy().into_owned();
+            let text = std::fs::read_to_string(&path).with_context(|| format!("{}: can't be read", path.display()))?;
+            queries.push(Query { name, path, text });
+        }
+    }
+    ensure!(!queries.is_empty(), "{}: no file ends in .sparql", folder.display());
+    queries.sort_by_key(|query| (query.name.trim_end_matches(char::is_alphabetic).len(), query.name.clone()));
     Ok(queries)
 }
 
-fn ask_vicus(runtime: &Runtime, store: &Arc<Store>, text: &str, threads: usize) -> anyhow::Result<(f64, u64)> {
-    let began = Instant::now();
-    let parsed = vicus_sparql::parse(text)?;
-    let plan = vicus_sparql::plan(store, &parsed, &Options { threads, ..Options::default() })?;
-    let rows = Arc::new(AtomicU64::new(0));
-    let count = Arc::clone(&rows);
-    let sink = plan.sink_operator(move |envelope| {
-        count.fetch_add(envelope.rows() as u64, Ordering::Relaxed);
-        Ok(())
-    });
-    runtime.submit_with(plan.model(), vec![(plan.sink(), sink)]).wait()?;
-    Ok((began.elapsed().as_secs_f64() * 1e3, rows.load(Ordering::Acquire)))
-}
-
-/// Milliseconds and rows; no rows if it was cancelled.
-fn ask_oxigraph(store: &oxigraph::store::Store, text: &str, limit: Duration) -> anyhow::Result<(f64, Option<u64>)> {
-    let token = CancellationToken::new();
-    let (done, is_done) = std::sync::mpsc::channel::<()>();
-    let watch = {
-        let token = token.clone();
-        std::thread::spawn(move || {
-            // An error here means that the query has ended and dropped its sender.
-            if is_done.recv_timeout(limit) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
-                token.cancel();
+/// One query on all sides: first to warm up, side by side, then alternating.
+fn measure(sides: &mut [Side], query: &Query, args: &Args, limit: Duration) -> Vec<Measured> {
+    let mut measured: Vec<Measured> = sides.iter().map(|_| Measured::default()).collect();
+    for (side, measured) in sides.iter_mut().zip(&mut measured) {
+        let began = Instant::now();
+        for _ in 0..args.warm_up {
+            if measured.ended.is_some() || began.elapsed() > Duration::from_secs(2) {
+                break;
             }
-        })
-    };
-    let began = Instant::now();
-    let evaluator = SparqlEvaluator::new().with_cancellation_token(token);
-    let count = || -> anyhow::Result<u64> {
-        match evaluator.parse_query(text)?.on_store(store).execute()? {
-            QueryResults::Boolean(answer) => Ok(u64::from(answer)),
-            QueryResults::Solutions(solutions) => {
-                let mut rows = 0;
-                for solution in solutions {
-                    solution?;
-                    rows += 1;
-                }
-                Ok(rows)
-            }
-            QueryResults::Graph(_) => anyhow::bail!("a graph was not asked for"),
+            ask(side, query, limit, measured);
         }
-    };
-    let rows = count();
-    let ms = began.elapsed();
-    drop(done);
-    let _ = watch.join();
-    let rows = match rows {
-        Ok(rows) => Some(rows),
-        Err(_) if ms >= limit => None,
-        Err(error) => return Err(error),
-    };
-    Ok((ms.as_secs_f64() * 1e3, rows))
+        measured.times.clear();
+    }
+    for repeat in 0..args.repeats {
+        // Who begins changes each time.
+        for place in 0..sides.len() {
+            let place = (place + repeat) % sides.len();
+            // Who was cut once, or failed, is not waited for again.
+            if measured[place].ended.is_none() {
+                ask(&mut sides[place], query, limit, &mut measured[place]);
+            }
+        }
+    }
+    measured
 }
 
-fn median(samples: &mut [f64]) -> f64 {
-    samples.sort_by(f64::total_cmp);
-    (samples[(samples.len() - 1) / 2] + samples[samples.len() / 2]) / 2.0
+fn ask(side: &mut Side, query: &Query, limit: Duration, measured: &mut Measured) {
+    match side.peer.ask(query, limit) {
+        Ok(Answer::Rows { ms, rows }) => {
+            measured.times.push(ms);
+            let before = *measured.rows.get_or_insert(rows);
+            if before != rows {
+                measured.ended = Some(Ended::Failed(format!("{rows} rows, and {before} before")));
+            }
+        }
+        Ok(Answer::Cut) => measured.ended = Some(Ended::Cut),
+        Err(error) => measured.ended = Some(Ended::Failed(format!("{error:#}"))),
+    }
 }

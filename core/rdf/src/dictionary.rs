@@ -156,7 +156,17 @@ impl Dictionary {
 
     /// The memory that it holds, in bytes.
     pub fn heap_bytes(&self) -> usize {
-        self.sections.iter().map(|section| section.text.capacity() + section.ends.0.capacity() * 5).sum()
+        self.text_bytes() + self.ends_bytes()
+    }
+
+    /// The memory that its keys take, in bytes.
+    pub(crate) fn text_bytes(&self) -> usize {
+        self.sections.iter().map(|section| section.text.capacity()).sum()
+    }
+
+    /// The memory for where its keys end, in bytes.
+    pub(crate) fn ends_bytes(&self) -> usize {
+        self.sections.iter().map(|section| section.ends.0.capacity() * size_of::<[u8; 5]>()).sum()
     }
 
     /// Panics if the keys of a kind don't ascend.

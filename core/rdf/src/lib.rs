@@ -21,5 +21,5 @@ pub use ids::{Id, Kind};
 pub use index::{Cursor, Index, Order, Position};
 pub use load::{Loader, OnError, SyntaxError};
 pub use statistics::Statistics;
-pub use store::Store;
+pub use store::{Memory, Store};
 pub use term::{Encoded, Encoder, TermView, inline};

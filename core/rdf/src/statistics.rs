@@ -125,6 +125,11 @@ impl Statistics {
         &self.characteristic
     }
 
+    /// The memory that it holds, in bytes.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        self.predicates.capacity() * size_of::<Predicate>()
+    }
+
     /// All predicates, ascending by id.
     pub fn predicates(&self) -> &[Predicate] {
         &self.predicates

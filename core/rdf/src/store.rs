@@ -155,14 +155,56 @@ impl Store {
         self.dictionary.view(id)
     }
 
-    /// The memory that it holds, in bytes.
+    /// The memory that it holds, part by part.
+    pub fn memory(&self) -> Memory {
+        Memory {
+            indexes: self.indexes.iter().flatten().map(|index| (index.order(), index.heap_bytes())).collect(),
+            dictionary_text: self.dictionary.text_bytes(),
+            dictionary_ends: self.dictionary.ends_bytes(),
+            statistics: self.statistics.heap_bytes(),
+        }
+    }
+
+    /// The memory that it holds, in bytes: [`Memory::total`].
     pub fn heap_bytes(&self) -> usize {
-        self.dictionary.heap_bytes() + self.indexes.iter().flatten().map(Index::heap_bytes).sum::<usize>()
+        self.memory().total()
     }
 
     /// Panics if an index or the dictionary broke its invariants. Takes linear time.
     pub fn assert_valid(&self) {
         self.dictionary.assert_valid();
         self.indexes.iter().flatten().for_each(Index::assert_valid);
+    }
+}
+
+/// What a [`Store`] has allocated, in bytes. The pages, headers and rounding of an allocator come on top.
+///
+/// ```
+/// use vicus_rdf::Store;
+/// let store = Store::of_ntriples(b"<http://e/s> <http://e/p> <http://e/o> .")?;
+/// let memory = store.memory();
+/// assert_eq!(memory.indexes.len(), 4);
+/// // The three IRIs, without their angle brackets.
+/// assert!(memory.dictionary_text >= 30);
+/// assert_eq!(memory.dictionary_ends, 3 * 5);
+/// # Ok::<(), vicus_rdf::SyntaxError>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Memory {
+    /// Each index that the store was built with.
+    pub indexes: Vec<(Order, usize)>,
+    /// The keys of all terms that are not their own ids.
+    pub dictionary_text: usize,
+    /// Where each of these keys ends.
+    pub dictionary_ends: usize,
+    /// Counts by predicate.
+    pub statistics: usize,
+}
+
+impl Memory {
+    /// All parts together.
+    pub fn total(&self) -> usize {
+        let indexes: usize = self.indexes.iter().map(|(_, bytes)| bytes).sum();
+        indexes + self.dictionary_text + self.dictionary_ends + self.statistics
     }
 }

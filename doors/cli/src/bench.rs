@@ -6,9 +6,13 @@
 mod concurrent;
 mod counts;
 mod demo;
+mod envelopes;
 mod flow;
+mod growth;
 mod measure;
 mod queries;
+mod scratch;
+mod spin;
 
 use clap::Subcommand;
 use std::path::PathBuf;
@@ -32,6 +36,10 @@ enum What {
     Demo(demo::Args),
     /// Several copies of a query at once, under las and nls: the ratio of the medians (Falt et al. §6.1.1).
     Concurrent(concurrent::Args),
+    /// Data of several sizes: how each query's time grows, Q4 on more threads, and what a triple takes of memory.
+    Growth(growth::Args),
+    /// Q2 and Q5a with envelopes of 1,024 to 16,384 rows, beside the Bobox report's Tables 1 and 2 (§6.2).
+    Envelopes(envelopes::Args),
     /// Result sizes against a table of known ones, under both strategies, many times in a row.
     Counts(counts::Args),
 }
@@ -41,6 +49,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         What::Flow(args) => flow::run(&args)?,
         What::Demo(args) => demo::run(&args)?,
         What::Concurrent(args) => concurrent::run(&args)?,
+        What::Growth(args) => growth::run(&args)?,
+        What::Envelopes(args) => envelopes::run(&args)?,
         What::Counts(args) => {
             counts::run(&args)?;
             Vec::new()

@@ -40,22 +40,26 @@ struct Sp2b {
 
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     let What::Sp2b(args) = args.what;
-    let path = &args.output;
+    let triples = sp2b_file(&args.output, args.triples, args.seed)?;
+    eprintln!("{triples} triples in {}", args.output.display());
+    Ok(())
+}
+
+/// Writes a bibliography, with a bar on a terminal: how many triples it has.
+pub(crate) fn sp2b_file(path: &Path, triples: u64, seed: u64) -> anyhow::Result<u64> {
     let (syntax, compressed) = by_ending(path)?;
     let cannot_write = || format!("{}: can't be written", path.display());
     let file = File::create(path).with_context(cannot_write)?;
-    let bar = progress(args.triples);
-    let triples = if compressed {
+    let bar = progress(triples);
+    let written = if compressed {
         let mut gzip = GzEncoder::new(file, Compression::default());
-        let written = sp2b::write(args.seed, args.triples, syntax, &mut gzip, &mut |done| bar.set_position(done));
+        let written = sp2b::write(seed, triples, syntax, &mut gzip, &mut |done| bar.set_position(done));
         written.and_then(|triples| gzip.finish()?.flush().map(|()| triples))
     } else {
-        sp2b::write(args.seed, args.triples, syntax, &mut &file, &mut |done| bar.set_position(done))
+        sp2b::write(seed, triples, syntax, &mut &file, &mut |done| bar.set_position(done))
     };
     bar.finish_and_clear();
-    let triples = triples.with_context(cannot_write)?;
-    eprintln!("{triples} triples in {}", path.display());
-    Ok(())
+    written.with_context(cannot_write)
 }
 
 /// The syntax, and whether to compress.

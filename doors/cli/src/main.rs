@@ -5,6 +5,7 @@ mod engine;
 mod generate;
 mod input;
 mod interrupt;
+mod memory;
 mod query;
 mod topology;
 mod trace;

@@ -43,10 +43,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
     println!("{} triples; {} copies at once, medians of {}", loaded.store.len(), args.copies, args.repeats);
     println!("\nquery      las ms      nls ms   las/nls   95 % interval");
     let mut results = Vec::new();
-    let all = queries::queries(None)?;
-    for name in &args.queries {
-        let query = all.iter().find(|query| query.name == *name);
-        let query = query.ok_or_else(|| anyhow::anyhow!("there is no query {name}; there are q1 to q12c"))?;
+    for query in &queries::named(&args.queries)? {
+        let name = &query.name;
         let mut times = [Vec::new(), Vec::new()];
         for repeat in 0..args.repeats.max(1) {
             // Who begins changes each time.

@@ -5,6 +5,7 @@
 //! that of a plain loop over the same kernel, split over as many threads, measured alternating in the same run.
 
 use super::measure::{Outcome, median, milliseconds, quartiles};
+use super::spin::{ROWS, calibrate, compute, spin};
 use std::hint::black_box;
 use std::sync::Arc;
 use vicus::{BoxModel, Column, Envelope, Model, ModelBuilder, Runtime, Schema, Setting, Turn, Type, library};
@@ -31,7 +32,6 @@ pub(crate) struct Args {
     only_overhead: bool,
 }
 
-const ROWS: usize = 4096;
 const BOXES: usize = 10;
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
@@ -126,50 +126,6 @@ fn overhead(args: &Args) -> anyhow::Result<Vec<Outcome>> {
         Outcome::new("invocation, envelope passed on", "ns", pass_ns, "goal", 150.0),
         Outcome::new("invocation, four fresh columns", "ns", fresh_ns, "goal", 500.0),
     ])
-}
-
-/// Computes on each row for so many rounds.
-fn compute(values: &mut [u64], rounds: u64) {
-    for value in values {
-        let mut x = *value | 1;
-        for _ in 0..rounds {
-            x ^= x << 13;
-            x ^= x >> 7;
-            x ^= x << 17;
-        }
-        *value = x;
-    }
-}
-
-/// Rounds for which `compute` takes so long on one envelope.
-fn calibrate(work_us: u64) -> u64 {
-    let mut values = vec![1u64; ROWS];
-    let mut rounds = 16;
-    loop {
-        let (ms, ()) = milliseconds(|| compute(black_box(&mut values), rounds));
-        if ms >= 2.0 {
-            let best = (0..5).map(|_| milliseconds(|| compute(black_box(&mut values), rounds)).0);
-            let ms = best.fold(f64::INFINITY, f64::min);
-            return ((work_us as f64 / 1e3 / ms) * rounds as f64).max(1.0) as u64;
-        }
-        rounds *= 2;
-    }
-}
-
-/// The same kernel in a plain loop on so many threads: milliseconds.
-fn spin(threads: usize, calls: usize, rounds: u64) -> f64 {
-    let (ms, ()) = milliseconds(|| {
-        std::thread::scope(|scope| {
-            for thread in 0..threads {
-                let mine = (calls + thread) / threads;
-                scope.spawn(move || {
-                    let mut values = vec![1u64; ROWS];
-                    (0..mine).for_each(|_| compute(black_box(&mut values), rounds));
-                });
-            }
-        });
-    });
-    ms
 }
 
 fn pipeline(args: &Args) -> anyhow::Result<Vec<Outcome>> {

@@ -43,6 +43,23 @@ pub(crate) fn quartiles(samples: &[f64]) -> (f64, f64) {
     (sorted[(sorted.len() - 1) / 4], sorted[(sorted.len() * 3 / 4).min(sorted.len() - 1)])
 }
 
+/// The standard deviation of a sample; 0 for one value.
+pub(crate) fn deviation(samples: &[f64]) -> f64 {
+    let mean = samples.iter().sum::<f64>() / samples.len() as f64;
+    let squares: f64 = samples.iter().map(|sample| (sample - mean).powi(2)).sum();
+    (squares / (samples.len().max(2) - 1) as f64).sqrt()
+}
+
+/// The exponent e of y = c x^e, by least squares on the logarithms of (x, y); none for fewer than two different x.
+pub(crate) fn exponent(points: &[(f64, f64)]) -> Option<f64> {
+    let logs: Vec<(f64, f64)> = points.iter().map(|(x, y)| (x.ln(), y.ln())).collect();
+    let mean = |of: fn(&(f64, f64)) -> f64| logs.iter().map(of).sum::<f64>() / logs.len() as f64;
+    let (mean_x, mean_y) = (mean(|log| log.0), mean(|log| log.1));
+    let spread: f64 = logs.iter().map(|(x, _)| (x - mean_x).powi(2)).sum();
+    let common: f64 = logs.iter().map(|(x, y)| (x - mean_x) * (y - mean_y)).sum();
+    (spread > 0.0).then(|| common / spread)
+}
+
 /// Milliseconds that something takes.
 pub(crate) fn milliseconds<R>(work: impl FnOnce() -> R) -> (f64, R) {
     let began = Instant::now();
@@ -59,5 +76,22 @@ mod tests {
         assert_eq!(median(&[3.0, 1.0, 2.0]), 2.0);
         assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), 2.5);
         assert_eq!(quartiles(&[1.0, 2.0, 3.0, 4.0, 5.0]), (2.0, 4.0));
+    }
+
+    #[test]
+    fn the_deviation_is_a_samples() {
+        assert_eq!(deviation(&[2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0]), (32.0_f64 / 7.0).sqrt());
+        assert_eq!(deviation(&[3.0]), 0.0);
+    }
+
+    #[test]
+    fn the_exponent_of_a_power_law_is_found() {
+        let points = [1.0, 4.0, 9.0].map(|x: f64| (x, 5.0 * x * x.sqrt()));
+        assert!((exponent(&points).unwrap() - 1.5).abs() < 1e-12);
+        // The least squares through three points that lie on no line: slope 1 between the outer two, whatever the middle.
+        let points = [(1.0, 1.0), (10.0, 1000.0), (100.0, 100.0)];
+        assert!((exponent(&points).unwrap() - 1.0).abs() < 1e-12);
+        assert_eq!(exponent(&[(5.0, 1.0), (5.0, 2.0)]), None);
+        assert_eq!(exponent(&[]), None);
     }
 }

@@ -60,6 +60,18 @@ pub(super) fn queries(folder: Option<&Path>) -> anyhow::Result<Vec<Query>> {
     Ok(queries)
 }
 
+/// Those of the 17 with these names.
+pub(super) fn named(names: &[String]) -> anyhow::Result<Vec<Query>> {
+    let mut all = queries(None)?;
+    let take = |name: &String| {
+        let place = all.iter().position(|query| query.name == *name);
+        let place =
+            place.with_context(|| format!("there is no query {name}, or it was named before; there are q1 to q12c"))?;
+        Ok(all.swap_remove(place))
+    };
+    names.iter().map(take).collect()
+}
+
 /// Loads files quietly.
 pub(super) fn load(runtime: &Runtime, files: &[String]) -> anyhow::Result<engine::Loaded> {
     let (sources, reading) = crate::input::open(files, None)?;

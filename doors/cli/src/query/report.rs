@@ -1,5 +1,6 @@
 //! What `--timings` prints to standard error.
 
+use crate::memory;
 use serde_json::json;
 use vicus::Totals;
 
@@ -66,7 +67,7 @@ impl Report {
 
     /// The line about loading comes last, so that the peak of memory is the whole command's.
     pub(super) fn load(&self, load_ms: f64, triples: usize) {
-        let peak_rss_mib = peak_rss_mib();
+        let peak_rss_mib = memory::peak_mib();
         match self.0 {
             None => {}
             Some(Timings::Text) => {
@@ -77,12 +78,4 @@ impl Report {
             }
         }
     }
-}
-
-/// The most memory that this process ever had resident; 0 where the system does not tell.
-fn peak_rss_mib() -> f64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let kib = line.and_then(|rest| rest.split_whitespace().next()?.parse::<f64>().ok());
-    kib.unwrap_or(0.0) / 1024.0
 }

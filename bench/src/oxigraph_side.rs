@@ -1,0 +1,69 @@
+//! Oxigraph, in this process. It evaluates a query on one thread.
+
+use crate::peer::{Answer, Peer, Query, Side};
+use anyhow::Context;
+use oxigraph::io::{RdfFormat, RdfParser};
+use oxigraph::sparql::{CancellationToken, QueryResults, SparqlEvaluator};
+use oxigraph::store::Store;
+use std::path::Path;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+struct Oxigraph {
+    store: Store,
+}
+
+pub(crate) fn load(data: &Path) -> anyhow::Result<Side> {
+    let file = std::fs::File::open(data).with_context(|| format!("{}: can't be opened", data.display()))?;
+    let began = Instant::now();
+    let store = Store::new()?;
+    let mut loader = store.bulk_loader();
+    loader.load_from_reader(RdfParser::from_format(RdfFormat::NTriples), file)?;
+    loader.commit()?;
+    let load_ms = began.elapsed().as_secs_f64() * 1e3;
+    let triples = store.len()? as u64;
+    Ok(Side { name: "oxigraph", peer: Box::new(Oxigraph { store }), load_ms, triples })
+}
+
+impl Peer for Oxigraph {
+    fn ask(&mut self, query: &Query, limit: Duration) -> anyhow::Result<Answer> {
+        let token = CancellationToken::new();
+        let (done, is_done) = channel::<()>();
+        let watch = std::thread::spawn({
+            let token = token.clone();
+            move || {
+                // Another error than this means that the query has ended and dropped its sender.
+                if is_done.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
+                    token.cancel();
+                }
+            }
+        });
+        let began = Instant::now();
+        let rows = self.count(&query.text, token);
+        let took = began.elapsed();
+        drop(done);
+        let _ = watch.join();
+        match rows {
+            Err(_) if took >= limit => Ok(Answer::Cut),
+            rows => Ok(Answer::Rows { ms: took.as_secs_f64() * 1e3, rows: rows? }),
+        }
+    }
+}
+
+impl Oxigraph {
+    fn count(&self, text: &str, token: CancellationToken) -> anyhow::Result<u64> {
+        let evaluator = SparqlEvaluator::new().with_cancellation_token(token);
+        match evaluator.parse_query(text)?.on_store(&self.store).execute()? {
+            QueryResults::Boolean(answer) => Ok(u64::from(answer)),
+            QueryResults::Solutions(solutions) => {
+                let mut rows = 0;
+                for solution in solutions {
+                    solution?;
+                    rows += 1;
+                }
+                Ok(rows)
+            }
+            QueryResults::Graph(_) => anyhow::bail!("a graph was not asked for"),
+        }
+    }
+}

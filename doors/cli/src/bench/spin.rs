@@ -1,0 +1,51 @@
+//! A plain loop over as many threads as wanted: how much faster this machine gets by more threads, at most.
+
+use super::measure::milliseconds;
+use std::hint::black_box;
+
+/// Values that a call computes on.
+pub(super) const ROWS: usize = 4096;
+
+/// Computes on each row for so many rounds.
+pub(super) fn compute(values: &mut [u64], rounds: u64) {
+    for value in values {
+        let mut x = *value | 1;
+        for _ in 0..rounds {
+            x ^= x << 13;
+            x ^= x >> 7;
+            x ^= x << 17;
+        }
+        *value = x;
+    }
+}
+
+/// Rounds for which `compute` takes so long on one envelope.
+pub(super) fn calibrate(work_us: u64) -> u64 {
+    let mut values = vec![1u64; ROWS];
+    let mut rounds = 16;
+    loop {
+        let (ms, ()) = milliseconds(|| compute(black_box(&mut values), rounds));
+        if ms >= 2.0 {
+            let best = (0..5).map(|_| milliseconds(|| compute(black_box(&mut values), rounds)).0);
+            let ms = best.fold(f64::INFINITY, f64::min);
+            return ((work_us as f64 / 1e3 / ms) * rounds as f64).max(1.0) as u64;
+        }
+        rounds *= 2;
+    }
+}
+
+/// The same kernel in a plain loop on so many threads: milliseconds.
+pub(super) fn spin(threads: usize, calls: usize, rounds: u64) -> f64 {
+    let (ms, ()) = milliseconds(|| {
+        std::thread::scope(|scope| {
+            for thread in 0..threads {
+                let mine = (calls + thread) / threads;
+                scope.spawn(move || {
+                    let mut values = vec![1u64; ROWS];
+                    (0..mine).for_each(|_| compute(black_box(&mut values), rounds));
+                });
+            }
+        });
+    });
+    ms
+}

@@ -1,0 +1,137 @@
+//! `vicus bench` at tiny sizes: what is printed and what is written, not how long anything takes.
+
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+fn bench(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_vicus")).arg("bench").args(args).stdin(Stdio::null()).output().unwrap()
+}
+
+fn stdout(output: &Output) -> String {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+/// A path of its own for each test.
+fn path(name: &str) -> String {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join(name).to_str().unwrap().to_owned()
+}
+
+fn generated(name: &str, triples: usize) -> String {
+    let path = path(name);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_vicus"));
+    let args = ["generate", "sp2b", "--triples", &triples.to_string(), "--output", &path];
+    assert!(command.args(args).output().unwrap().status.success());
+    path
+}
+
+fn json(path: &str) -> Vec<serde_json::Value> {
+    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
+/// The line that begins with this word, as words.
+fn line<'a>(text: &'a str, word: &str) -> Vec<&'a str> {
+    let words = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    words
+        .into_iter()
+        .find(|words| words.first() == Some(&word))
+        .unwrap_or_else(|| panic!("{word} begins a line of {text}"))
+}
+
+fn number(word: &str) -> f64 {
+    word.parse().unwrap_or_else(|_| panic!("{word} is a number"))
+}
+
+#[test]
+fn growth_has_a_time_for_each_size_and_an_exponent() {
+    let results = path("growth.json");
+    let scratch = path("growth-temporary");
+    std::fs::create_dir_all(&scratch).unwrap();
+    let args = ["growth", "--sizes", "4000,1000", "--queries", "q1,q4", "--repeats", "1", "--threads", "2"];
+    let mut command = Command::new(env!("CARGO_BIN_EXE_vicus"));
+    let command = command.arg("bench").args(args).args(["--json", &results]).env("TMPDIR", &scratch);
+    let text = stdout(&command.output().unwrap());
+    // The sizes ascend, however they were given; a file ends with the document that reaches its size.
+    let sizes: Vec<usize> = line(&text, "ms")[2..4].iter().map(|size| size.parse().unwrap()).collect();
+    assert!((1000..1100).contains(&sizes[0]) && (4000..4100).contains(&sizes[1]), "{sizes:?}");
+    assert!(text.contains("1 and 2 threads"), "{text}");
+    assert_eq!(std::fs::read_dir(&scratch).unwrap().count(), 0, "what was generated is gone");
+
+    let results = json(&results);
+    let ours = |name: &str| {
+        let named = results.iter().find(|result| result["name"] == name);
+        named.unwrap_or_else(|| panic!("{name} in {results:?}"))["ours"].as_f64().unwrap()
+    };
+    for query in ["q1", "q4"] {
+        let [small, large] = [0, 1].map(|place| ours(&format!("{query} at {}", sizes[place])));
+        // Through two points there is one line.
+        let expected = (large / small).ln() / (sizes[1] as f64 / sizes[0] as f64).ln();
+        let exponent = ours(&format!("{query}, exponent"));
+        assert!((exponent - expected).abs() < 1e-9, "{exponent} and {expected}");
+        let line = line(&text, query);
+        assert_eq!([line[1], line[2], line[3]], [small, large, exponent].map(|number| format!("{number:.2}")));
+    }
+    assert!(ours(&format!("q4 at {}, 2 threads", sizes[1])) > 0.0);
+}
+
+#[test]
+fn the_parts_of_the_memory_add_up() {
+    let data = generated("growth-memory.nt", 3000);
+    let text = stdout(&bench(&["growth", "--data", &data, "--queries", "q1", "--repeats", "1", "--threads", "1"]));
+    let of = |line: Vec<&str>| number(line.last().unwrap());
+    let lines = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let parts: Vec<Vec<&str>> =
+        lines.filter(|line| matches!(line.first(), Some(&("index" | "dictionary," | "statistics")))).collect();
+    // Four indexes, a dictionary of two parts, the statistics.
+    assert_eq!(parts.len(), 7, "{text}");
+    let sum: f64 = parts.into_iter().map(of).sum();
+    let held = of(line(&text, "held"));
+    assert!((sum - held).abs() < 0.05, "{sum} and {held}");
+    // Four indexes of two ids of 8 bytes, at least.
+    assert!(held > 64.0, "{held}");
+    // One size has no growth.
+    assert_eq!(line(&text, "q1")[2..], ["-", "-"]);
+}
+
+#[test]
+fn envelopes_have_the_rows_of_the_reports_tables() {
+    let data = generated("envelopes.nt", 3000);
+    let results = path("envelopes.json");
+    let text = stdout(&bench(&["envelopes", "--data", &data, "--repeats", "2", "--threads", "2", "--json", &results]));
+    let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+    // Size, milliseconds and deviation as the report prints them (2011/1, Tables 1 and 2).
+    let report = [
+        ["1K", "1101", "164.3"],
+        ["2K", "536", "21.7"],
+        ["4K", "562", "12.1"],
+        ["8K", "606", "6.0"],
+        ["16K", "714", "16.8"],
+        ["1K", "2284", "80.7"],
+        ["2K", "1892", "62.1"],
+        ["4K", "1794", "59.7"],
+        ["8K", "2152", "141.2"],
+        ["16K", "3943", "160.4"],
+    ];
+    let rows: Vec<&Vec<&str>> = lines.iter().filter(|line| line.len() == 7 && line[0].ends_with('K')).collect();
+    let shown: Vec<[&str; 3]> = rows.iter().map(|row| [row[0], row[4], row[5]]).collect();
+    assert_eq!(shown, report);
+    // Ours and theirs: in each table one is the best.
+    for column in [3, 6] {
+        for table in rows.chunks(5) {
+            assert!(table.iter().any(|row| row[column] == "1.00"), "{text}");
+        }
+    }
+    let results = json(&results);
+    assert_eq!(results.len(), 10);
+    assert_eq!(results[9]["name"], "q5a, envelopes of 16384 rows");
+    assert_eq!(results[9]["theirs"], 3943.0);
+    assert!(results.iter().all(|result| result["ours"].as_f64().unwrap() > 0.0));
+}
+
+#[test]
+fn a_query_that_there_is_not_is_named() {
+    let data = generated("growth-unknown.nt", 1000);
+    let output = bench(&["growth", "--data", &data, "--queries", "q13"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("there is no query q13"));
+}
