@@ -36,8 +36,8 @@ impl Planner {
         let keys: Slots = asks.intersection(&answers).copied().collect();
         let distinct = |slot| left_plan.estimate.facts.get(slot).map_or(1.0, |facts| facts.distinct.max(1.0));
         let asked = keys.iter().map(distinct).product::<f64>().min(left_plan.estimate.rows);
-        // Each key is searched at least once.
-        if keys.is_empty() || asked * cost::SEARCH_NEAR > price(&alone) {
+        // What asks costs about as much as the left side, and each key is searched at least once.
+        if keys.is_empty() || left_plan.cost + asked * cost::SEARCH_NEAR > price(&alone) {
             return alone;
         }
         // What is nested is planned twice by this.
