@@ -354,7 +354,8 @@ impl Lowering<'_> {
         let keys: Vec<&Key> = hash.keys.iter().filter(|key| key.by == By::Id).collect();
         let (alone, share) = (build.estimate.rows * cost::BUILD, 1.0 / parts as f64);
         let dealing = (build.estimate.rows + probe.estimate.rows) * cost::DEAL;
-        let is_dealt = !keys.is_empty() && alone > (alone + dealing) * share;
+        // What is won in time is at least what is spent in work: others have to do, too.
+        let is_dealt = !keys.is_empty() && alone - (alone + dealing) * share > dealing;
         let tables = if is_dealt {
             let probed: Vec<usize> = keys.iter().map(|key| key.probe).collect();
             let built: Vec<usize> = keys.iter().map(|key| key.build).collect();

@@ -243,6 +243,9 @@ impl<const N: usize> Table for Set<N> {
     }
 
     fn move_to(self, tables: &mut [Set<N>], part: &dyn Fn(u64) -> usize) {
+        // About as many for each, and as many again, for it grows.
+        let share = 2 * self.taken / tables.len();
+        tables.iter_mut().filter(|table| table.taken == 0).for_each(|table| table.reserve(share));
         for row in self.slots.iter().filter(|row| row[0] != EMPTY) {
             let hash = hash(row);
             let table = &mut tables[part(hash)];

@@ -41,9 +41,9 @@ struct Part<T> {
 }
 
 /// A table that is too large becomes so many, and each of those as many again.
-const SPLIT: usize = 16;
+const SPLIT: usize = 64;
 /// And no more than this: each has rows that wait.
-const MOST: usize = 256;
+const MOST: usize = 1024;
 /// Fewer rows' ids are not worth the change from one table to another.
 const FEWEST_WAITING: usize = 2048;
 
@@ -102,7 +102,7 @@ impl<T: Table> Parted<T> {
         if count >= MOST || self.parts.iter().all(|part| part.table.bytes() <= self.cache) {
             return;
         }
-        let more = count * SPLIT;
+        let more = (count * SPLIT).min(MOST);
         let mut tables: Vec<T> = (0..more).map(|_| self.parts[0].table.empty()).collect();
         let mut waiting = vec![Vec::new(); more];
         for part in std::mem::take(&mut self.parts) {
