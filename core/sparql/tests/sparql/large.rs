@@ -176,7 +176,8 @@ fn a_large_table_is_built_in_parts() {
     for (pattern, expected) in cases {
         // As it is written, no index is searched.
         ask_with(&data, &format!("SELECT (COUNT(*) AS ?n) {{ {pattern} }}"), 7, false, |plan, threads, rows| {
-            assert_eq!(boxes(plan, "hash build"), threads, "{}", plan.explain());
+            // With few threads, dealing both sides costs more than it wins.
+            assert_eq!(boxes(plan, "hash build"), if threads == 8 { 8 } else { 1 }, "{}", plan.explain());
             assert_eq!(rows, [vec![expected as f64]], "{pattern}\n{}", plan.explain());
         });
     }
