@@ -165,7 +165,7 @@ impl Turn<'_> {
     ///
     /// # Errors
     /// The request's boxes hold more than it may ([`Instance::set_budget`]); to be passed on.
-    pub fn holds(&mut self, bytes: u64) -> Result<(), OverBudget> {
+    pub fn holds(&self, bytes: u64) -> Result<(), OverBudget> {
         self.instance.hold(&self.cell.held, bytes)
     }
 

@@ -160,8 +160,15 @@ pub(crate) struct Selector {
 const REMEMBERED: usize = 1 << 16;
 
 impl Selector {
-    /// The numbers of the rows that pass, ascending, into `kept`. Where a condition takes long, it asks `stopped`.
-    pub(crate) fn select(&mut self, columns: &[&[u64]], rows: usize, kept: &mut Vec<u32>, stopped: &dyn Fn() -> bool) {
+    /// The numbers of the rows that pass, ascending, into `kept`. What may take long asks `stopped` whether to give up,
+    /// with so many bytes at hand.
+    pub(crate) fn select(
+        &mut self,
+        columns: &[&[u64]],
+        rows: usize,
+        kept: &mut Vec<u32>,
+        stopped: &dyn Fn(u64) -> bool,
+    ) {
         kept.clear();
         kept.extend(0..rows as u32);
         let mut evaluator = Evaluator::new(&self.terms).until(stopped);
@@ -177,11 +184,11 @@ impl Selector {
                         if memory.len() >= REMEMBERED {
                             memory.clear();
                         }
-                        *memory.entry(bits).or_insert_with(|| evaluator.is_true(expr, &|_| bits))
+                        *memory.entry(bits).or_insert_with(|| !stopped(0) && evaluator.is_true(expr, &|_| bits))
                     });
                 }
                 Test::General(expr) => {
-                    kept.retain(|&row| evaluator.is_true(expr, &|column| columns[column][row as usize]));
+                    kept.retain(|&row| !stopped(0) && evaluator.is_true(expr, &|column| columns[column][row as usize]));
                 }
             }
         }

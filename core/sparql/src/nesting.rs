@@ -10,9 +10,10 @@ const DEEPEST: usize = 64;
 
 /// Operators, and keywords that put one pattern around what stands before them. Rows of VALUES, patterns, and what stands
 /// between commas don't count: they lie side by side.
-const LONGEST: usize = 1000;
+pub(crate) const LONGEST: usize = 1000;
 
-const WORDS: [&str; 6] = ["optional", "union", "minus", "bind", "values", "filter"];
+/// Each value that is computed, by BIND or SELECT, stands on the one before.
+const WORDS: [&str; 6] = ["optional", "union", "minus", "as", "values", "filter"];
 
 /// Refuses texts that are nested too deeply.
 pub(crate) fn check(text: &str) -> Result<(), QueryError> {
@@ -26,11 +27,14 @@ pub(crate) fn check(text: &str) -> Result<(), QueryError> {
     let (mut depth, mut chain, mut at) = (0usize, 0usize, 0usize);
     // Of a table of values: the depth outside its braces.
     let mut table: Option<usize> = None;
+    // Of GROUP BY, HAVING or ORDER BY: the depth at which they stand, where each bracket is a value on top of the last.
+    let mut modifier: Option<usize> = None;
     while at < bytes.len() {
         let start = at;
         at += 1;
         match bytes[start] {
             b'(' | b'{' | b'[' => {
+                chain += usize::from(bytes[start] == b'(' && modifier == Some(depth));
                 depth += 1;
                 if depth > DEEPEST {
                     return refuse(start, format!("brackets are nested more than {DEEPEST} deep"));
@@ -38,6 +42,7 @@ pub(crate) fn check(text: &str) -> Result<(), QueryError> {
             }
             b')' | b'}' | b']' => {
                 depth = depth.saturating_sub(1);
+                modifier = modifier.filter(|outside| depth >= *outside);
                 table = table.filter(|outside| depth > *outside || bytes[start] != b'}');
             }
             b'#' | b'<' | b'"' | b'\'' | b':' => at = quoted_end(bytes, start),
@@ -55,7 +60,10 @@ pub(crate) fn check(text: &str) -> Result<(), QueryError> {
                     at += usize::from(is_exponent && at < bytes.len());
                     chain += usize::from(WORDS.iter().any(|other| other.as_bytes().eq_ignore_ascii_case(word)));
                     if word.eq_ignore_ascii_case(b"values") {
-                        table = table.or(Some(depth));
+                        (table, modifier) = (table.or(Some(depth)), None);
+                    }
+                    if word.eq_ignore_ascii_case(b"by") || word.eq_ignore_ascii_case(b"having") {
+                        modifier = Some(depth);
                     }
                 }
             }
@@ -145,6 +153,14 @@ mod tests {
         assert!(refused(&format!("ASK {{ FILTER (1{}) }}", " || 1".repeat(100_000))));
         assert!(refused(&format!("ASK {{ {{}} {} }}", "UNION {} ".repeat(100_000))));
         assert!(refused(&format!("ASK {{ {} }}", "OPTIONAL {} ".repeat(100_000))));
+        assert!(refused(&format!("SELECT {} {{}}", "(1 AS ?x) ".repeat(100_000))));
+        assert!(refused(&format!("SELECT * {{ ?s ?p ?o }} ORDER BY {}", "STR(?s) ".repeat(2000))));
+        assert!(refused(&format!("SELECT (1 AS ?x) {{ ?s ?p ?o }} GROUP BY {}", "(1) ".repeat(100_000))));
+        assert!(refused(&format!(
+            "SELECT ?s {{ {{ SELECT ?s {{ }} GROUP BY ?s HAVING {} }} }}",
+            "(1) ".repeat(100_000)
+        )));
+        assert!(refused(&format!("SELECT (1 AS ?x) {{ ?s ?p ?o }} HAVING {}", "(COUNT(STR(?s)) > 1) ".repeat(2000))));
         let error = parse(&format!("ASK {{\n {}", "(".repeat(100))).err().unwrap();
         assert_eq!((error.line, error.column), (2, 65));
     }
@@ -153,6 +169,8 @@ mod tests {
     fn what_is_as_deep_as_may_be_is_read() {
         assert!(parse(&format!("ASK {{ ?s ?p ?o {} }}", "OPTIONAL { ?s ?p ?o } ".repeat(900))).is_ok());
         assert!(parse(&format!("ASK {{ FILTER (1{}) }}", " + 1".repeat(900))).is_ok());
+        assert!(parse(&format!("SELECT * {{ ?s ?p ?o }} ORDER BY {}", "STR(?s) ".repeat(900))).is_ok());
+        assert!(parse(&format!("SELECT * {{ ?s ?p ?o }} ORDER BY {}", "?s ".repeat(5000))).is_ok());
         assert!(parse(&format!("ASK {} ?s ?p ?o {}", "{".repeat(60), "}".repeat(60))).is_ok());
     }
 

@@ -5,10 +5,11 @@ use oxrdf::vocab::xsd;
 use oxrdf::{BlankNode, Literal, Term};
 use oxsdatatypes::{DateTime, DayTimeDuration, Decimal};
 use rustc_hash::FxHashMap;
+use std::cell::{Cell, OnceCell};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, RwLock};
-use vicus_flow::{BoxError, Turn};
+use vicus_flow::{BoxError, OverBudget, Turn};
 use vicus_rdf::{Encoded, Encoder, Id, Kind, Store, TermView};
 
 /// A store and what a plan adds to it. All instances of a plan share it, so an id means the same in each of them.
@@ -30,23 +31,46 @@ const LONGEST: usize = 1 << 26;
 
 /// What the terms that a box computes hold of its request's budget.
 #[derive(Default, Debug)]
-pub(crate) struct Made(u64);
+pub(crate) struct Made {
+    booked: Cell<u64>,
+    /// Why an invocation gave up.
+    failed: OnceCell<OverBudget>,
+}
+
+/// Fewer bytes are not booked before an invocation is at its end.
+const MUCH: u64 = 1 << 20;
 
 impl Made {
     /// Books what has been computed since the last time, and `more` bytes that the box holds.
     ///
     /// # Errors
     /// The request is over its budget, or a string grew too long.
-    pub(crate) fn hold(&mut self, terms: &Terms, turn: &mut Turn<'_>, more: u64) -> Result<(), BoxError> {
+    pub(crate) fn hold(&self, terms: &Terms, turn: &Turn<'_>, more: u64) -> Result<(), BoxError> {
         if terms.is_overlong.load(Ordering::Relaxed) {
             let most = LONGEST >> 20;
-            return Err(format!("a string of more than {most} MiB: CONCAT, REPLACE or GROUP_CONCAT grew it").into());
+            return Err(format!("a string of more than {most} MiB: a function or GROUP_CONCAT grew it").into());
         }
+        self.book(terms, turn, more);
+        self.failed.get().map_or(Ok(()), |error| Err(error.clone().into()))
+    }
+
+    /// Whether an invocation that computes much gives up before its end, with `more` bytes at hand: nobody waits for it
+    /// any more, or the next [`Made::hold`] is an error. Cheap enough for each row.
+    pub(crate) fn gives_up(&self, terms: &Terms, turn: &Turn<'_>, more: u64) -> bool {
+        if more + terms.unbooked.load(Ordering::Relaxed) >= MUCH {
+            self.book(terms, turn, more);
+        }
+        turn.is_stopped() || terms.is_overlong.load(Ordering::Relaxed) || self.failed.get().is_some()
+    }
+
+    fn book(&self, terms: &Terms, turn: &Turn<'_>, more: u64) {
         // All boxes look, and few find anything: they only read.
         if terms.unbooked.load(Ordering::Relaxed) > 0 {
-            self.0 += terms.unbooked.swap(0, Ordering::Relaxed);
+            self.booked.set(self.booked.get() + terms.unbooked.swap(0, Ordering::Relaxed));
         }
-        Ok(turn.holds(self.0 + more)?)
+        if let Err(error) = turn.holds(self.booked.get() + more) {
+            self.failed.get_or_init(|| error);
+        }
     }
 }
 
@@ -81,12 +105,12 @@ impl Computed {
     }
 }
 
-/// What a term's text takes.
-fn length(term: &Term) -> usize {
+/// A term's text, and the IRI of its datatype.
+fn texts(term: &Term) -> (&str, &str) {
     match term {
-        Term::NamedNode(iri) => iri.as_str().len(),
-        Term::BlankNode(node) => node.as_str().len(),
-        Term::Literal(literal) => literal.value().len() + literal.datatype().as_str().len(),
+        Term::NamedNode(iri) => (iri.as_str(), ""),
+        Term::BlankNode(node) => (node.as_str(), ""),
+        Term::Literal(literal) => (literal.value(), literal.datatype().as_str()),
     }
 }
 
@@ -122,7 +146,8 @@ impl Terms {
 
     fn add(&self, computed: &mut Computed, term: Term, kind: Kind) -> Id {
         // It is stored twice: by its place, and to be found.
-        let bytes = 2 * (length(&term) + size_of::<Term>()) + size_of::<Id>();
+        let (text, datatype) = texts(&term);
+        let bytes = 2 * (text.len() + datatype.len() + size_of::<Term>()) + size_of::<Id>();
         self.unbooked.fetch_add(bytes as u64, Ordering::Relaxed);
         computed.add(term, kind)
     }
@@ -205,7 +230,7 @@ impl Terms {
             Encoded::Inlined(id) => return id,
             Encoded::Key(kind, _) => kind,
         };
-        if !self.fits(length(term)) {
+        if !self.fits(texts(term).0.len()) {
             return Id::UNBOUND;
         }
         let mut computed = self.computed.write().expect("nothing panics under this lock");

@@ -1,8 +1,9 @@
 //! From spargebra's tree of names and terms to ours of slots and ids.
 
 use crate::algebra::{Aggregate, At, Fold, Group, Node, Path, Pattern, Slot, Slots, SortKey};
-use crate::error::QueryError;
+use crate::error::{QueryError, QueryErrorKind};
 use crate::expression::{Arithmetic, Cast, Compare, Expr, Function, Hash, Part};
+use crate::nesting::LONGEST;
 use crate::route::Route;
 use oxrdf::{NamedNode, Term, Variable};
 use rustc_hash::FxHashMap;
@@ -35,7 +36,7 @@ pub(crate) fn translate(query: &Query, id: &mut dyn FnMut(&Term) -> Id) -> Resul
     if dataset.is_some() {
         return Err(QueryError::unsupported("FROM clauses"));
     }
-    let mut translator = Translator { id, names: Vec::new(), outer: Slots::new() };
+    let mut translator = Translator { id, names: Vec::new(), outer: Slots::new(), computed: 0 };
     let mut scope = Names::default();
     let node = translator.pattern(pattern, &mut scope)?;
     let mut select = None;
@@ -66,6 +67,8 @@ struct Translator<'a> {
     names: Vec<String>,
     /// What a solution outside of the EXISTS that is being translated may bind.
     outer: Slots,
+    /// Values that are computed so far.
+    computed: usize,
 }
 
 impl Translator<'_> {
@@ -134,6 +137,7 @@ impl Translator<'_> {
                 Node::Union(all)
             }
             GraphPattern::Extend { inner, variable, expression } => {
+                self.count_computed()?;
                 let mut inner = self.pattern(inner, scope)?;
                 let mut expr = self.visible(expression, &inner, scope)?;
                 self.number_rows(&mut inner, &mut expr);
@@ -243,6 +247,22 @@ impl Translator<'_> {
         Ok(Node::Group(Group { inner: Box::new(node), keys, folds }))
     }
 
+    /// Each computed value stands on the one before: planning takes time in the square of their number.
+    fn count_computed(&mut self) -> Result<(), QueryError> {
+        self.computed += 1;
+        if self.computed > LONGEST {
+            return Err(QueryError {
+                message: format!(
+                    "more than {LONGEST} values are computed by SELECT, BIND, GROUP BY, HAVING and ORDER BY"
+                ),
+                line: 0,
+                column: 0,
+                kind: QueryErrorKind::TooLarge,
+            });
+        }
+        Ok(())
+    }
+
     /// The slot that has an expression's value on top of a node, which computes it if need be.
     fn computed(
         &mut self,
@@ -254,6 +274,7 @@ impl Translator<'_> {
         if let Expr::Slot(slot) = expr {
             return Ok(slot);
         }
+        self.count_computed()?;
         self.number_rows(node, &mut expr);
         let slot = self.fresh("_:value");
         let inner = std::mem::replace(node, Node::unit());

@@ -305,7 +305,7 @@ pub(crate) fn total_order(terms: &Terms, a: Id, b: Id) -> Ordering {
     let text = |id: Id| terms.view(id, |view| view.to_string());
     let by_value = || match (rank(a), a.is_computed() || b.is_computed()) {
         (1, _) | (2..=4, false) => a.cmp(&b),
-        (2, true) => text(a).cmp(&text(b)),
+        (2 | 4, true) => key_order(terms, a, b),
         (3 | 5, _) => compare(terms, a, b).unwrap_or(Ordering::Equal),
         (6, _) => match (terms.view(a, Value::of_view), terms.view(b, Value::of_view)) {
             (Value::Number(a), Value::Number(b)) => number_order(a, b),
@@ -318,6 +318,18 @@ pub(crate) fn total_order(terms: &Terms, a: Id, b: Id) -> Ordering {
         return Ordering::Equal;
     }
     rank(a).cmp(&rank(b)).then_with(by_value).then_with(|| a.cmp(&b))
+}
+
+/// IRIs by their text, and strings with a language by that and then by their text: as the ids of those that the store has
+/// are ordered, so that both can be compared with one that was computed.
+fn key_order(terms: &Terms, a: Id, b: Id) -> Ordering {
+    fn key(view: TermView<'_>) -> (&str, &str) {
+        match view {
+            TermView::LangString { value, language } => (language, value),
+            other => ("", other.as_str().expect("an IRI is its text")),
+        }
+    }
+    terms.view(a, |a| terms.view(b, |b| key(a).cmp(&key(b))))
 }
 
 /// By value. Numbers that are equal as doubles may yet differ as decimals, and comparing each pair in its own type would
@@ -350,7 +362,7 @@ fn date_order(terms: &Terms, a: Id, b: Id) -> Ordering {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use oxrdf::{Literal, NamedNode};
+    use oxrdf::{Literal, NamedNode, Term};
     use std::sync::Arc;
     use vicus_rdf::Store;
 
@@ -380,6 +392,28 @@ mod tests {
                     assert!(!goes_round, "{a:?} < {b:?} < {c:?}");
                 }
             }
+        }
+    }
+
+    #[test]
+    fn computed_terms_stand_among_those_of_the_store_by_their_text() {
+        // `>` and `"`, which end a term where it is written, come after `/` and `!`.
+        let texts = ["http://a", "http://a/b", "http://a/b0", "http://a0"];
+        let tagged = |text: &str, tag: &str| Literal::new_language_tagged_literal(text, tag).unwrap();
+        let mut all: Vec<Term> = texts.map(|text| NamedNode::new_unchecked(text).into()).to_vec();
+        all.extend(
+            [("z!", "de"), ("y", "en"), ("z", "en"), ("z!", "en"), ("a", "fr")].map(|(a, b)| tagged(a, b).into()),
+        );
+        for stored in 0..1u32 << all.len() {
+            let stored: String = all
+                .iter()
+                .enumerate()
+                .filter(|(place, _)| stored >> place & 1 == 1)
+                .map(|(_, term)| format!("<http://s> <http://p> {term} .\n"))
+                .collect();
+            let terms = Terms::new(&Arc::new(Store::of_ntriples(stored.as_bytes()).unwrap()));
+            let ids: Vec<Id> = all.iter().rev().map(|term| terms.id(term)).collect();
+            assert!(ids.windows(2).all(|pair| total_order(&terms, pair[0], pair[1]).is_gt()), "{stored}");
         }
     }
 

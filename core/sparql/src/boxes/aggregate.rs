@@ -41,6 +41,19 @@ impl AggregateSpec {
         self.folds.iter().all(|fold| fold.distinct.is_none())
     }
 
+    /// As many rows, or groups that are put out, are dealt with before it is looked what is held: few where a row may
+    /// make a long string longer.
+    fn portion(&self, most: usize) -> usize {
+        let has_text = self.folds.iter().any(|fold| matches!(fold.fold, Fold::Concat(_)));
+        if has_text { most.min(16) } else { most }
+    }
+
+    /// How large a table of groups should be at most, if it has room for so much. Rows that wait for their table would
+    /// make strings longer all at once.
+    fn cache(&self, cache: u64) -> u64 {
+        if self.portion(usize::MAX) < usize::MAX { u64::MAX } else { cache }
+    }
+
     /// How many columns parts have.
     pub(crate) fn part_columns(&self) -> usize {
         self.keys.len() + 2 * self.folds.len()
@@ -386,6 +399,8 @@ impl Table for Groups {
 pub(crate) struct Aggregate {
     terms: Arc<Terms>,
     made: Made,
+    spec: Arc<AggregateSpec>,
+    width: usize,
     groups: Parted<Groups>,
     /// The rows of an envelope, one after the other.
     rows: Vec<u64>,
@@ -410,7 +425,9 @@ impl Aggregate {
         Aggregate {
             terms: Arc::clone(terms),
             made: Made::default(),
-            groups: Parted::new(Groups::new(terms, spec, rows, width), cache),
+            groups: Parted::new(Groups::new(terms, spec, rows, width), spec.cache(cache)),
+            spec: Arc::clone(spec),
+            width: width.max(1),
             rows: Vec::new(),
             open: None,
             next: (0, 0),
@@ -423,7 +440,7 @@ impl Aggregate {
     fn put_out(&mut self, turn: &mut Turn<'_>) -> bool {
         let (table, first) = self.next;
         let Some(groups) = self.groups.table(table) else { return false };
-        let end = groups.len().min(first + self.growth.target);
+        let end = groups.len().min(first + self.spec.portion(self.growth.target));
         if end > first {
             let columns = columns_of((first..end).map(|group| groups.row(group)), self.columns);
             turn.send(0, Envelope::of_rows(columns, end - first));
@@ -458,7 +475,13 @@ impl Operator for Aggregate {
                 Some(pill) if pill.is_pill() => open -= 1,
                 Some(envelope) => {
                     rows_of(&envelope, &mut self.rows);
-                    self.groups.add(&self.rows, &mut |_, _| {});
+                    let portion = self.spec.portion(usize::MAX / self.width) * self.width;
+                    for rows in self.rows.chunks(portion) {
+                        self.groups.add(rows, &mut |_, _| {});
+                        if self.made.gives_up(&self.terms, turn, self.groups.bytes()) {
+                            break;
+                        }
+                    }
                 }
                 None => {}
             }
@@ -506,9 +529,13 @@ impl PreAggregate {
 
     fn put_out(&mut self, turn: &mut Turn<'_>) {
         let width = self.groups.spec.part_columns();
+        let portion = self.groups.spec.portion(self.limit);
         let mut first = 0;
         while first < self.groups.len() {
-            let end = self.groups.len().min(first + self.limit);
+            if self.made.gives_up(&self.groups.terms, turn, self.groups.bytes()) {
+                return;
+            }
+            let end = self.groups.len().min(first + portion);
             let columns = columns_of((first..end).map(|group| self.groups.part(group)), width);
             turn.send(0, Envelope::of_rows(columns, end - first));
             first = end;
@@ -541,7 +568,7 @@ impl Operator for PreAggregate {
         if envelope.is_pill() {
             self.put_out(turn);
             turn.send_pill(0);
-            return Ok(());
+            return self.made.hold(&self.groups.terms, turn, 0);
         }
         rows_of(&envelope, &mut self.rows);
         if self.directly > 0 && self.groups.len() == 0 {
@@ -549,11 +576,20 @@ impl Operator for PreAggregate {
             return Ok(());
         }
         let mut fresh = Vec::new();
-        Table::add(&mut self.groups, &self.rows, &mut fresh);
-        self.taken += envelope.rows();
-        if self.groups.bytes() > self.cache {
-            self.put_out(turn);
+        let width = self.groups.width;
+        let portion = self.groups.spec.portion(usize::MAX / width) * width;
+        let all = std::mem::take(&mut self.rows);
+        for rows in all.chunks(portion) {
+            Table::add(&mut self.groups, rows, &mut fresh);
+            self.taken += rows.len() / width;
+            if self.groups.bytes() > self.cache {
+                self.put_out(turn);
+            }
+            if self.made.gives_up(&self.groups.terms, turn, self.groups.bytes()) {
+                break;
+            }
         }
+        self.rows = all;
         self.made.hold(&self.groups.terms, turn, self.groups.bytes())
     }
 }

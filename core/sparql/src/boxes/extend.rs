@@ -39,18 +39,22 @@ impl Operator for Extend {
         }
         let rows = envelope.rows();
         let columns = slices(&envelope);
-        let stopped = || turn.is_stopped();
+        let stopped = |more| self.made.gives_up(&self.terms, turn, more);
         let mut evaluator = Evaluator::new(&self.terms).until(&stopped);
         let made = self.makes.iter().map(|make| match make {
             Make::Column(column) => envelope.column(*column).clone(),
             Make::Constant(bits) => Column::from(vec![*bits; rows]),
             Make::Expr(expr) => {
-                let value = |row: usize| evaluator.id(expr, &|column| columns[column][row]).bits();
+                let value = |row: usize| match stopped(0) {
+                    true => 0,
+                    false => evaluator.id(expr, &|column| columns[column][row]).bits(),
+                };
                 Column::from((0..rows).map(value).collect::<Vec<u64>>())
             }
         });
         let made = Envelope::of_rows(made.collect(), rows);
+        self.made.hold(&self.terms, turn, 0)?;
         turn.send(0, made);
-        self.made.hold(&self.terms, turn, 0)
+        Ok(())
     }
 }

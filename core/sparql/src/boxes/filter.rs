@@ -38,7 +38,8 @@ impl Operator for Filter {
             return Ok(());
         }
         let columns = slices(&envelope);
-        self.selector.select(&columns, envelope.rows(), &mut self.kept, &|| turn.is_stopped());
+        let stopped = |more| self.made.gives_up(&self.terms, turn, more);
+        self.selector.select(&columns, envelope.rows(), &mut self.kept, &stopped);
         self.made.hold(&self.terms, turn, 0)?;
         if self.kept.len() == envelope.rows() {
             let columns = self.output.iter().map(|&column| envelope.column(column).clone()).collect();

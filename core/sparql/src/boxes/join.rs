@@ -151,7 +151,7 @@ impl Core {
                 self.outbox.pass(turn, made);
                 return;
             }
-            self.settle(&input, probe, &|| turn.is_stopped());
+            self.settle(&input, probe, turn);
             if is_done {
                 if self.outbox.is_due() {
                     self.outbox.flush(turn);
@@ -196,7 +196,7 @@ impl Core {
     }
 
     /// Applies the condition to the candidates and puts out what this kind of join makes of them.
-    fn settle(&mut self, input: &Envelope, probe: &impl Probe, stopped: &dyn Fn() -> bool) {
+    fn settle(&mut self, input: &Envelope, probe: &impl Probe, turn: &Turn<'_>) {
         let kind = self.spec.kind;
         if !self.spec.condition.is_empty() && !self.left.is_empty() {
             for (values, part) in self.scratch.iter_mut().zip(&self.spec.condition_parts) {
@@ -204,7 +204,9 @@ impl Core {
                 gather_part(*part, input, probe, &self.left, &self.right, values);
             }
             let columns: Vec<&[u64]> = self.scratch.iter().map(Vec::as_slice).collect();
-            self.selector.select(&columns, self.left.len(), &mut self.kept, stopped);
+            let held = probe.bytes();
+            let stopped = |more| self.made.gives_up(&self.terms, turn, held + more);
+            self.selector.select(&columns, self.left.len(), &mut self.kept, &stopped);
             if self.kept.len() < self.left.len() {
                 for (place, &pair) in self.kept.iter().enumerate() {
                     self.left[place] = self.left[pair as usize];

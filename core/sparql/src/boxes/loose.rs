@@ -17,6 +17,9 @@ use super::join::Place;
 /// As many keys at most are searched by; by the others, candidates are only tested. Bounds the tables to 2^4.
 const SEARCHED: usize = 4;
 
+/// So many candidates are looked at before somebody else has a turn: many may lie in one bucket, and none be a partner.
+const CANDIDATES: usize = 1 << 16;
+
 /// Both sides of a join, as columns.
 pub(super) struct Sides<'a> {
     /// For each strict key the probed values, and the built ones.
@@ -73,10 +76,11 @@ impl Loose {
         right: &mut Vec<u32>,
     ) {
         self.tables.resize_with(1 << sides.searched().len(), || None);
-        while at.row < sides.rows && left.len() < limit {
+        let mut candidates = CANDIDATES;
+        while at.row < sides.rows && left.len() < limit && candidates > 0 {
             let bound = set(sides.searched().iter().map(|(values, _)| values[at.row]));
             let table = self.tables[bound].get_or_insert_with(|| Table::new(sides, bound));
-            table.partners_of_row(sides, choice, at, limit, left, right);
+            table.partners_of_row(sides, choice, at, (limit, &mut candidates), left, right);
         }
     }
 
@@ -127,13 +131,13 @@ impl Table {
         Table { by, bound, shift, starts, order }
     }
 
-    /// From a place within a row on.
+    /// From a place within a row on, as long as there are fewer than `limit` pairs, and candidates left to look at.
     fn partners_of_row(
         &self,
         sides: &Sides<'_>,
         choice: Choice,
         at: &mut Place,
-        limit: usize,
+        (limit, candidates): (usize, &mut usize),
         left: &mut Vec<u32>,
         right: &mut Vec<u32>,
     ) {
@@ -150,9 +154,10 @@ impl Table {
             let bucket = (hash(strict.chain(members(sides, self.by).map(wanted))) >> self.shift) as usize;
             let found = &self.order[self.starts[bucket] as usize..self.starts[bucket + 1] as usize];
             for &partner in found.iter().skip(at.done.saturating_sub(before)) {
-                if left.len() == limit {
+                if left.len() == limit || *candidates == 0 {
                     return;
                 }
+                *candidates -= 1;
                 at.done += 1;
                 // Several searches may end in one bucket: each takes those that bind as it asks.
                 let binds =
@@ -186,4 +191,31 @@ fn set(values: impl Iterator<Item = u64>) -> usize {
 
 fn hash(values: impl Iterator<Item = u64>) -> u64 {
     values.fold(0, |hash, value| mix(hash ^ value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn candidates_that_are_no_partners_are_looked_at_a_few_at_a_time() {
+        // The row binds all keys and the table the last one alone, by which nothing is searched.
+        let built = 3 * CANDIDATES;
+        let unbound = vec![0u64; built];
+        let last: Vec<u64> = (0..built as u64).map(|row| 1 + u64::from(row % CANDIDATES as u64 == 7)).collect();
+        let mut loose: Vec<(&[u64], &[u64])> = vec![(&[5], &unbound); SEARCHED];
+        loose.push((&[2], &last));
+        let sides = Sides { strict: Vec::new(), loose, rows: 1, built };
+        let choice = Choice { needs_overlap: false, any: false };
+        let (mut at, mut calls, mut left, mut right) = (Place::default(), 0, Vec::new(), Vec::new());
+        let mut tables = Loose::default();
+        while at.row == 0 {
+            let before = at.done;
+            tables.partners(&sides, choice, &mut at, usize::MAX, &mut left, &mut right);
+            assert!(at.row == 1 || at.done - before <= CANDIDATES, "{before} {at:?}");
+            calls += 1;
+        }
+        assert!(calls >= 3, "{calls} calls");
+        assert_eq!(right, [0, 1, 2].map(|part| part * CANDIDATES as u32 + 7));
+    }
 }

@@ -8,6 +8,7 @@
 use super::Evaluator;
 use crate::algebra::{At, Group, Node, Path, Pattern, Slot};
 use crate::boxes::aggregate::{AggregateSpec, FoldSpec, Groups, Rows};
+use crate::boxes::parted::Table as _;
 use crate::expression::Expr;
 use crate::route::{Automaton, Search, is_node};
 use crate::terms::Terms;
@@ -27,13 +28,13 @@ pub(super) fn exists(
     terms: &Arc<Terms>,
     node: &Node,
     given: &[(Slot, u64)],
-    stopped: Option<&dyn Fn() -> bool>,
+    stopped: Option<&dyn Fn(u64) -> bool>,
 ) -> bool {
     let slots = node.mentioned().into_iter().chain(given.iter().map(|(slot, _)| *slot));
     let width = slots.map(|slot| slot.0 + 1).max().unwrap_or(0);
     let mut row = vec![0; width];
     given.iter().for_each(|(slot, bits)| row[slot.0] = *bits);
-    let mut solver = Solver { terms, evaluator: Evaluator::new(terms), given: row, stopped, looked_at: 0 };
+    let mut solver = Solver { terms, evaluator: Evaluator::new(terms), given: row, stopped, looked_at: 0, held: 0 };
     let mut found = false;
     let nothing = vec![0; width];
     solver.solve(node, &nothing, &mut |solver, row| {
@@ -47,9 +48,11 @@ struct Solver<'a> {
     terms: &'a Arc<Terms>,
     evaluator: Evaluator<'a>,
     given: Row,
-    stopped: Option<&'a dyn Fn() -> bool>,
-    /// Triples so far.
+    stopped: Option<&'a dyn Fn(u64) -> bool>,
+    /// Triples and collected solutions so far.
     looked_at: u32,
+    /// Bytes of the solutions that are collected.
+    held: u64,
 }
 
 /// Both solutions together, if they are compatible.
@@ -61,7 +64,17 @@ fn merge(a: &[u64], b: &[u64]) -> Option<Row> {
 impl Solver<'_> {
     fn is_stopped(&mut self) -> bool {
         self.looked_at = self.looked_at.wrapping_add(1);
-        self.looked_at.is_multiple_of(1024) && self.stopped.is_some_and(|stopped| stopped())
+        self.looked_at.is_multiple_of(1024) && self.gives_up()
+    }
+
+    fn gives_up(&self) -> bool {
+        self.stopped.is_some_and(|stopped| stopped(self.held))
+    }
+
+    /// A solution is kept for a while. True if there is to be no more.
+    fn keeps(&mut self, row: &[u64]) -> bool {
+        self.held += (size_of_val(row) + size_of::<Row>()) as u64;
+        self.is_stopped()
     }
 
     fn holds(&mut self, conditions: &[Expr], row: &[u64]) -> bool {
@@ -179,7 +192,7 @@ impl Solver<'_> {
                 if is_done {
                     break;
                 }
-                if self.stopped.is_some_and(|stopped| stopped()) {
+                if self.gives_up() {
                     return false;
                 }
             }
@@ -190,9 +203,9 @@ impl Solver<'_> {
     fn collect(&mut self, node: &Node) -> Vec<Row> {
         let mut rows = Vec::new();
         let nothing = vec![0; self.given.len()];
-        self.solve(node, &nothing, &mut |_, row| {
+        self.solve(node, &nothing, &mut |solver, row| {
             rows.push(row.to_vec());
-            true
+            !solver.keeps(row)
         });
         rows
     }
@@ -208,7 +221,11 @@ impl Solver<'_> {
                 let partners = self.collect(right);
                 self.solve(left, &nothing, &mut |solver, row| {
                     let mut lonely = true;
-                    for pair in partners.iter().filter_map(|partner| merge(row, partner)) {
+                    for partner in &partners {
+                        if solver.is_stopped() {
+                            return false;
+                        }
+                        let Some(pair) = merge(row, partner) else { continue };
                         if solver.holds(conditions, &pair) {
                             lonely = false;
                             if !emit(solver, &pair) {
@@ -223,8 +240,10 @@ impl Solver<'_> {
                 let wanted = matches!(node, Node::SemiJoin { .. });
                 let partners = self.collect(right);
                 self.solve(left, &nothing, &mut |solver, row| {
-                    let mut pairs = partners.iter().filter_map(|partner| merge(row, partner));
-                    pairs.any(|pair| solver.holds(conditions, &pair)) != wanted || emit(solver, row)
+                    let found = partners.iter().any(|partner| {
+                        solver.is_stopped() || merge(row, partner).is_some_and(|pair| solver.holds(conditions, &pair))
+                    });
+                    found != wanted || emit(solver, row)
                 })
             }
             Node::Minus(left, right) => {
@@ -233,7 +252,7 @@ impl Solver<'_> {
                     let takes = |partner: &Row| {
                         merge(row, partner).is_some() && row.iter().zip(partner).any(|(a, b)| *a != 0 && *b != 0)
                     };
-                    partners.iter().any(takes) || emit(solver, row)
+                    partners.iter().any(|partner| solver.is_stopped() || takes(partner)) || emit(solver, row)
                 })
             }
             Node::Extend(inner, slot, expr) => self.solve(inner, &nothing, &mut |solver, row| {
@@ -267,7 +286,9 @@ impl Solver<'_> {
             }),
             Node::Distinct(inner) => {
                 let mut seen = FxHashSet::default();
-                self.solve(inner, &nothing, &mut |solver, row| !seen.insert(row.to_vec()) || emit(solver, row))
+                self.solve(inner, &nothing, &mut |solver, row| {
+                    !seen.insert(row.to_vec()) || !solver.keeps(row) && emit(solver, row)
+                })
             }
             Node::Slice(inner, offset, limit) => {
                 let (mut skip, mut left) = (*offset, limit.unwrap_or(usize::MAX));
@@ -305,9 +326,12 @@ impl Solver<'_> {
         };
         let mut groups = Groups::new(self.terms, &Arc::new(spec), Rows::Solutions, self.given.len());
         let nothing = vec![0; self.given.len()];
-        self.solve(&group.inner, &nothing, &mut |_, row| {
+        let mut before = groups.bytes();
+        self.solve(&group.inner, &nothing, &mut |solver, row| {
             groups.add(row);
-            true
+            solver.held += groups.bytes() - before;
+            before = groups.bytes();
+            !solver.is_stopped()
         });
         let slots: Vec<Slot> = group.keys.iter().copied().chain(group.folds.iter().map(|fold| fold.slot)).collect();
         (0..groups.len()).all(|number| {

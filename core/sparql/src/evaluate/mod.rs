@@ -30,8 +30,8 @@ pub(crate) struct Evaluator<'a> {
     pub(crate) terms: &'a Arc<Terms>,
     /// Patterns that were constants: compiled once.
     regexes: Regexes,
-    /// Whether nobody waits for the answer any more; asked where an expression may take long.
-    stopped: Option<&'a dyn Fn() -> bool>,
+    /// Whether to give up, with so many bytes at hand; asked where an expression may take long.
+    stopped: Option<&'a dyn Fn(u64) -> bool>,
 }
 
 impl<'a> Evaluator<'a> {
@@ -39,8 +39,8 @@ impl<'a> Evaluator<'a> {
         Evaluator { terms, regexes: Regexes::default(), stopped: None }
     }
 
-    /// The same, giving up where it takes long and nobody waits any more.
-    pub(crate) fn until(self, stopped: &'a dyn Fn() -> bool) -> Evaluator<'a> {
+    /// The same, giving up where an expression takes long and `stopped` says so of the bytes that it holds.
+    pub(crate) fn until(self, stopped: &'a dyn Fn(u64) -> bool) -> Evaluator<'a> {
         Evaluator { stopped: Some(stopped), ..self }
     }
 
@@ -209,7 +209,13 @@ impl<'a> Evaluator<'a> {
                 for operand in operands {
                     values.push(self.eval(operand, row)?);
                 }
-                self.call(*function, &values)
+                let value = self.call(*function, &values)?;
+                let fits = match &value {
+                    Val::String(text) => self.terms.fits(text.len()),
+                    Val::Id(id) => !id.is_unbound(),
+                    Val::Boolean(_) | Val::Number(_) => true,
+                };
+                fits.then_some(value)
             }
             Expr::Or(_)
             | Expr::And(_)

@@ -75,6 +75,8 @@ impl Planner {
                 let mut inside = needed.clone();
                 inside.remove(slot);
                 inside.extend(expr.slots());
+                // Rows that are equal so far get different values.
+                let goal = if expr.is_volatile() { Goal { set: false, ..goal } } else { goal };
                 let input = self.plan(inner, &inside, goal);
                 self.extend(input, *slot, expr, needed)
             }

@@ -54,6 +54,15 @@ fn equal_names_are_one_variable_and_equal_numbers_are_a_key() {
 }
 
 #[test]
+fn what_is_another_value_each_time_makes_rows_distinct() {
+    let store = library(60);
+    for value in ["RAND()", "BNODE()", "BNODE(STR(?s))", "STRUUID()"] {
+        let text = format!("SELECT DISTINCT ?s ?v {{ ?s ?p ?o BIND ({value} AS ?v) }}");
+        assert_eq!(count_of(&planned(&store, &text)), store.len(), "{value}");
+    }
+}
+
+#[test]
 fn a_constant_goes_into_the_index() {
     let store = library(60);
     let text = "SELECT ?s ?p { ?s ?p ?o FILTER (?p = :name) }";
