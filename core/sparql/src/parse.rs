@@ -18,6 +18,8 @@ pub struct Parsed {
 /// assert!(parse("ASK { ?s ?p ?o }").is_ok());
 /// let error = parse("DESCRIBE <http://e/x>").err().unwrap();
 /// assert_eq!(error.kind, QueryErrorKind::Unsupported { what: "DESCRIBE queries".to_owned() });
+/// let error = parse("INSERT DATA { <http://e/x> <http://e/y> 1 }").err().unwrap();
+/// assert_eq!(error.kind, QueryErrorKind::Unsupported { what: "updates".to_owned() });
 /// ```
 ///
 /// # Errors
@@ -52,7 +54,10 @@ pub fn parse_with_base(text: &str, base: Option<&str>) -> Result<Parsed, QueryEr
         let query = parser.clone().parse_query(text);
         query.or_else(|_| parser.clone().parse_query(&with_lower_booleans(text))).ok()
     };
-    let query = read(text).ok_or_else(|| syntax_error(text))?;
+    let query = read(text).ok_or_else(|| match parser.clone().parse_update(text) {
+        Ok(update) if !update.operations.is_empty() => QueryError::unsupported("updates"),
+        _ => syntax_error(text),
+    })?;
     longest_token::check(text, |text| read(text).is_some())?;
     // What is not supported should be known before there is any data.
     translate::translate(&query, &mut |_| Id::UNBOUND)?;

@@ -122,7 +122,7 @@ fn bar(reading: &Reading) -> ProgressBar {
     bar
 }
 
-/// What a query may hold if nobody says: three quarters of the memory that is free now, so that one that grows without
+/// What a query may hold if nobody says: half of the memory that is free now, so that one that grows without
 /// end fails before the system has to choose whom to kill. No limit where the system does not tell.
 pub(crate) fn free_memory_limit() -> u64 {
     let number = |path: &str| std::fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
@@ -133,7 +133,7 @@ pub(crate) fn free_memory_limit() -> u64 {
     let group = number("/sys/fs/cgroup/memory.max").zip(number("/sys/fs/cgroup/memory.current"));
     let group = group.map(|(most, current)| most.saturating_sub(current));
     match available.into_iter().chain(group).min() {
-        Some(free) => free / 4 * 3,
+        Some(free) => free / 2,
         None => u64::MAX,
     }
 }

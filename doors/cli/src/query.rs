@@ -53,8 +53,8 @@ pub(crate) struct Args {
     /// Runs each query K times; the first time's results are written.
     #[arg(long, value_name = "K", default_value_t = 1, value_parser = at_least_one)]
     repeat: usize,
-    /// A query fails when what it holds in memory grows beyond this many bytes: 500000, 64K, 10M, 2G. By default three
-    /// quarters of what is free when it begins.
+    /// A query fails when what it holds in memory grows beyond this many bytes: 500000, 64K, 10M, 2G. By default half
+    /// of what is free when it begins.
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     memory_limit: Option<u64>,
     /// A query is cancelled when it takes longer: 30, 1.5s, 500ms.

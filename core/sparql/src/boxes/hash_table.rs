@@ -303,7 +303,14 @@ fn reduce(
 }
 
 impl Probe for HashTable {
-    fn partners(&mut self, input: &Envelope, at: &mut Place, limit: usize, left: &mut Vec<u32>, right: &mut Vec<u32>) {
+    fn partners(
+        &mut self,
+        input: &Envelope,
+        at: &mut Place,
+        limit: usize,
+        (left, right): (&mut Vec<u32>, &mut Vec<u32>),
+        stopped: &dyn Fn() -> bool,
+    ) {
         if self.spec.needs_overlap && self.spec.keys.is_empty() {
             *at = Place { row: input.rows(), done: 0 };
             return;
@@ -312,7 +319,7 @@ impl Probe for HashTable {
             self.probed = self.probe_keys(input);
         }
         if self.spec.loose().next().is_some() {
-            return self.compatible(input, at, limit, left, right);
+            return self.compatible(input, at, limit, (left, right), stopped);
         }
         if *at == Place::default() {
             let keys: Vec<&[u64]> = self.probed.iter().map(Column::u64s).collect();
@@ -375,8 +382,8 @@ impl HashTable {
         input: &Envelope,
         at: &mut Place,
         limit: usize,
-        left: &mut Vec<u32>,
-        right: &mut Vec<u32>,
+        pairs: (&mut Vec<u32>, &mut Vec<u32>),
+        stopped: &dyn Fn() -> bool,
     ) {
         let values = slices(input);
         let sides = Sides {
@@ -386,6 +393,6 @@ impl HashTable {
             built: self.rows,
         };
         let choice = Choice { needs_overlap: self.spec.needs_overlap, any: self.spec.keep == Keep::Any };
-        self.loose.partners(&sides, choice, at, limit, left, right);
+        self.loose.partners(&sides, choice, at, limit, pairs, stopped);
     }
 }

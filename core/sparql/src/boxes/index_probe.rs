@@ -97,7 +97,14 @@ fn level_of(index: &Index, level: usize) -> &[Id] {
 }
 
 impl Probe for IndexProbe {
-    fn partners(&mut self, input: &Envelope, at: &mut Place, limit: usize, left: &mut Vec<u32>, right: &mut Vec<u32>) {
+    fn partners(
+        &mut self,
+        input: &Envelope,
+        at: &mut Place,
+        limit: usize,
+        (left, right): (&mut Vec<u32>, &mut Vec<u32>),
+        _: &dyn Fn() -> bool,
+    ) {
         let store = Arc::clone(&self.store);
         let spec = Arc::clone(&self.spec);
         let index = store.index(spec.order);

@@ -23,7 +23,15 @@ pub(crate) struct Place {
 pub(crate) trait Probe: Send {
     /// Appends pairs of an input row and a partner, in the order of input rows, from `at` on until there are `limit`
     /// of them or no more, and moves `at`. An envelope is begun at `Place::default()`.
-    fn partners(&mut self, input: &Envelope, at: &mut Place, limit: usize, left: &mut Vec<u32>, right: &mut Vec<u32>);
+    /// Nobody waits for the rest once `stopped` says so: what takes long asks.
+    fn partners(
+        &mut self,
+        input: &Envelope,
+        at: &mut Place,
+        limit: usize,
+        pairs: (&mut Vec<u32>, &mut Vec<u32>),
+        stopped: &dyn Fn() -> bool,
+    );
 
     /// Appends an output column's values of these partners.
     fn gather(&self, output: usize, right: &[u32], into: &mut Vec<u64>);
@@ -144,7 +152,7 @@ impl Core {
             let limit = self.outbox.room().min(self.outbox.growth.target.max(64));
             self.left.clear();
             self.right.clear();
-            probe.partners(&input, &mut self.at, limit, &mut self.left, &mut self.right);
+            probe.partners(&input, &mut self.at, limit, (&mut self.left, &mut self.right), &|| turn.is_stopped());
             let is_done = self.at.row >= input.rows();
             if is_new && is_done && self.is_one_to_one(input.rows()) {
                 let made = self.pass(&input, probe);

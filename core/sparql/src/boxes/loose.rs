@@ -72,14 +72,18 @@ impl Loose {
         choice: Choice,
         at: &mut Place,
         limit: usize,
-        left: &mut Vec<u32>,
-        right: &mut Vec<u32>,
+        (left, right): (&mut Vec<u32>, &mut Vec<u32>),
+        stopped: &dyn Fn() -> bool,
     ) {
         self.tables.resize_with(1 << sides.searched().len(), || None);
         let mut candidates = CANDIDATES;
         while at.row < sides.rows && left.len() < limit && candidates > 0 {
             let bound = set(sides.searched().iter().map(|(values, _)| values[at.row]));
-            let table = self.tables[bound].get_or_insert_with(|| Table::new(sides, bound));
+            let slot = &mut self.tables[bound];
+            if slot.is_none() {
+                *slot = Table::new(sides, bound, stopped);
+            }
+            let Some(table) = slot else { return };
             table.partners_of_row(sides, choice, at, (limit, &mut candidates), left, right);
         }
     }
@@ -103,16 +107,27 @@ struct Table {
 }
 
 impl Table {
-    fn new(sides: &Sides<'_>, by: usize) -> Table {
+    /// `None` if nobody waits for it any more.
+    fn new(sides: &Sides<'_>, by: usize, stopped: &dyn Fn() -> bool) -> Option<Table> {
+        /// Between two looks whether somebody does.
+        const ROWS: usize = 1 << 16;
         let strict = |row: usize| sides.strict.iter().map(move |(_, values)| values[row]);
         let loose = |row: usize| members(sides, by).map(move |(_, (_, values))| values[row]);
         let bits = (sides.built.max(2) as u64).next_power_of_two().trailing_zeros();
         let shift = 64 - bits;
         let mut is_there = vec![false; 1 << sides.searched().len()];
         let mut starts = vec![0u32; (1 << bits) + 1];
-        let buckets: Vec<u32> =
-            (0..sides.built).map(|row| (hash(strict(row).chain(loose(row))) >> shift) as u32).collect();
+        let mut buckets: Vec<u32> = Vec::with_capacity(sides.built);
+        for row in 0..sides.built {
+            if row % ROWS == 0 && stopped() {
+                return None;
+            }
+            buckets.push((hash(strict(row).chain(loose(row))) >> shift) as u32);
+        }
         for (row, &bucket) in buckets.iter().enumerate() {
+            if row % ROWS == 0 && stopped() {
+                return None;
+            }
             starts[bucket as usize + 1] += 1;
             let binds = |(key, (_, values)): (usize, (_, &[u64]))| usize::from(values[row] != 0) << key;
             is_there[members(sides, by).map(binds).sum::<usize>()] = true;
@@ -123,12 +138,15 @@ impl Table {
         let mut next = starts.clone();
         let mut order = vec![0u32; sides.built];
         for (row, &bucket) in buckets.iter().enumerate() {
+            if row % ROWS == 0 && stopped() {
+                return None;
+            }
             let place = &mut next[bucket as usize];
             order[*place as usize] = row as u32;
             *place += 1;
         }
         let bound = (0..is_there.len()).filter(|&bound| is_there[bound]).collect();
-        Table { by, bound, shift, starts, order }
+        Some(Table { by, bound, shift, starts, order })
     }
 
     /// From a place within a row on, as long as there are fewer than `limit` pairs, and candidates left to look at.
@@ -209,9 +227,11 @@ mod tests {
         let choice = Choice { needs_overlap: false, any: false };
         let (mut at, mut calls, mut left, mut right) = (Place::default(), 0, Vec::new(), Vec::new());
         let mut tables = Loose::default();
+        tables.partners(&sides, choice, &mut at, usize::MAX, (&mut left, &mut right), &|| true);
+        assert_eq!((at, tables.bytes()), (Place::default(), 0), "nobody waits for a table");
         while at.row == 0 {
             let before = at.done;
-            tables.partners(&sides, choice, &mut at, usize::MAX, &mut left, &mut right);
+            tables.partners(&sides, choice, &mut at, usize::MAX, (&mut left, &mut right), &|| false);
             assert!(at.row == 1 || at.done - before <= CANDIDATES, "{before} {at:?}");
             calls += 1;
         }

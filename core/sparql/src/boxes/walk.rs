@@ -74,7 +74,14 @@ impl WalkProbe {
 }
 
 impl Probe for WalkProbe {
-    fn partners(&mut self, input: &Envelope, at: &mut Place, limit: usize, left: &mut Vec<u32>, right: &mut Vec<u32>) {
+    fn partners(
+        &mut self,
+        input: &Envelope,
+        at: &mut Place,
+        limit: usize,
+        (left, right): (&mut Vec<u32>, &mut Vec<u32>),
+        _: &dyn Fn() -> bool,
+    ) {
         let columns = slices(input);
         let mut steps = STEPS;
         while at.row < input.rows() && left.len() < limit && steps > 0 {

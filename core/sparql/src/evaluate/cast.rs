@@ -39,7 +39,8 @@ pub(super) fn cast(target: Cast, value: &Value, lexical: &str, is_iri: bool) -> 
             _ => return None,
         })),
         Cast::Integer => Some(Made::Number(match (value, text) {
-            (_, Some(text)) => integer_of(text)?,
+            // One that is too large for us is no decimal.
+            (_, Some(text)) => integer_of(text).filter(|number| matches!(number, Number::Integer(_)))?,
             (Value::Boolean(value), _) => Number::Integer((*value).into()),
             (Value::Number(Number::Integer(value)), _) => Number::Integer(*value),
             (Value::Number(Number::Decimal(value)), _) => Number::Integer(truncated(*value)?),
