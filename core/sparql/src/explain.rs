@@ -7,7 +7,7 @@ use crate::boxes::index_probe::Want;
 use crate::boxes::join::JoinKind;
 use crate::expression::{Arithmetic, Expr};
 use crate::lower::Made;
-use crate::planner::{Op, Physical};
+use crate::planner::{Op, Physical, is_in_order};
 use crate::route::Route;
 use crate::terms::Terms;
 use std::fmt::Write as _;
@@ -94,7 +94,9 @@ impl Explainer<'_> {
                     Want::Groups => ", one for each group",
                     Want::First => ", any one",
                 };
-                let what = format!("{}index join {:?} {}{want}", kind(join.kind), index.order, self.pattern(pattern));
+                let merged = if is_in_order(index, input) { ", in order" } else { "" };
+                let what =
+                    format!("{}index join {:?} {}{merged}{want}", kind(join.kind), index.order, self.pattern(pattern));
                 (what, vec![input])
             }
             Op::HashJoin(probe, build, hash, join) => {

@@ -86,6 +86,15 @@ pub(crate) fn price(cost: f64, startup: f64, goal: Goal) -> f64 {
     if goal.first { startup + (cost - startup) * 0.001 } else { cost }
 }
 
+/// Whether rows come in the order of what the index is searched by: then each search goes on from where the last one
+/// ended, and both sides are merged.
+pub(crate) fn is_in_order(index: &IndexSpec, input: &Physical) -> bool {
+    match (input.sorted, index.prefix.iter().find(|source| matches!(source, Source::Column(_)))) {
+        (Some(slot), Some(Source::Column(column))) => input.columns[*column] == slot,
+        _ => false,
+    }
+}
+
 impl Planner {
     fn compile(&self, conditions: &[Expr], columns: &[Slot], estimate: &Estimate) -> Condition {
         let resolved: Vec<Expr> = conditions
@@ -266,10 +275,7 @@ impl Planner {
                 index.want = Want::Groups;
             }
         }
-        let near = match (input.sorted, index.prefix.iter().find(|source| matches!(source, Source::Column(_)))) {
-            (Some(slot), Some(Source::Column(column))) => input.columns[*column] == slot,
-            _ => false,
-        };
+        let near = is_in_order(&index, &input);
         let search = if near { cost::SEARCH_NEAR } else { cost::SEARCH_FAR };
         let (join, columns) = self.join_spec(kind, &input, &slots, &[], conditions, needed, &both);
         let estimate = self.joined(kind, &input.estimate, both.clone(), conditions, &columns);

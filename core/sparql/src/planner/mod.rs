@@ -12,7 +12,7 @@ mod outer;
 mod sideways;
 mod walk;
 
-pub(crate) use build::{Op, Physical, cost};
+pub(crate) use build::{Op, Physical, cost, is_in_order};
 
 use crate::algebra::{Node, Slot, Slots};
 use crate::boxes::extend::Make;
