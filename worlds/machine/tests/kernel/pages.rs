@@ -20,7 +20,7 @@ fn what_a_thread_touches_first_is_on_the_node_of_its_seat() {
     let alone = Alone::start("las");
     let may_use = own_memory();
     // Elsewhere the kernel takes the nearest memory that there is.
-    let has_memory = |node: &&Node| node.bytes > 0 && may_use.contains(&node.number);
+    let has_memory = |node: &&Node| kernel.with_memory.contains(&node.number) && may_use.contains(&node.number);
     let (plan, topology) = (alone.runtime.plan(), alone.runtime.topology());
     let touched: Arc<Mutex<Vec<Touched>>> = Arc::default();
     let model = touching(&touched);

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
+/// Numbers of CPUs.
 pub(crate) type Cpus = BTreeSet<u32>;
 
 /// A data or unified cache.
@@ -27,6 +28,8 @@ pub(crate) struct Node {
 #[derive(Clone, Debug)]
 pub(crate) struct Machine {
     pub(crate) nodes: BTreeSet<Node>,
+    /// The numbers of the nodes that have memory.
+    pub(crate) with_memory: BTreeSet<u32>,
     /// CPUs that are hardware threads of one core.
     pub(crate) cores: BTreeSet<Cpus>,
     pub(crate) caches: BTreeSet<Cache>,
@@ -48,6 +51,7 @@ impl Machine {
             })
         };
         let nodes: BTreeSet<Node> = nodes.iter().map(node).collect::<Option<_>>()?;
+        let with_memory = numbers(&text(&system.join("node/has_memory"))?);
         let cpus = numbers(&text(&system.join("cpu/online"))?);
         let folders = cpus.iter().map(|cpu| system.join(format!("cpu/cpu{cpu}")));
         let core = |folder: &Path| Some(numbers(&text(&folder.join("topology/thread_siblings_list"))?));
@@ -58,7 +62,7 @@ impl Machine {
                 caches.extend(cache(&entry.path()));
             }
         }
-        Some(Machine { nodes, cores, caches })
+        Some(Machine { nodes, with_memory, cores, caches })
     }
 
     /// CPUs that share at least one cache and a node (Falt et al., §4.1), and what follows from that for a third.
@@ -96,7 +100,7 @@ pub(crate) fn own_cpus() -> Cpus {
 }
 
 /// The nodes whose memory this process may use.
-pub(crate) fn own_memory() -> Cpus {
+pub(crate) fn own_memory() -> BTreeSet<u32> {
     numbers(field(&own_status(), "Mems_allowed_list"))
 }
 
@@ -120,7 +124,7 @@ fn text(path: &Path) -> Option<String> {
 }
 
 /// `0-3,8`.
-pub(crate) fn numbers(list: &str) -> Cpus {
+pub(crate) fn numbers(list: &str) -> BTreeSet<u32> {
     let ranges = list.split(',').filter(|range| !range.is_empty());
     let bounds = ranges.map(|range| range.split_once('-').unwrap_or((range, range)));
     let parse = |number: &str| number.parse::<u32>().unwrap_or_else(|_| panic!("a list of numbers: {list}"));

@@ -37,6 +37,13 @@ fn nodes_have_the_kernels_cpus_memory_and_distances() {
 }
 
 #[test]
+fn nodes_with_memory_are_those_that_the_kernel_lists() {
+    let Some((found, kernel)) = both() else { return };
+    let with_memory = found.nodes.iter().filter(|node| found.has_memory(node.id));
+    assert_eq!(with_memory.map(|node| node.os_index).collect::<BTreeSet<u32>>(), kernel.with_memory);
+}
+
+#[test]
 fn each_pu_is_on_its_kernels_node() {
     let Some((found, kernel)) = both() else { return };
     for pu in &found.pus {
