@@ -1,11 +1,11 @@
-//! Real machines as data, so that what decides about a machine can be tested on machines that exist.
+//! Real machines as data, so that what decides about a machine can be tested on machines that exist, and two emulated ones.
 //!
-//! The JSON files are derived from hwloc's own test fixtures; `worlds/machine/fixtures` has those, their licence, and the
-//! test that keeps both the same.
+//! The JSON files are derived from hwloc's own test fixtures, and from `tools/topologies`; `worlds/machine/fixtures` has
+//! the XML of all, the licence of hwloc's, and the test that keeps both the same.
 
 use crate::Topology;
 
-/// All of them, by name: sparse numbers, many nodes, nodes without PUs, offline PUs, hybrid cores.
+/// All of them, by name: sparse numbers, many nodes, nodes without PUs or without memory, offline PUs, hybrid cores.
 ///
 /// ```
 /// let machines = vicus_topology::fixtures();
@@ -31,4 +31,6 @@ const JSON: &[&str] = &[
     include_str!("../fixtures/AMD-K10-Istanbul-8xOpteron-8439SE.json"),
     include_str!("../fixtures/Intel-Core-2xXeon-E5345.json"),
     include_str!("../fixtures/Intel-Penryn-4xXeon-X7460.json"),
+    include_str!("../fixtures/emulated-memory-node.json"),
+    include_str!("../fixtures/emulated-no-memory.json"),
 ];

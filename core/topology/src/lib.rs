@@ -113,7 +113,8 @@ pub struct Node {
     pub id: NodeId,
     /// The operating system's number; sparse on some machines.
     pub os_index: u32,
-    /// Bytes of memory; 0 if the machine does not tell.
+    /// Bytes of memory; 0 if it has none, or if the machine does not tell, which it then tells of no node. See
+    /// [`Topology::has_memory`].
     pub bytes: u64,
     /// The PUs whose local memory this is; empty for a node of memory alone.
     pub pus: Vec<PuId>,
@@ -153,6 +154,19 @@ impl Topology {
     /// The PUs that this process may run on, in the order of the hierarchy.
     pub fn usable_pus(&self) -> impl Iterator<Item = &Pu> {
         self.pus.iter().filter(|pu| pu.usable)
+    }
+
+    /// Whether a node has memory of its own. All nodes of a machine that does not tell are taken to have some.
+    ///
+    /// ```
+    /// let mut machine = vicus_topology::Topology::parse("node:2 core:2").unwrap();
+    /// machine.nodes[1].bytes = 0; // two CPUs whose memory slots are empty
+    /// assert!(!machine.has_memory(machine.nodes[1].id));
+    /// machine.nodes[0].bytes = 0;
+    /// assert!(machine.has_memory(machine.nodes[1].id));
+    /// ```
+    pub fn has_memory(&self, node: NodeId) -> bool {
+        self.nodes[node.index()].bytes > 0 || self.nodes.iter().all(|node| node.bytes == 0)
     }
 
     /// Fills in [`Topology::core_groups`] and each PU's `group` from the caches and nodes: the connected components

@@ -1,4 +1,4 @@
-//! Real machines, captured as XML, become the plain data that other crates test with.
+//! Machines, captured as XML, become the plain data that other crates test with.
 //!
 //! After a change of the derived data: `VICUS_WRITE_FIXTURES=1 cargo test -p vicus-machine --test fixtures`, and read
 //! the difference before committing it.
@@ -28,6 +28,9 @@ const FACTS: &[Fact] = &[
     ("AMD-K10-Istanbul-8xOpteron-8439SE", 48, 48, 1, 1, [48, 48, 8], 8),
     ("Intel-Core-2xXeon-E5345", 8, 8, 1, 1, [8, 4, 0], 4),
     ("Intel-Penryn-4xXeon-X7460", 24, 24, 1, 1, [24, 12, 4], 4),
+    ("emulated-memory-node", 4, 4, 3, 2, [4, 4, 2], 2),
+    // hwloc-calc --disallowed: a node without memory is not one whose memory may be used.
+    ("emulated-no-memory", 3, 3, 3, 3, [3, 3, 3], 3),
 ];
 
 fn xml(name: &str) -> PathBuf {
@@ -112,6 +115,27 @@ fn ordinary_memory_is_local_and_fast_memory_is_a_node_of_its_own() {
     let machine = machine("64intel64-heteromem");
     for node in &machine.nodes {
         assert_eq!(node.pus.len(), if node.os_index < 4 { 16 } else { 0 }, "node {}", node.os_index);
+    }
+}
+
+#[test]
+fn emulated_machines_have_the_nodes_of_their_topologies() {
+    // tools/topologies: a node of memory alone, and one of CPUs alone. PUs and distances as they stand there.
+    let facts = [
+        ("memory-node", [2, 2, 0], [true, true, true], [[10, 20, 24], [20, 10, 30], [24, 30, 10]]),
+        ("no-memory", [1, 1, 1], [true, false, true], [[10, 20, 40], [20, 10, 16], [40, 16, 10]]),
+    ];
+    for (name, pus, memory, distances) in facts {
+        let machine = machine(&format!("emulated-{name}"));
+        // hwloc lists the nodes of a package together; the topology lists them by number.
+        let mut nodes: Vec<_> = machine.nodes.iter().collect();
+        nodes.sort_by_key(|node| node.os_index);
+        assert_eq!(nodes.iter().map(|node| node.pus.len()).collect::<Vec<_>>(), pus, "{name}");
+        assert_eq!(nodes.iter().map(|node| machine.has_memory(node.id)).collect::<Vec<_>>(), memory, "{name}");
+        for (from, row) in nodes.iter().zip(distances) {
+            let found: Vec<u32> = nodes.iter().map(|to| machine.distances[from.id.index()][to.id.index()]).collect();
+            assert_eq!(found, row, "{name}, from node {}", from.os_index);
+        }
     }
 }
 

@@ -11,7 +11,11 @@ pub(super) fn render(machine: &Topology) -> String {
     let mut out = format!("{}: {}\n{}\n", machine.name, summary(machine), usable(machine));
     out.push_str("PU numbers are the operating system's; a+b are neighbours.\n");
     for node in &machine.nodes {
-        let memory = if node.bytes == 0 { "memory unknown".to_owned() } else { bytes(node.bytes) };
+        let memory = match node.bytes {
+            0 if machine.has_memory(node.id) => "memory unknown".to_owned(),
+            0 => "no memory".to_owned(),
+            known => bytes(known),
+        };
         let alone = if node.pus.is_empty() { ", memory only" } else { "" };
         // Writing to a String can't fail.
         let _ = writeln!(out, "\n{}: {memory}{alone}", node_name(node));
@@ -144,5 +148,14 @@ distances from node (row) to node (column); between nodes 20 is rank 1:
    1 20 10
 ";
         assert_eq!(render(&machine), expected);
+    }
+
+    #[test]
+    fn a_node_without_memory_is_not_called_unknown() {
+        let mut machine = Topology::parse("node:2 core:1").unwrap();
+        machine.nodes[1].bytes = 0;
+        assert!(render(&machine).contains("\nnode 1: no memory\n"));
+        machine.nodes[0].bytes = 0;
+        assert!(render(&machine).contains("\nnode 1: memory unknown\n"));
     }
 }
