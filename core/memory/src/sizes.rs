@@ -110,6 +110,7 @@ pub struct Sizes {
 /// so the class of any size is that one or the next.
 #[derive(Clone, Debug)]
 struct Table {
+    /// Step `i` is the sizes above `i << shift`, up to `(i + 1) << shift`.
     shift: u32,
     /// Sizes of this and less are looked up here.
     limit: usize,
@@ -120,17 +121,8 @@ impl Table {
     /// A table for sizes up to `limit`, over all classes, with steps no wider than `spacing`.
     fn new(bytes: &[usize], limit: usize, spacing: usize) -> Table {
         let shift = spacing.ilog2();
-        let class_of_least = |step: usize| {
-            let least = if step == 0 { 0 } else { ((step - 1) << shift) + 1 };
-            bytes.partition_point(|&bytes| bytes < least) as u8
-        };
-        let steps = limit.div_ceil(1 << shift);
-        Table { shift, limit, classes: (0..=steps).map(class_of_least).collect() }
-    }
-
-    #[inline(always)]
-    fn first_guess(&self, size: usize) -> usize {
-        usize::from(self.classes[(size + (1 << self.shift) - 1) >> self.shift])
+        let class_of_least = |step: usize| bytes.partition_point(|&bytes| bytes <= step << shift) as u8;
+        Table { shift, limit, classes: (0..limit.div_ceil(1 << shift)).map(class_of_least).collect() }
     }
 }
 
@@ -160,17 +152,19 @@ impl Sizes {
     }
 
     /// The smallest class whose blocks have room for so many bytes; `None` beyond the limit. Two dependent loads.
-    #[inline(always)]
     pub fn class_of(&self, size: usize) -> Option<usize> {
-        let guess = if size > self.near.limit {
-            if size > self.far.limit {
-                return None;
-            }
-            self.far.first_guess(size)
-        } else {
-            self.near.first_guess(size)
-        };
+        let guess = self.guess(size)?;
         Some(guess + usize::from(size > self.bytes[guess]))
+    }
+
+    /// The smallest class whose blocks have room, or the one below it.
+    #[inline(always)]
+    pub(crate) fn guess(&self, size: usize) -> Option<usize> {
+        if size <= self.near.limit {
+            // Its steps are lines, and a request for nothing gets the first class.
+            return Some(usize::from(self.near.classes[size.saturating_sub(1) / LINE]));
+        }
+        (size <= self.far.limit).then(|| usize::from(self.far.classes[(size - 1) >> self.far.shift]))
     }
 
     /// The size of a class's blocks.

@@ -329,11 +329,12 @@ impl Ranks {
         &self.chains[used as usize]
     }
 
-    /// All slabs, taken out.
-    pub(crate) fn drain<'a>(&mut self) -> impl Iterator<Item = &'a Slab> {
-        self.bits.iter_mut().for_each(|level| level.fill(0));
-        let chains = self.chains.iter_mut();
-        chains.flat_map(|chain| std::iter::from_fn(|| chain.pop()))
+    /// Takes out any slab: first those that have room.
+    pub(crate) fn pop<'a>(&mut self) -> Option<&'a Slab> {
+        let used = self.highest().unwrap_or(self.chains.len() as u32 - 1);
+        let slab = self.chain(used).first()?;
+        self.remove(slab);
+        Some(slab)
     }
 }
 
@@ -374,7 +375,8 @@ mod tests {
                     assert_eq!(ranks.chain(used).first().unwrap().used(), used);
                 }
             }
-            assert_eq!(ranks.drain().count(), inside.iter().filter(|inside| **inside).count());
+            let left = std::iter::from_fn(|| ranks.pop()).count();
+            assert_eq!(left, inside.iter().filter(|inside| **inside).count());
             assert_eq!(ranks.highest(), None);
         }
     }

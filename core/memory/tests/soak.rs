@@ -184,7 +184,7 @@ fn soak(foreign: Foreign, seed: u64, steps: u64) {
 
 #[test]
 fn random_requests_agree_with_a_shadow_map() {
-    let (seeds, steps) = if cfg!(miri) { (1, 400) } else { (4, 30_000) };
+    let (seeds, steps) = if cfg!(miri) { (1, 300) } else { (3, 20_000) };
     for seed in 0..seeds {
         soak(Foreign::Mailboxes, seed, steps);
         soak(Foreign::Bins, seed + 100, steps);
