@@ -11,7 +11,8 @@ use std::time::Instant;
 use vicus_memory::{FakePages, Heap, Memory, Options};
 use vicus_topology::{NodeId, Topology};
 
-const ROUNDS: usize = 9;
+/// Many short rounds: the median is right if fewer than half of them were interrupted.
+const ROUNDS: usize = 201;
 
 /// The median of several rounds, in nanoseconds for each of `count` operations.
 fn median_ns(count: usize, mut round: impl FnMut()) -> f64 {
@@ -60,7 +61,7 @@ fn main() {
     let sizes = memory.sizes();
     let layout = |class: usize| Layout::from_size_align(sizes.bytes(class), 8).expect("a block's size");
 
-    let count = 1_000_000;
+    let count = 5_000;
     let mut slowest = (0.0, 0);
     for class in 0..sizes.classes() {
         let layout = layout(class);
@@ -77,7 +78,7 @@ fn main() {
     println!("slowest of the series: {:.2} ns at {} bytes", slowest.0, slowest.1);
 
     let layouts: Vec<Layout> = (sizes.small()..sizes.classes()).map(layout).collect();
-    let repeats = 20_000;
+    let repeats = 200;
     // 37 shares no factor with their number, so this is a permutation.
     let order: Vec<usize> = (0..layouts.len()).map(|at| at * 37 % layouts.len()).collect();
     let mut blocks = Vec::new();

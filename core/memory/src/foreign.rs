@@ -424,8 +424,8 @@ mod loom_models {
         builder.check(model);
     }
 
-    /// Finds these mutants: the exchange in `send` relaxed; the link stored relaxed and loaded relaxed; a receiver that takes
-    /// a pending link for the end.
+    /// Finds these mutants: the exchange in `send` or in `receive` relaxed; the link stored relaxed; a receiver that takes a
+    /// pending link for the end.
     #[test]
     fn loom_every_block_arrives_once() {
         check(|| {
@@ -447,8 +447,8 @@ mod loom_models {
         });
     }
 
-    /// Finds these mutants: a sender that takes back its own batch alone; a close that does not wait for pending links; a
-    /// mailbox that can be opened while a sender takes its batch back.
+    /// Finds these mutants: a sender that takes back its own batch alone; a close that does not wait for pending links, or
+    /// whose exchange is relaxed; a mailbox that can be opened while a sender takes its batch back.
     #[test]
     fn loom_an_ended_heap_loses_no_block() {
         check(|| {

@@ -84,14 +84,12 @@ struct Current {
     slab: NonNull<Slab>,
     begin: usize,
     bytes: usize,
-    /// Of each block of this class; the same for all its slabs.
-    block_bytes: usize,
 }
 
 impl Current {
     /// That of a class without a slab.
-    fn none(slab: &Slab, block_bytes: usize) -> Current {
-        Current { slab: NonNull::from(slab), begin: 0, bytes: 0, block_bytes }
+    fn none(slab: &Slab) -> Current {
+        Current { slab: NonNull::from(slab), begin: 0, bytes: 0 }
     }
 
     #[inline(always)]
@@ -128,8 +126,7 @@ impl Heap {
             _ => capacity(superblock, sizes.bytes(class)),
         };
         let none = Rc::new(Slab::none());
-        let block_bytes = (0..sizes.classes()).map(|class| sizes.bytes(class)).chain([RUN_BYTES]);
-        let current = block_bytes.map(|bytes| Current::none(&none, bytes)).collect();
+        let current = vec![Current::none(&none); sizes.classes() + 1].into();
         let ranks = (0..=sizes.classes()).map(|class| Ranks::new(capacity(class))).collect();
         let local = Local { number, node, current, ranks, none };
         Ok(Heap { local, memory: memory.clone(), outbox: Outbox::default(), rest: Rest::NONE })
@@ -145,7 +142,8 @@ impl Heap {
         &self.memory
     }
 
-    /// A block: of the smallest class that fits, or mapped if none does. What is in it is anything.
+    /// A block: of the smallest class that fits, or mapped if none does. What is in it is anything. It is usable until it is
+    /// freed, by this heap or another one, or the last heap and the last owner of the [`Memory`] are gone.
     ///
     /// # Errors
     /// The node, and by the policy the others, have no memory left; or no range has so many addresses.
@@ -162,13 +160,10 @@ impl Heap {
         self.alloc_slow(layout).map(|(block, _)| block)
     }
 
-    /// What the smallest class with room for so many bytes allocates from. [`Sizes::class_of`](crate::Sizes::class_of),
-    /// on the same line of memory.
+    /// What a request of so many bytes is allocated from.
     #[inline(always)]
     fn current_of(&self, size: usize) -> Option<Current> {
-        let guess = self.memory.sizes.guess(size)?;
-        let class = guess + usize::from(size > self.local.current[guess].block_bytes);
-        Some(self.local.current[class])
+        self.memory.sizes.class_of(size).map(|class| self.local.current[class])
     }
 
     /// [`Heap::alloc`], and all bytes of the layout are zero.
@@ -484,9 +479,8 @@ impl Local {
             current.floor.set(u32::MAX);
             self.ranks[class].insert(current);
         }
-        let Current { block_bytes, .. } = self.current[class];
         let (begin, bytes) = (slab.start().addr(), slab.blocks_bytes());
-        self.current[class] = Current { slab: NonNull::from(slab), begin, bytes, block_bytes };
+        self.current[class] = Current { slab: NonNull::from(slab), begin, bytes };
     }
 
     /// Gives a slab without blocks in use, which is neither current nor ranked, back to where it came from.
@@ -507,7 +501,7 @@ impl Local {
         self.rank(memory, class);
         let current = self.current[class].slab();
         if current.used() == 0 && !std::ptr::eq(current, &*self.none) {
-            self.current[class] = Current::none(&self.none, self.current[class].block_bytes);
+            self.current[class] = Current::none(&self.none);
             self.release(memory, current);
             self.rank(memory, class);
         }

@@ -100,30 +100,8 @@ pub struct Sizes {
     bytes: Box<[usize]>,
     /// How many of them are small.
     small: usize,
-    /// Up to the first class of the series, in steps of a cache line.
-    near: Table,
-    /// Up to the limit.
-    far: Table,
-}
-
-/// For each step of sizes the class of its smallest one. Invariant: no step has two borders between classes within,
-/// so the class of any size is that one or the next.
-#[derive(Clone, Debug)]
-struct Table {
-    /// Step `i` is the sizes above `i << shift`, up to `(i + 1) << shift`.
-    shift: u32,
-    /// Sizes of this and less are looked up here.
-    limit: usize,
-    classes: Box<[u8]>,
-}
-
-impl Table {
-    /// A table for sizes up to `limit`, over all classes, with steps no wider than `spacing`.
-    fn new(bytes: &[usize], limit: usize, spacing: usize) -> Table {
-        let shift = spacing.ilog2();
-        let class_of_least = |step: usize| bytes.partition_point(|&bytes| bytes <= step << shift) as u8;
-        Table { shift, limit, classes: (0..limit.div_ceil(1 << shift)).map(class_of_least).collect() }
-    }
+    /// By size in lines, rounded up. All sizes are whole lines, so the class is exact; up to 512 kB that is 8 kB.
+    by_lines: Box<[u8]>,
 }
 
 impl Sizes {
@@ -143,28 +121,16 @@ impl Sizes {
         if bytes.len() > MOST_CLASSES {
             return Err(SeriesError::Classes(bytes.len()));
         }
-        let spacing = large.windows(2).map(|pair| pair[1] - pair[0]);
-        // The last class may be cut; a step that ends at the limit has no border but that one.
-        let spacing = spacing.take(large.len().saturating_sub(2)).min().unwrap_or(LINE);
-        let near = Table::new(&bytes, large[0], LINE);
-        let far = Table::new(&bytes, *large.last().expect("a series has a first"), spacing);
-        Ok(Sizes { bytes: bytes.into(), small, near, far })
+        let most_lines = bytes[bytes.len() - 1] / LINE;
+        let class = |lines: usize| bytes.partition_point(|&bytes| bytes < lines * LINE) as u8;
+        let by_lines = (0..=most_lines).map(class).collect();
+        Ok(Sizes { bytes: bytes.into(), small, by_lines })
     }
 
-    /// The smallest class whose blocks have room for so many bytes; `None` beyond the limit. Two dependent loads.
-    pub fn class_of(&self, size: usize) -> Option<usize> {
-        let guess = self.guess(size)?;
-        Some(guess + usize::from(size > self.bytes[guess]))
-    }
-
-    /// The smallest class whose blocks have room, or the one below it.
+    /// The smallest class whose blocks have room for so many bytes; `None` beyond the limit. One load.
     #[inline(always)]
-    pub(crate) fn guess(&self, size: usize) -> Option<usize> {
-        if size <= self.near.limit {
-            // Its steps are lines, and a request for nothing gets the first class.
-            return Some(usize::from(self.near.classes[size.saturating_sub(1) / LINE]));
-        }
-        (size <= self.far.limit).then(|| usize::from(self.far.classes[(size - 1) >> self.far.shift]))
+    pub fn class_of(&self, size: usize) -> Option<usize> {
+        self.by_lines.get(size.div_ceil(LINE)).map(|&class| usize::from(class))
     }
 
     /// The size of a class's blocks.

@@ -357,7 +357,7 @@ mod tests {
             let slabs: Vec<Slab> = (0..20).map(|_| slab(capacity)).collect();
             let mut ranks = Ranks::new(capacity);
             let mut inside = [false; 20];
-            for step in 0..if cfg!(miri) { 200 } else { 20_000 } {
+            for step in 0..if cfg!(miri) { 60 } else { 20_000 } {
                 let at = chance.next_u32() as usize % 20;
                 if inside[at] {
                     ranks.remove(&slabs[at]);
