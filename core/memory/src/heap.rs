@@ -1,0 +1,888 @@
+//! The local allocator: what one seat or thread allocates from, without a lock.
+//!
+//! Falt et al. §5.1. For each class the heap has superblocks and allocates from the most occupied one that has room; within
+//! it, from the block that was freed last. That superblock is the class's *current* one; the others wait in [`Ranks`].
+//! An allocation from it changes nothing but its header, and neither does a free, as long as it stays the most occupied
+//! one: its header knows the number below which it might not be (`floor`).
+//!
+//! We differ from the paper where it has a doubly linked list of free blocks (one direction is enough), and where it gives
+//! every empty superblock back: one of each class stays, for the next block, until [`Heap::trim`].
+
+use crate::foreign::{Batch, Foreign, Rest};
+use crate::memory::{AllocError, Memory, Options};
+use crate::sizes::LINE;
+use crate::slab::{Kind, NOBODY, ORPHAN, RUN_BYTES, Ranks, Slab};
+use crate::superblock::capacity;
+use std::alloc::Layout;
+use std::ptr::NonNull;
+use std::rc::Rc;
+use std::sync::Arc;
+use vicus_topology::NodeId;
+
+/// A heap on one node, for one seat or thread at a time.
+///
+/// Everything it hands out lies on its node, as far as the policy allows. Blocks may be freed by any heap of the same
+/// [`Memory`]; they come back to the one that owns them when that one calls [`Heap::finish_task`] or runs out. When a heap
+/// is dropped, its superblocks with blocks in use wait for the next heap of the node that they lie on.
+///
+/// **What an idle heap holds.** Tables: 8 bytes for each block that a superblock of each class can have, about 200 KiB with
+/// the default options. Superblocks: after [`Heap::trim`] none but those with blocks in use; before it, one empty one for
+/// each class that was used, of which only the pages are resident that blocks in use have touched. And other heaps' blocks:
+/// after [`Heap::finish_task`] none, before it at most 16 batches of [`crate::Options::batch_bytes`] and a block.
+///
+/// ```
+/// use std::alloc::Layout;
+/// use std::sync::Arc;
+/// use vicus_memory::{FakePages, Heap, Memory, Options, Region};
+/// use vicus_topology::{NodeId, Topology};
+///
+/// let machine = Topology::parse("node:2 core:1").unwrap();
+/// let options = Options { range_bytes: 32 << 20, superblock_bytes: 1 << 20, ..Options::default() };
+/// let memory = Memory::new(Arc::new(FakePages::new(2)), &machine, options).unwrap();
+/// let mut heap = Heap::new(&memory, NodeId::new(1)).unwrap();
+/// let layout = Layout::from_size_align(10_000, 8).unwrap();
+/// let block = heap.alloc(layout).unwrap();
+/// assert_eq!(memory.node_of(block.as_ptr()), Some(NodeId::new(1)));
+/// unsafe { heap.free(block, layout) };
+/// ```
+#[derive(Debug)]
+pub struct Heap {
+    local: Local,
+    memory: Arc<Memory>,
+    outbox: Outbox,
+    rest: Rest,
+}
+
+#[expect(unsafe_code, reason = "it has pointers to headers")]
+// SAFETY: a heap's slabs and the blocks that it holds back are its own, whichever thread has it; it is used by one thread
+// at a time, as its methods take `&mut self`. The `Rc` is never cloned.
+unsafe impl Send for Heap {}
+
+/// What needs no other heap: the classes.
+#[derive(Debug)]
+struct Local {
+    /// What this heap calls itself in headers.
+    number: u32,
+    node: NodeId,
+    /// By class; the last one is that of runs, the slabs of small blocks.
+    current: Box<[Current]>,
+    /// By class: all slabs but the current one.
+    ranks: Box<[Ranks]>,
+    /// Stands in for a current slab where there is none: it is full.
+    /// Not a box, which would claim to be the only pointer to it.
+    none: Rc<Slab>,
+}
+
+/// The slab that a class allocates from. Invariant: if it has room, no other slab of the class that has room is more
+/// occupied.
+///
+/// With it stands where its memory is: most frees are of a block of the current slab, and a free that finds the header by
+/// the class needs no arithmetic on the block's address. (The next allocation's load of the list's head would have to wait
+/// for the result: 9 ns a pair instead of 5.)
+#[derive(Clone, Copy, Debug)]
+struct Current {
+    slab: NonNull<Slab>,
+    begin: usize,
+    bytes: usize,
+}
+
+impl Current {
+    /// That of a class without a slab.
+    fn none(slab: &Slab) -> Current {
+        Current { slab: NonNull::from(slab), begin: 0, bytes: 0 }
+    }
+
+    #[inline(always)]
+    fn has(self, block: NonNull<u8>) -> bool {
+        block.addr().get().wrapping_sub(self.begin) < self.bytes
+    }
+
+    #[inline(always)]
+    fn slab<'a>(self) -> &'a Slab {
+        #[expect(unsafe_code, reason = "headers are linked by pointers")]
+        // SAFETY: headers live as long as the memory, which the heap keeps alive; `none` lives as long as the heap. All
+        // its fields are cells.
+        unsafe {
+            self.slab.as_ref()
+        }
+    }
+}
+
+impl Heap {
+    /// A heap on a node.
+    ///
+    /// # Errors
+    /// There is no such node, or there are too many heaps.
+    pub fn new(memory: &Arc<Memory>, node: NodeId) -> Result<Heap, AllocError> {
+        if node.index() >= memory.nodes() {
+            return Err(AllocError::NoSuchNode { node, nodes: memory.nodes() });
+        }
+        let number = memory.doors.open().ok_or(AllocError::Heaps(memory.options.heaps))?;
+        let sizes = &memory.sizes;
+        let superblock = memory.options.superblock_bytes;
+        let capacity = |class: usize| match class {
+            _ if class == sizes.classes() => capacity(superblock, RUN_BYTES),
+            _ if class < sizes.small() => (RUN_BYTES / sizes.bytes(class)) as u32,
+            _ => capacity(superblock, sizes.bytes(class)),
+        };
+        let none = Rc::new(Slab::none());
+        let current = vec![Current::none(&none); sizes.classes() + 1].into();
+        let ranks = (0..=sizes.classes()).map(|class| Ranks::new(capacity(class))).collect();
+        let local = Local { number, node, current, ranks, none };
+        Ok(Heap { local, memory: memory.clone(), outbox: Outbox::default(), rest: Rest::NONE })
+    }
+
+    /// The node that its memory is asked from.
+    pub fn node(&self) -> NodeId {
+        self.local.node
+    }
+
+    /// The memory that it is a heap of.
+    pub fn memory(&self) -> &Arc<Memory> {
+        &self.memory
+    }
+
+    /// A block: of the smallest class that fits, or mapped if none does. What is in it is anything. It is usable until it is
+    /// freed, by this heap or another one, or the last heap and the last owner of the [`Memory`] are gone.
+    ///
+    /// # Errors
+    /// The node, and by the policy the others, have no memory left; or no range has so many addresses.
+    #[inline(always)]
+    pub fn alloc(&mut self, layout: Layout) -> Result<NonNull<u8>, AllocError> {
+        if layout.align() <= LINE
+            && let Some(current) = self.current_of(layout.size())
+            && let Some(block) = current.slab().take_freed()
+        {
+            let block = not_null(block);
+            self.memory.ledger.taken(block);
+            return Ok(block);
+        }
+        self.alloc_slow(layout).map(|(block, _)| block)
+    }
+
+    /// What a request of so many bytes is allocated from.
+    #[inline(always)]
+    fn current_of(&self, size: usize) -> Option<Current> {
+        self.memory.sizes.class_of(size).map(|class| self.local.current[class])
+    }
+
+    /// [`Heap::alloc`], and all bytes of the layout are zero.
+    ///
+    /// # Errors
+    /// As [`Heap::alloc`].
+    pub fn alloc_zeroed(&mut self, layout: Layout) -> Result<NonNull<u8>, AllocError> {
+        let (block, zero) = self.alloc_slow(layout)?;
+        if !zero {
+            #[expect(unsafe_code, reason = "fills a fresh block")]
+            // SAFETY: the block has so many bytes and is nobody else's.
+            unsafe {
+                block.write_bytes(0, layout.size());
+            }
+        }
+        Ok(block)
+    }
+
+    /// A block of any size and alignment, and whether it is zero.
+    #[cold]
+    #[inline(never)]
+    fn alloc_slow(&mut self, layout: Layout) -> Result<(NonNull<u8>, bool), AllocError> {
+        // Blocks are aligned to a line: so much more has an address in it that is aligned as asked.
+        let with_room = layout.size().saturating_add(layout.align().saturating_sub(LINE));
+        let (block, zero) = match self.memory.sizes.class_of(with_room) {
+            Some(class) => {
+                let block = not_null(self.take_slow(class)?);
+                let lead = block.addr().get().next_multiple_of(layout.align()) - block.addr().get();
+                #[expect(unsafe_code, reason = "an offset within the block")]
+                // SAFETY: the class was chosen with room for it.
+                (unsafe { block.add(lead) }, false)
+            }
+            None => self.memory.superblocks.map(self.local.node, layout)?,
+        };
+        self.memory.ledger.taken(block);
+        Ok((block, zero))
+    }
+
+    /// A block of the most occupied slab that has room, be it a new one.
+    fn take_slow(&mut self, class: usize) -> Result<*mut u8, AllocError> {
+        let mut collected = false;
+        loop {
+            let slab = self.local.current[class].slab();
+            if let Some(block) = slab.take_freed().or_else(|| slab.take_untouched()) {
+                return Ok(block);
+            }
+            if self.local.ranks[class].highest().is_some() {
+                self.local.rank(&self.memory, class);
+            } else if !collected {
+                // Others may have freed some since.
+                collected = true;
+                self.collect();
+            } else {
+                let slab = self.fresh(class)?;
+                self.local.make_current(class, slab);
+                if slab.kind.get() == Kind::Runs {
+                    // One that was left behind has runs in use.
+                    self.memory.superblocks.runs(slab).for_each(|run| self.local.adopt_run(&self.memory, run));
+                }
+                self.local.rank(&self.memory, class);
+            }
+        }
+    }
+
+    /// A slab with room that this heap has not had.
+    fn fresh<'a>(&mut self, class: usize) -> Result<&'a Slab, AllocError> {
+        let Local { number, node, .. } = self.local;
+        let superblocks = &self.memory.superblocks;
+        let sizes = &self.memory.sizes;
+        if class < sizes.small() {
+            let start = self.take_slow(sizes.classes())?;
+            let superblocks = &self.memory.superblocks;
+            let slab = self.memory.slab_of(not_null(start));
+            let (run, _) = superblocks.run(slab, start);
+            let bytes = self.memory.sizes.bytes(class);
+            run.cut(Kind::Blocks, class, start, bytes, (RUN_BYTES / bytes) as u32);
+            return Ok(run);
+        }
+        if let Some(slab) = superblocks.adopt(node, class, number) {
+            return Ok(slab);
+        }
+        let slab = superblocks.take(node, number)?;
+        if class == sizes.classes() {
+            superblocks.cut_runs(slab, class);
+        } else {
+            superblocks.cut(slab, class, sizes.bytes(class));
+        }
+        Ok(slab)
+    }
+
+    /// Frees a block, whichever heap it came from.
+    ///
+    /// # Panics
+    /// In debug builds, if it is not in use; in all builds, if no heap of this memory can have handed it out.
+    ///
+    /// # Safety
+    /// It came from a heap of the same [`Memory`] with this layout, or one that [`Heap::realloc`] was given for it since,
+    /// is in use, and nobody uses it any more.
+    #[inline(always)]
+    #[expect(unsafe_code, reason = "frees a block")]
+    pub unsafe fn free(&mut self, block: NonNull<u8>, layout: Layout) {
+        if layout.align() <= LINE
+            && let Some(current) = self.current_of(layout.size())
+            && current.has(block)
+        {
+            let slab = current.slab();
+            if slab.used() > slab.floor.get() {
+                self.memory.ledger.freed(block);
+                // SAFETY: says the caller; the slab is this heap's.
+                unsafe { slab.put(self.memory.superblocks.ranges.whole(block.as_ptr())) };
+                return;
+            }
+        }
+        // SAFETY: says the caller.
+        unsafe { self.free_slow(block, layout.align() <= LINE) };
+    }
+
+    /// Frees a block whose layout the caller doesn't know. Slower than [`Heap::free`] by a division.
+    ///
+    /// # Panics
+    /// As [`Heap::free`].
+    ///
+    /// # Safety
+    /// As [`Heap::free`], whatever the layout was.
+    #[expect(unsafe_code, reason = "frees a block")]
+    pub unsafe fn free_any(&mut self, block: NonNull<u8>) {
+        // SAFETY: says the caller.
+        unsafe { self.free_slow(block, false) };
+    }
+
+    /// # Safety
+    /// As [`Heap::free`]; with `at_start`, the address is where the block begins.
+    #[cold]
+    #[inline(never)]
+    #[expect(unsafe_code, reason = "frees a block")]
+    unsafe fn free_slow(&mut self, block: NonNull<u8>, at_start: bool) {
+        self.memory.ledger.freed(block);
+        let memory = &*self.memory;
+        let (slab, block) = match at_start {
+            true => (memory.slab_of(block), not_null(memory.superblocks.ranges.whole(block.as_ptr()))),
+            false => memory.find(block),
+        };
+        // SAFETY: the caller's, and where the block begins.
+        unsafe {
+            match slab.owner() {
+                owner if owner == self.local.number => self.local.put(memory, slab, block),
+                NOBODY | ORPHAN => memory.send_home(self.local.number, slab, block),
+                owner => self.send(owner, slab, block),
+            }
+        }
+    }
+
+    /// # Safety
+    /// The block is in use, begins there, and is nobody's any more.
+    #[expect(unsafe_code, reason = "frees a block")]
+    unsafe fn send(&mut self, owner: u32, slab: &Slab, block: NonNull<u8>) {
+        if self.memory.options.foreign == Foreign::Bins {
+            // SAFETY: says the caller.
+            return unsafe { self.memory.send_home(self.local.number, slab, block) };
+        }
+        let bytes = self.memory.small_slab(slab, block).block_bytes();
+        let place = &mut self.outbox.batches[owner as usize % OUTBOX];
+        if let Some(other) = place.take_if(|held| held.owner != owner) {
+            other.send(&self.memory, self.local.number);
+        }
+        match place {
+            Some(held) => {
+                // SAFETY: says the caller.
+                unsafe { held.batch.push(block) };
+                held.blocks += 1;
+                held.bytes += bytes;
+            }
+            // SAFETY: says the caller.
+            None => *place = Some(Held { owner, batch: unsafe { Batch::of(block) }, blocks: 1, bytes }),
+        }
+        let Options { batch_blocks, batch_bytes, .. } = self.memory.options;
+        if let Some(full) = place.take_if(|held| held.blocks >= batch_blocks || held.bytes >= batch_bytes) {
+            full.send(&self.memory, self.local.number);
+        }
+    }
+
+    /// Changes a block's size: in place if the block has room and would not be less than half used, else by a copy.
+    ///
+    /// # Errors
+    /// As [`Heap::alloc`]; the old block is then as it was.
+    ///
+    /// # Safety
+    /// As [`Heap::free`] for the old block, if the result is not an error.
+    #[expect(unsafe_code, reason = "copies and frees a block")]
+    pub unsafe fn realloc(&mut self, block: NonNull<u8>, old: Layout, size: usize) -> Result<NonNull<u8>, AllocError> {
+        let usable = self.memory.usable_bytes(block);
+        let same_class = self.memory.sizes.class_of(size).is_some_and(|class| self.memory.sizes.bytes(class) == usable);
+        if size <= usable && (same_class || size >= usable / 2) {
+            return Ok(block);
+        }
+        let too_large = AllocError::TooLarge { bytes: size, align: old.align() };
+        let new = Layout::from_size_align(size, old.align()).map_err(|_| too_large)?;
+        let copy = self.alloc(new)?;
+        // SAFETY: both blocks have so many bytes and are different; the old one is nobody's any more.
+        unsafe {
+            copy.copy_from_nonoverlapping(block, old.size().min(size));
+            self.free(block, old);
+        }
+        Ok(copy)
+    }
+
+    /// Sends away what it has freed of other heaps', and takes in what others have freed of its own. To be called when a
+    /// task has finished, or now and then.
+    pub fn finish_task(&mut self) {
+        for place in &mut self.outbox.batches {
+            if let Some(held) = place.take() {
+                held.send(&self.memory, self.local.number);
+            }
+        }
+        self.collect();
+    }
+
+    fn collect(&mut self) {
+        let Heap { local, memory, rest, .. } = self;
+        memory.doors.collect(local.number, rest, |block| local.take_in(memory, block));
+    }
+
+    /// Gives back every superblock that has no block in use. To be called before a long sleep.
+    pub fn trim(&mut self) {
+        self.finish_task();
+        // Small classes first: their slabs are blocks of the last class.
+        (0..self.local.current.len()).for_each(|class| self.local.trim(&self.memory, class));
+    }
+}
+
+impl Local {
+    /// Takes back a block of its own that came by mail, or sends it on: its superblock may have changed hands.
+    fn take_in(&mut self, memory: &Memory, block: NonNull<u8>) {
+        let slab = memory.slab_of(block);
+        #[expect(unsafe_code, reason = "frees a block")]
+        // SAFETY: what comes by mail is in use, begins there, and is nobody's any more.
+        unsafe {
+            match slab.owner() == self.number {
+                true => self.put(memory, slab, block),
+                false => memory.send_home(self.number, slab, block),
+            }
+        }
+    }
+
+    /// Takes back a block of its own.
+    ///
+    /// # Safety
+    /// The superblock is this heap's; the block is one of it, in use, and nobody's any more.
+    #[expect(unsafe_code, reason = "frees a block")]
+    unsafe fn put(&mut self, memory: &Memory, superblock: &Slab, block: NonNull<u8>) {
+        let slab = memory.small_slab(superblock, block);
+        if slab.used() > slab.floor.get() {
+            // SAFETY: says the caller.
+            return unsafe { slab.put(block.as_ptr()) };
+        }
+        // SAFETY: says the caller.
+        unsafe { self.put_in(memory, slab, block) };
+    }
+
+    /// Takes back a block of a slab, be it a run, and sees to what that changes.
+    ///
+    /// # Safety
+    /// As `put`, for that slab.
+    #[expect(unsafe_code, reason = "frees a block")]
+    unsafe fn put_in(&mut self, memory: &Memory, slab: &Slab, block: NonNull<u8>) {
+        let class = slab.class();
+        let is_current = std::ptr::eq(slab, self.current[class].slab());
+        if !is_current {
+            self.ranks[class].remove(slab);
+        }
+        // SAFETY: says the caller.
+        unsafe { slab.put(block.as_ptr()) };
+        if !is_current {
+            self.ranks[class].insert(slab);
+        }
+        self.rank(memory, class);
+    }
+
+    fn adopt_run(&mut self, memory: &Memory, run: &Slab) {
+        self.ranks[run.class()].insert(run);
+        self.rank(memory, run.class());
+    }
+
+    /// Makes the most occupied slab that has room the current one, lets at most one slab stay empty, and sets the floor.
+    fn rank(&mut self, memory: &Memory, class: usize) {
+        let current = self.current[class].slab();
+        if let Some(highest) = self.ranks[class].highest()
+            && (current.is_full() || highest > current.used())
+        {
+            let next = self.ranks[class].chain(highest).first().expect("the highest rank has a slab");
+            self.ranks[class].remove(next);
+            self.make_current(class, next);
+        }
+        let current = self.current[class].slab();
+        loop {
+            let mut empty = self.ranks[class].chain(0).iter().filter(|slab| !slab.is_full());
+            let Some(slab) = empty.next() else { break };
+            if current.used() > 0 && empty.next().is_none() {
+                break;
+            }
+            self.ranks[class].remove(slab);
+            self.release(memory, slab);
+        }
+        // A free below the next one's occupancy would make that one the most occupied. A free that makes the current slab
+        // empty must look if another is. And a run is not freed as its superblock's block, but as its own slab.
+        let floor = self.ranks[class].highest().map_or(0, |highest| highest.max(1));
+        current.floor.set(if class == memory.sizes.classes() { u32::MAX } else { floor });
+    }
+
+    fn make_current(&mut self, class: usize, slab: &Slab) {
+        let current = self.current[class].slab();
+        if !std::ptr::eq(current, &*self.none) {
+            current.floor.set(u32::MAX);
+            self.ranks[class].insert(current);
+        }
+        let (begin, bytes) = (slab.start().addr(), slab.blocks_bytes());
+        self.current[class] = Current { slab: NonNull::from(slab), begin, bytes };
+    }
+
+    /// Gives a slab without blocks in use, which is neither current nor ranked, back to where it came from.
+    fn release(&mut self, memory: &Memory, slab: &Slab) {
+        if slab.class() >= memory.sizes.small() {
+            return memory.superblocks.release(slab);
+        }
+        slab.kind.set(Kind::Unused);
+        let start = not_null(slab.start());
+        #[expect(unsafe_code, reason = "frees a run")]
+        // SAFETY: a run is a block of its superblock, which is this heap's as the run was; nobody uses it any more.
+        unsafe {
+            self.put_in(memory, memory.slab_of(start), start);
+        }
+    }
+
+    fn trim(&mut self, memory: &Memory, class: usize) {
+        self.rank(memory, class);
+        let current = self.current[class].slab();
+        if current.used() == 0 && !std::ptr::eq(current, &*self.none) {
+            self.current[class] = Current::none(&self.none);
+            self.release(memory, current);
+            self.rank(memory, class);
+        }
+        // The current one may have been in use, and an empty one stayed beside it.
+        while let Some(empty) = self.ranks[class].chain(0).first() {
+            self.ranks[class].remove(empty);
+            self.release(memory, empty);
+        }
+        self.rank(memory, class);
+    }
+}
+
+impl Drop for Heap {
+    /// Sends everybody's blocks home, and leaves what has blocks in use to the next heap of its node.
+    fn drop(&mut self) {
+        self.trim();
+        let Heap { local, memory, rest, .. } = self;
+        // Small slabs stay in their superblocks, which are of the last class.
+        for class in 0..local.current.len() {
+            let current = local.current[class].slab();
+            if !std::ptr::eq(current, &*local.none) {
+                local.ranks[class].insert(current);
+            }
+            while let Some(slab) = local.ranks[class].pop() {
+                slab.floor.set(u32::MAX);
+                if class >= memory.sizes.small() {
+                    memory.superblocks.leave(slab);
+                }
+            }
+        }
+        // In this order: who still sends here is told that nobody is here, and looks who has the superblock now.
+        let rest = std::mem::replace(rest, Rest::NONE);
+        memory.doors.close(local.number, rest, |block| local.take_in(memory, block));
+    }
+}
+
+/// How many owners' blocks a heap holds back at a time.
+const OUTBOX: usize = 16;
+
+/// Blocks of other heaps that wait until there are enough of them, at a place that the owner's number decides.
+#[derive(Debug, Default)]
+struct Outbox {
+    batches: [Option<Held>; OUTBOX],
+}
+
+#[derive(Debug)]
+struct Held {
+    owner: u32,
+    batch: Batch,
+    blocks: usize,
+    bytes: usize,
+}
+
+impl Held {
+    fn send(self, memory: &Memory, from: u32) {
+        if let Err(batch) = memory.doors.bring(from, self.owner, self.batch) {
+            memory.send_again(from, batch);
+        }
+    }
+}
+
+#[inline(always)]
+fn not_null(block: *mut u8) -> NonNull<u8> {
+    #[expect(unsafe_code, reason = "a check for each allocation")]
+    // SAFETY: blocks lie in a node's range, which does not begin at zero.
+    unsafe {
+        NonNull::new_unchecked(block)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+#[expect(unsafe_code, reason = "tests free what they allocate")]
+mod tests {
+    use super::*;
+    use crate::pages::{FakePages, Policy};
+    use crate::region::Region;
+    use crate::sizes::Series;
+    use rand_pcg::rand_core::{RngCore, SeedableRng};
+    use std::collections::BTreeMap;
+    use vicus_topology::Topology;
+
+    /// Two nodes, superblocks of 1 MiB.
+    fn options() -> Options {
+        let series = Series { first: 8 << 10, ratio: 1.5, limit: 256 << 10 };
+        Options { superblock_bytes: 1 << 20, range_bytes: 32 << 20, series, heaps: 8, ..Options::default() }
+    }
+
+    fn memory(options: Options) -> (Arc<Memory>, Arc<FakePages>) {
+        let machine = Topology::parse("node:2 core:1").unwrap();
+        let pages = Arc::new(FakePages::new(2));
+        (Memory::new(pages.clone(), &machine, options).unwrap(), pages)
+    }
+
+    fn heap(memory: &Arc<Memory>, node: usize) -> Heap {
+        Heap::new(memory, NodeId::new(node)).unwrap()
+    }
+
+    fn bytes(size: usize) -> Layout {
+        Layout::from_size_align(size, 8).unwrap()
+    }
+
+    fn free(heap: &mut Heap, block: NonNull<u8>, size: usize) {
+        // SAFETY: tests free what they have allocated with that size, and no longer use it; or they await a panic.
+        unsafe { heap.free(block, bytes(size)) };
+    }
+
+    fn free_by_nobody(memory: &Memory, block: NonNull<u8>) {
+        // SAFETY: as in `free`.
+        unsafe { memory.free(block) };
+    }
+
+    fn superblock(memory: &Memory, block: NonNull<u8>) -> usize {
+        memory.superblocks.ranges.index(block.addr().get()).unwrap()
+    }
+
+    #[test]
+    fn a_block_comes_from_the_most_occupied_superblock_that_has_room() {
+        for (size, seed) in
+            [(8 << 10, 1), (100_000, 2), (256 << 10, 3), (3000, 4)].into_iter().skip(if cfg!(miri) { 2 } else { 0 })
+        {
+            let (memory, _) = memory(options());
+            let mut heap = heap(&memory, 0);
+            let mut chance = rand_pcg::Pcg64::seed_from_u64(seed);
+            // Small blocks come from the most occupied run.
+            let unit = if size < 8 << 10 { RUN_BYTES } else { 1 << 20 };
+            let base = memory.superblocks.ranges.address(0).addr().get();
+            let slab = |block: NonNull<u8>| (block.addr().get() - base) / unit;
+            let class = memory.sizes.class_of(size).unwrap();
+            let capacity = match unit {
+                RUN_BYTES => RUN_BYTES / memory.sizes.bytes(class),
+                // Of 1 MiB, 8 KiB are for the colour.
+                _ => ((1 << 20) - (8 << 10)) / memory.sizes.bytes(class),
+            };
+            let mut live: Vec<NonNull<u8>> = Vec::new();
+            let mut used: BTreeMap<usize, usize> = BTreeMap::new();
+            for step in 0..if cfg!(miri) { 200 } else { 10_000 } {
+                // Up to some number of blocks, then down again, so that superblocks come and go.
+                let most = capacity * if step / 500 % 2 == 0 { 6 } else { 2 };
+                if live.is_empty() || chance.next_u32() as usize % (2 * most) > live.len() {
+                    let block = heap.alloc(bytes(size)).unwrap();
+                    let most_used = used.values().copied().filter(|&used| used < capacity).max();
+                    let found = used.entry(slab(block)).or_default();
+                    assert!(most_used.is_none_or(|most| most == *found), "step {step}, seed {seed}: {most_used:?}");
+                    *found += 1;
+                    assert!(*found <= capacity);
+                    live.push(block);
+                } else {
+                    let block = live.swap_remove(chance.next_u32() as usize % live.len());
+                    free(&mut heap, block, size);
+                    let found = used.get_mut(&slab(block)).unwrap();
+                    *found -= 1;
+                    used.retain(|_, used| *used > 0);
+                }
+            }
+            live.into_iter().for_each(|block| free(&mut heap, block, size));
+            heap.trim();
+            assert_eq!(memory.counts(NodeId::new(0)).held, 0);
+        }
+    }
+
+    #[test]
+    fn the_last_block_freed_is_the_next_one_given() {
+        let (memory, _) = memory(options());
+        let mut heap = heap(&memory, 0);
+        let blocks = [0; 3].map(|_| heap.alloc(bytes(9000)).unwrap());
+        for block in blocks {
+            free(&mut heap, block, 9000);
+        }
+        for block in blocks.into_iter().rev() {
+            assert_eq!(heap.alloc(bytes(9000)), Ok(block));
+        }
+        blocks.into_iter().for_each(|block| free(&mut heap, block, 9000));
+    }
+
+    #[test]
+    fn foreign_frees_come_home_in_both_designs() {
+        for foreign in [Foreign::Bins, Foreign::Mailboxes] {
+            let (memory, _) = memory(Options { foreign, batch_blocks: 3, ..options() });
+            let (mut owner, mut other) = (heap(&memory, 0), heap(&memory, 1));
+            for size in [100, 10_000] {
+                let blocks = [0; 4].map(|_| owner.alloc(bytes(size)).unwrap());
+                blocks.into_iter().for_each(|block| free(&mut other, block, size));
+                other.finish_task();
+                owner.finish_task();
+                let mut again = [0; 4].map(|_| owner.alloc(bytes(size)).unwrap());
+                again.sort();
+                let mut blocks = blocks;
+                blocks.sort();
+                assert_eq!(again, blocks);
+                // From a thread without a heap.
+                blocks.into_iter().for_each(|block| free_by_nobody(&memory, block));
+            }
+            owner.trim();
+            assert_eq!(memory.counts(NodeId::new(0)).held, 0, "{foreign:?}");
+            assert_eq!(memory.counts(NodeId::new(1)).held, 0, "nothing moved to where it was freed");
+        }
+    }
+
+    #[test]
+    fn superblocks_of_an_ended_heap_are_adopted_on_their_own_node() {
+        for (foreign, size) in [(Foreign::Bins, 10_000), (Foreign::Mailboxes, 10_000), (Foreign::Mailboxes, 100)] {
+            let (memory, _) = memory(Options { foreign, ..options() });
+            let [near, far] = [0, 1].map(NodeId::new);
+            let mut ended = heap(&memory, 0);
+            let blocks = [0; 3].map(|_| ended.alloc(bytes(size)).unwrap());
+            drop(ended);
+            assert_eq!((memory.counts(near).held, memory.counts(near).orphans), (1, 1));
+            let mut stranger = heap(&memory, 1);
+            let elsewhere = stranger.alloc(bytes(size)).unwrap();
+            assert_eq!(memory.node_of(elsewhere.as_ptr()), Some(far));
+            assert_eq!(memory.counts(near).orphans, 1, "another node's heap leaves it alone");
+            free(&mut stranger, blocks[0], size);
+            let mut heir = heap(&memory, 0);
+            let block = heir.alloc(bytes(size)).unwrap();
+            assert_eq!(superblock(&memory, block), superblock(&memory, blocks[1]));
+            assert_eq!(block, blocks[0], "freed while nobody had it");
+            assert_eq!((memory.counts(near).held, memory.counts(near).orphans), (1, 0));
+            // Freed for the heir, whatever its number.
+            free(&mut stranger, blocks[1], size);
+            stranger.finish_task();
+            free(&mut heir, blocks[2], size);
+            free(&mut heir, block, size);
+            heir.trim();
+            assert_eq!(memory.counts(near).held, 0);
+            free(&mut stranger, elsewhere, size);
+        }
+    }
+
+    #[test]
+    fn what_is_sent_to_an_ended_heap_finds_who_has_it_now() {
+        for foreign in [Foreign::Bins, Foreign::Mailboxes] {
+            let (memory, _) = memory(Options { foreign, ..options() });
+            let (mut ended, mut other) = (heap(&memory, 0), heap(&memory, 1));
+            let blocks = [0; 3].map(|_| ended.alloc(bytes(10_000)).unwrap());
+            // With mailboxes it waits in the outbox, with the owner's number on it.
+            free(&mut other, blocks[0], 10_000);
+            drop(ended);
+            other.finish_task();
+            // A heap with the same number that has not adopted anything is no owner.
+            let mut other_now = heap(&memory, 1);
+            free(&mut other_now, blocks[1], 10_000);
+            other_now.finish_task();
+            assert_eq!(memory.counts(NodeId::new(0)).orphans, 1);
+            free_by_nobody(&memory, blocks[2]);
+            assert_eq!(memory.counts(NodeId::new(0)).held, 0, "{foreign:?}: the last block freed it");
+        }
+    }
+
+    #[test]
+    fn a_full_node_spills_to_the_nearest_or_refuses() {
+        let [zero, one] = [0, 1].map(NodeId::new);
+        let (memory, pages) = memory(options());
+        pages.set_free(zero, 0);
+        let mut heap = heap(&memory, 0);
+        for size in [10_000, 1 << 20] {
+            let block = heap.alloc(bytes(size)).unwrap();
+            assert_eq!(memory.node_of(block.as_ptr()), Some(one), "the address says where it is");
+            free(&mut heap, block, size);
+        }
+        assert_eq!(memory.counts(zero).spilled, 2);
+        heap.trim();
+        assert_eq!((memory.counts(one).held, memory.counts(one).waiting), (0, 1), "it went back where it lies");
+
+        let (memory, pages) = self::memory(Options { policy: Policy::Strict, ..options() });
+        pages.set_free(zero, 1 << 20);
+        let mut heap = self::heap(&memory, 0);
+        let block = heap.alloc(bytes(10_000)).unwrap();
+        let refused = heap.alloc(bytes(200_000)).unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            "node0 has no memory left (no memory is left), and the policy is strict: no other node was asked"
+        );
+        assert_eq!(memory.counts(zero).refused, 1);
+        free(&mut heap, block, 10_000);
+        heap.trim();
+        let block = heap.alloc(bytes(200_000)).unwrap();
+        free(&mut heap, block, 200_000);
+    }
+
+    #[test]
+    fn alignment_zeros_and_new_sizes() {
+        let (memory, _) = memory(options());
+        let mut heap = heap(&memory, 0);
+        let each = if cfg!(miri) { 3 } else { 1 };
+        for align in [1, 8, 64, 128, 4096, 65_536, 1 << 20, 1 << 21].into_iter().step_by(each) {
+            for size in [0, 1, 100, 8192, 100_000, 300_000, 1 << 20].into_iter().step_by(each) {
+                let layout = Layout::from_size_align(size, align).unwrap();
+                let block = heap.alloc(layout).unwrap();
+                assert_eq!(block.addr().get() % align, 0, "{layout:?}");
+                assert!(memory.usable_bytes(block) >= size);
+                // SAFETY: each block is freed or resized once, with its layout, and written within its size.
+                unsafe {
+                    block.write_bytes(0xAA, size);
+                    heap.free(block, layout);
+                    let block = heap.alloc_zeroed(layout).unwrap();
+                    let content = std::slice::from_raw_parts(block.as_ptr(), size);
+                    assert!(content.iter().step_by(997).all(|&byte| byte == 0), "{layout:?}");
+                    let larger = heap.realloc(block, layout, size + 10).unwrap();
+                    assert_eq!(larger.addr().get() % align, 0);
+                    larger.add(size).write_bytes(7, 10);
+                    let layout = Layout::from_size_align(size + 10, align).unwrap();
+                    let smaller = heap.realloc(larger, layout, 10).unwrap();
+                    if size == 0 {
+                        assert_eq!(smaller.read(), 7);
+                    }
+                    heap.free_any(smaller);
+                }
+            }
+        }
+        heap.trim();
+        assert_eq!(memory.counts(NodeId::new(0)).held, 0);
+        assert_eq!(memory.counts(NodeId::new(0)).mapped, 0);
+    }
+
+    #[test]
+    fn a_block_is_resized_in_place_while_it_is_at_least_half_used() {
+        let (memory, _) = memory(options());
+        let mut heap = heap(&memory, 0);
+        let block = heap.alloc(bytes(12_000)).unwrap();
+        // Classes of 8192 and 12288 bytes.
+        // SAFETY: each block is freed or resized once, with its layout.
+        unsafe {
+            assert_eq!(heap.realloc(block, bytes(12_000), 12_288), Ok(block));
+            assert_eq!(heap.realloc(block, bytes(12_288), 6144), Ok(block));
+            let moved = heap.realloc(block, bytes(6144), 6000).unwrap();
+            assert_ne!(moved, block);
+            heap.free(moved, bytes(6000));
+        }
+    }
+
+    #[test]
+    fn impossible_requests_are_refused() {
+        let (memory, _) = memory(options());
+        let refused = Heap::new(&memory, NodeId::new(2)).unwrap_err();
+        assert_eq!(refused.to_string(), "node2 is none of the 2 nodes, node0 to the last");
+        let mut heap = heap(&memory, 0);
+        for (size, align) in [(isize::MAX as usize & !7, 8), (1 << 30, 8), (1, 1 << 40), (1, 1 << 62)] {
+            let layout = Layout::from_size_align(size, align).unwrap();
+            assert_eq!(heap.alloc(layout), Err(AllocError::TooLarge { bytes: size, align }));
+        }
+        let more: Vec<_> = (0..7).map(|_| self::heap(&memory, 1)).collect();
+        assert_eq!(Heap::new(&memory, NodeId::new(1)).unwrap_err(), AllocError::Heaps(8));
+        drop(more);
+        assert!(Heap::new(&memory, NodeId::new(1)).is_ok());
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic(expected = "it was freed before")]
+    fn a_double_free_is_named() {
+        let (memory, _) = memory(options());
+        let mut heap = heap(&memory, 0);
+        let block = heap.alloc(bytes(10_000)).unwrap();
+        free(&mut heap, block, 10_000);
+        free(&mut heap, block, 10_000);
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic(expected = "it was freed before")]
+    fn a_double_free_by_two_heaps_is_named() {
+        let (memory, _) = memory(options());
+        let (mut one, mut other) = (heap(&memory, 0), heap(&memory, 1));
+        let block = one.alloc(bytes(10_000)).unwrap();
+        free(&mut other, block, 10_000);
+        free(&mut one, block, 10_000);
+    }
+
+    #[test]
+    #[should_panic(expected = "freeing")]
+    fn a_foreign_pointer_is_named() {
+        let (memory, _) = memory(options());
+        let mut elsewhere = [0u64; 8];
+        free(&mut heap(&memory, 0), NonNull::from(&mut elsewhere).cast(), 10_000);
+    }
+
+    #[test]
+    #[should_panic(expected = "freeing")]
+    fn a_pointer_into_nothing_is_named() {
+        let (memory, _) = memory(options());
+        let nothing = memory.superblocks.ranges.address(7);
+        free(&mut heap(&memory, 0), nothing, 10_000);
+    }
+}

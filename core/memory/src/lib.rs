@@ -1,0 +1,34 @@
+//! Memory that knows its node: the allocator, over pages that someone else provides.
+//!
+//! Falt, Kruliš, Bednárek, Yaghob, Zavoral, "Towards Efficient Locality Aware Parallel Data Stream Processing", §5: a
+//! superblock allocator for each node and a local allocator for each thread. Nothing here calls the operating system,
+//! starts a thread or reads a clock: pages come from a [`Pages`], a [`Heap`] is a value, and time arrives as ticks.
+//!
+//! ```text
+//!  Heap  one seat's, no lock     63 classes, 8 kB × 1.07^i; most occupied superblock first, last freed block first
+//!    │        ╲ foreign frees    a Mailbox for each heap, or a Bin for each pair of heaps
+//!  Memory  a pool for each node  superblocks of 10 MB, a stack of released ones, orphans, mapped blocks
+//!    │
+//!  Pages   a trait               reserve, place, commit, decommit, release
+//! ```
+//!
+//! Each node has one range of addresses, so [`Region::node_of`] is arithmetic.
+
+mod foreign;
+mod heap;
+mod ledger;
+mod memory;
+mod pages;
+mod region;
+mod sizes;
+mod slab;
+mod superblock;
+mod sync;
+
+pub use foreign::Foreign;
+pub use heap::Heap;
+pub use memory::{AllocError, Memory, Options, OptionsError};
+pub use pages::{Call, FakePages, PageError, Pages, Placement, Policy};
+pub use region::Region;
+pub use sizes::{LINE, Series, SeriesError, Sizes};
+pub use superblock::Counts;

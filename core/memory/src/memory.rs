@@ -1,0 +1,372 @@
+//! The shared part: ranges, superblocks, and the ways between heaps.
+
+use crate::foreign::{Batch, Doors, Foreign};
+use crate::ledger::Ledger;
+use crate::pages::{PageError, Pages, Policy};
+use crate::region::{Ranges, Region};
+use crate::sizes::{LINE, Series, SeriesError, Sizes};
+use crate::slab::{Kind, NOBODY, ORPHAN, RUN_BYTES, Slab};
+use crate::superblock::{Counts, Superblocks};
+use std::fmt;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use vicus_topology::{NodeId, Topology};
+
+/// How memory is cut, placed and kept. The defaults are those of Falt et al. §5 where they have one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Options {
+    /// Bytes of a superblock: from 1 MiB, a multiple of 64 KiB. 10 MiB.
+    pub superblock_bytes: usize,
+    /// Addresses, not memory, that are reserved for each node, in bytes. 1 TiB.
+    pub range_bytes: usize,
+    /// The block sizes that heaps serve; what is larger is mapped.
+    pub series: Series,
+    /// What happens when a node is full.
+    pub policy: Policy,
+    /// How blocks go back to the heap that owns them.
+    pub foreign: Foreign,
+    /// How many heaps there may be at a time. 256.
+    pub heaps: usize,
+    /// How many blocks of one owner a heap holds back before it sends them (with mailboxes): at least one. 32.
+    pub batch_blocks: usize,
+    /// At how many bytes of one owner's blocks it sends them even so. 1 MiB.
+    pub batch_bytes: usize,
+    /// How many released superblocks a node keeps for the next heap. 8.
+    pub superblocks_waiting: usize,
+    /// How many bytes of freed mapped blocks a node keeps. 64 MiB.
+    pub mapped_waiting_bytes: usize,
+    /// After how many of the caller's ticks what waits is given back. 10.
+    pub decay_ticks: u64,
+    /// Whether to ask for huge pages.
+    pub huge_pages: bool,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            superblock_bytes: 10 << 20,
+            range_bytes: 1 << 40,
+            series: Series::default(),
+            policy: Policy::default(),
+            foreign: Foreign::default(),
+            heaps: 256,
+            batch_blocks: 32,
+            batch_bytes: 1 << 20,
+            superblocks_waiting: 8,
+            mapped_waiting_bytes: 64 << 20,
+            decay_ticks: 10,
+            huge_pages: false,
+        }
+    }
+}
+
+/// Why there is no [`Memory`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum OptionsError {
+    /// Superblocks of so many bytes are too small or not a multiple of 64 KiB.
+    Superblock(usize),
+    /// The largest block is more than half of a superblock.
+    Limit {
+        /// The largest block.
+        limit: usize,
+        /// The superblock.
+        superblock_bytes: usize,
+    },
+    /// The series of sizes is none.
+    Series(SeriesError),
+    /// There would be no heap, or more than 65,536.
+    Heaps(usize),
+    /// A batch would hold no block.
+    Batch,
+    /// The addresses for all nodes, or the headers, were refused.
+    Range {
+        /// Bytes for each node.
+        range_bytes: usize,
+        /// How many nodes.
+        nodes: usize,
+        /// What the page source said.
+        error: PageError,
+    },
+}
+
+impl fmt::Display for OptionsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            OptionsError::Superblock(bytes) => {
+                write!(f, "a superblock of {bytes} bytes: it must have at least 1 MiB, in steps of 64 KiB")
+            }
+            OptionsError::Limit { limit, superblock_bytes } => write!(
+                f,
+                "blocks of up to {limit} bytes in superblocks of {superblock_bytes}: a block may have at most half of one; \
+                 lower the limit or take larger superblocks"
+            ),
+            OptionsError::Series(error) => error.fmt(f),
+            OptionsError::Heaps(heaps) => write!(f, "room for {heaps} heaps: take from 1 to 65536"),
+            OptionsError::Batch => write!(f, "batches of no block: take at least 1"),
+            OptionsError::Range { range_bytes, nodes, error } => write!(
+                f,
+                "{range_bytes} bytes of addresses for each of {nodes} nodes could not be reserved ({error}); take fewer"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for OptionsError {}
+
+/// Why there is no block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AllocError {
+    /// The node has no memory left; by the policy, no other was asked, or none had any.
+    Exhausted {
+        /// Whose memory was asked for.
+        node: NodeId,
+        /// Whether others were asked.
+        policy: Policy,
+        /// What the page source said last.
+        error: PageError,
+    },
+    /// No node's range has so many bytes in a row, aligned so.
+    TooLarge {
+        /// The size that was asked for.
+        bytes: usize,
+        /// The alignment that was asked for.
+        align: usize,
+    },
+    /// There is no such node.
+    NoSuchNode {
+        /// The node that was asked for.
+        node: NodeId,
+        /// How many there are.
+        nodes: usize,
+    },
+    /// There are as many heaps as [`Options::heaps`] allows.
+    Heaps(usize),
+}
+
+impl fmt::Display for AllocError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            AllocError::Exhausted { node, policy: Policy::Strict, error } => {
+                write!(f, "{node} has no memory left ({error}), and the policy is strict: no other node was asked")
+            }
+            AllocError::Exhausted { node, policy: Policy::Preferred, error } => {
+                write!(f, "{node} has no memory left, and neither has any other node ({error})")
+            }
+            AllocError::TooLarge { bytes, align } => {
+                write!(f, "{bytes} bytes aligned to {align} are more than a node's range of addresses has")
+            }
+            AllocError::NoSuchNode { node, nodes } => {
+                write!(f, "{node} is none of the {nodes} nodes, node0 to the last")
+            }
+            AllocError::Heaps(heaps) => write!(f, "all {heaps} heaps are in use; raise `Options::heaps`"),
+        }
+    }
+}
+
+impl std::error::Error for AllocError {}
+
+/// Memory that knows its node: what all heaps of a process share.
+///
+/// Each node has one range of addresses, cut into superblocks; heaps ([`crate::Heap`]) take superblocks and cut them into
+/// blocks. This value lives until the last heap is gone; its addresses are then given back.
+#[derive(Debug)]
+pub struct Memory {
+    pub(crate) options: Options,
+    pub(crate) sizes: Sizes,
+    pub(crate) superblocks: Superblocks,
+    pub(crate) doors: Doors,
+    pub(crate) ledger: Ledger,
+    unplaced: Vec<PageError>,
+}
+
+#[expect(unsafe_code, reason = "it has pointers to headers")]
+// SAFETY: headers' owners are atomic; all else in them is for the heap that owns the slab or for the holder of its pool's
+// lock (see `Slab`). The range's base is only read.
+unsafe impl Send for Memory {}
+
+#[expect(unsafe_code, reason = "it has pointers to headers")]
+// SAFETY: as above.
+unsafe impl Sync for Memory {}
+
+impl Memory {
+    /// Reserves and places the ranges of all nodes of a machine.
+    ///
+    /// # Errors
+    /// The options contradict themselves, or the page source has not so many addresses.
+    pub fn new(pages: Arc<dyn Pages>, topology: &Topology, options: Options) -> Result<Arc<Memory>, OptionsError> {
+        let superblock = options.superblock_bytes;
+        if superblock < 1 << 20 || !superblock.is_multiple_of(RUN_BYTES) || superblock > 1 << 40 {
+            return Err(OptionsError::Superblock(superblock));
+        }
+        let sizes = Sizes::new(options.series, RUN_BYTES / 8).map_err(OptionsError::Series)?;
+        if sizes.bytes(sizes.classes() - 1) * 2 > superblock {
+            return Err(OptionsError::Limit { limit: options.series.limit, superblock_bytes: superblock });
+        }
+        if options.heaps == 0 || options.heaps > 1 << 16 {
+            return Err(OptionsError::Heaps(options.heaps));
+        }
+        if options.batch_blocks == 0 {
+            return Err(OptionsError::Batch);
+        }
+        let (nodes, bytes) = (topology.nodes.len(), options.range_bytes);
+        let (ranges, unplaced) = Ranges::reserve(&*pages, nodes, bytes, superblock, options.policy)
+            .map_err(|error| OptionsError::Range { range_bytes: bytes, nodes, error })?;
+        let classes = sizes.classes() + 1;
+        Ok(Arc::new(Memory {
+            superblocks: Superblocks::new(pages, ranges, topology, &options, classes),
+            doors: Doors::new(options.foreign, options.heaps),
+            ledger: Ledger::default(),
+            options,
+            sizes,
+            unplaced,
+        }))
+    }
+
+    /// What it was made with.
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// The block sizes.
+    pub fn sizes(&self) -> &Sizes {
+        &self.sizes
+    }
+
+    /// How many nodes there are.
+    pub fn nodes(&self) -> usize {
+        self.superblocks.nodes()
+    }
+
+    /// What the page source refused to place; there, the first touch decides. Empty if all is well.
+    pub fn unplaced(&self) -> &[PageError] {
+        &self.unplaced
+    }
+
+    /// What one node has and has done. Panics if there is no such node.
+    pub fn counts(&self, node: NodeId) -> Counts {
+        self.superblocks.counts(node)
+    }
+
+    /// Tells the time, as a number that never falls: what has waited for [`Options::decay_ticks`] is given back.
+    pub fn tick(&self, now: u64) {
+        self.superblocks.tick(now);
+    }
+
+    /// Frees a block from a thread that has no heap: it goes to the heap that owns it, at once.
+    ///
+    /// # Safety
+    /// The block came from a heap of this memory, is in use, and is nobody's any more.
+    #[expect(unsafe_code, reason = "frees a block")]
+    pub unsafe fn free(&self, block: NonNull<u8>) {
+        self.ledger.freed(block);
+        let (slab, block) = self.find(block);
+        // SAFETY: `find` gave the block's beginning; it is in use, says the caller.
+        unsafe { self.send_home(NOBODY, slab, block) };
+    }
+
+    /// How many bytes a block has from this address on.
+    pub fn usable_bytes(&self, pointer: NonNull<u8>) -> usize {
+        let (slab, block) = self.find(pointer);
+        let slab = self.small_slab(slab, block);
+        slab.block_bytes() - (pointer.addr().get() - block.addr().get())
+    }
+
+    /// The superblock's header and the beginning of the block that an address is in. Panics if it is in none.
+    pub(crate) fn find<'a>(&self, pointer: NonNull<u8>) -> (&'a Slab, NonNull<u8>) {
+        let slab = self.slab_of(pointer);
+        let whole = self.superblocks.ranges.whole(pointer.as_ptr());
+        let within = match slab.kind.get() {
+            Kind::Unused => None,
+            Kind::Blocks | Kind::Mapped => slab.block_of(whole),
+            Kind::Runs => self.superblocks.run(slab, whole).0.block_of(whole),
+        };
+        match within.and_then(NonNull::new) {
+            Some(block) => (slab, block),
+            None => not_ours(pointer, "is in no block that is in use"),
+        }
+    }
+
+    pub(crate) fn slab_of<'a>(&self, pointer: NonNull<u8>) -> &'a Slab {
+        match self.superblocks.ranges.index(pointer.addr().get()) {
+            Some(index) => self.superblocks.ranges.slab(index),
+            None => not_ours(pointer, "lies in no node's range"),
+        }
+    }
+
+    /// The header of the slab that a block is cut from: the superblock's, or the run's.
+    pub(crate) fn small_slab<'a>(&self, slab: &'a Slab, block: NonNull<u8>) -> &'a Slab {
+        match slab.kind.get() {
+            Kind::Runs => self.superblocks.run(slab, block.as_ptr()).0,
+            _ => slab,
+        }
+    }
+
+    /// Brings a block to whoever has its superblock now.
+    ///
+    /// # Safety
+    /// It is the beginning of a block in use, and nobody's any more.
+    #[expect(unsafe_code, reason = "frees a block")]
+    pub(crate) unsafe fn send_home(&self, from: u32, slab: &Slab, block: NonNull<u8>) {
+        // SAFETY: all three want what the caller says.
+        unsafe {
+            if slab.kind.get() == Kind::Mapped {
+                return self.superblocks.unmap(slab);
+            }
+            loop {
+                let owner = slab.owner();
+                if owner == ORPHAN {
+                    if self.superblocks.put_orphan(slab, block) {
+                        return;
+                    }
+                    continue;
+                }
+                assert_ne!(owner, NOBODY, "freeing {block:p}, which is in no block that is in use");
+                return match self.doors.bring(from, owner, Batch::of(block)) {
+                    Ok(()) => {}
+                    Err(batch) => self.send_again(from, batch),
+                };
+            }
+        }
+    }
+
+    /// Brings blocks whose heap has ended to whoever has them now.
+    #[cold]
+    #[expect(unsafe_code, reason = "frees blocks")]
+    pub(crate) fn send_again(&self, from: u32, batch: Batch) {
+        // Not by recursion: each block may come back with others.
+        let mut waiting = vec![batch];
+        while let Some(batch) = waiting.pop() {
+            for block in batch.into_blocks() {
+                let slab = self.slab_of(block);
+                // SAFETY: the blocks of a batch are in use and its holder's.
+                unsafe {
+                    let owner = slab.owner();
+                    if owner == ORPHAN && self.superblocks.put_orphan(slab, block) {
+                        continue;
+                    }
+                    waiting.extend(match slab.owner() {
+                        ORPHAN | NOBODY => Some(Batch::of(block)),
+                        owner => self.doors.bring(from, owner, Batch::of(block)).err(),
+                    });
+                }
+            }
+        }
+    }
+}
+
+impl Region for Memory {
+    fn owns(&self, address: *const u8) -> bool {
+        self.superblocks.ranges.owns(address)
+    }
+
+    fn node_of(&self, address: *const u8) -> Option<NodeId> {
+        self.superblocks.ranges.node_of(address)
+    }
+}
+
+#[cold]
+pub(crate) fn not_ours(pointer: NonNull<u8>, why: &str) -> ! {
+    panic!("freeing or asking about {pointer:p}, which {why}: it did not come from here, or was freed before")
+}
+
+const _: () = assert!(RUN_BYTES / 8 >= LINE);

@@ -1,0 +1,412 @@
+//! A slab: memory cut into blocks of one size, and its header. Superblocks are slabs, and so are the runs of small blocks
+//! within a superblock.
+//!
+//! Headers don't lie in the slabs. Those of a node's superblocks are one array on that node: superblocks begin at
+//! multiples of megabytes, so headers within them would all compete for one set of each cache. For the same reason the
+//! first block of a slab begins a few lines behind the slab's beginning, a different number for each ([`colour`]).
+//!
+//! The list of free blocks is in the free blocks (Falt et al. §5.1). It is linked in one direction: blocks leave it where
+//! they came, at the front.
+
+use crate::sizes::LINE;
+use std::cell::Cell;
+use std::ptr::null;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// A slab of small blocks: so large, and aligned to it.
+pub(crate) const RUN_BYTES: usize = 64 << 10;
+
+/// [`Slab::owner`]: no heap has it.
+pub(crate) const NOBODY: u32 = 0;
+
+/// [`Slab::owner`]: its heap has ended. It waits in its node's pool, behind whose lock its blocks are freed.
+pub(crate) const ORPHAN: u32 = u32::MAX;
+
+/// What a superblock's memory is in use for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Kind {
+    /// Nothing, or the later part of a mapped block. All zero bytes: what a fresh header says.
+    Unused = 0,
+    /// Blocks of one class.
+    Blocks = 1,
+    /// Slabs of small blocks, whose headers stand at its beginning.
+    Runs = 2,
+    /// The beginning of one mapped block.
+    Mapped = 3,
+}
+
+/// A free block.
+struct Block {
+    next: *mut Block,
+}
+
+/// A slab's header. Valid when all bytes are zero.
+///
+/// `owner` may be read by all. What a block's holder may read (`kind`, `class`, `start`, `block_bytes`, `capacity`)
+/// changes only while the slab has no block in use. All else is for the one who has the slab: the heap that owns it, or who holds
+/// the lock of its node's pool if no heap does.
+#[derive(Debug)]
+#[repr(C, align(128))]
+pub(crate) struct Slab {
+    /// The number of the heap that owns it, [`NOBODY`] or [`ORPHAN`].
+    owner: AtomicU32,
+    /// Blocks in use.
+    used: Cell<u32>,
+    /// A free that finds more blocks in use than this changes nothing but this header; see `Heap::rank`.
+    pub(crate) floor: Cell<u32>,
+    /// How many blocks it has.
+    capacity: Cell<u32>,
+    free: Cell<*mut Block>,
+    /// The first block.
+    start: Cell<*mut u8>,
+    /// Blocks that were in use once: the first ones. The others have not been touched.
+    carved: Cell<u32>,
+    class: Cell<u16>,
+    pub(crate) kind: Cell<Kind>,
+    /// Whether its mapped memory may be anything but zeros.
+    pub(crate) dirty: Cell<bool>,
+    /// Of each block; of a mapped one, what is usable.
+    block_bytes: Cell<usize>,
+    /// The chain that it is in: of equally occupied slabs, of released ones, of orphans, of mapped blocks that wait.
+    next: Cell<*const Slab>,
+    previous: Cell<*const Slab>,
+    /// When it was released, in the caller's ticks.
+    pub(crate) released: Cell<u64>,
+    /// Bytes of a mapped block that are committed.
+    pub(crate) committed: Cell<usize>,
+}
+
+// A header is two lines: the first has all that an allocation and a free look at.
+const _: () = assert!(size_of::<Slab>() == 128);
+
+impl Slab {
+    /// The header of a slab without memory: full, and owned by nobody.
+    pub(crate) fn none() -> Slab {
+        Slab {
+            owner: AtomicU32::new(NOBODY),
+            used: Cell::new(0),
+            floor: Cell::new(u32::MAX),
+            capacity: Cell::new(0),
+            free: Cell::new(std::ptr::null_mut()),
+            start: Cell::new(std::ptr::null_mut()),
+            carved: Cell::new(0),
+            class: Cell::new(0),
+            kind: Cell::new(Kind::Unused),
+            dirty: Cell::new(false),
+            block_bytes: Cell::new(0),
+            next: Cell::new(null()),
+            previous: Cell::new(null()),
+            released: Cell::new(0),
+            committed: Cell::new(0),
+        }
+    }
+
+    /// Makes it a slab of `capacity` free blocks, none of which is touched.
+    pub(crate) fn cut(&self, kind: Kind, class: usize, start: *mut u8, block_bytes: usize, capacity: u32) {
+        debug_assert_eq!(self.used(), 0, "a slab that is cut anew has no block in use");
+        self.kind.set(kind);
+        self.class.set(class as u16);
+        self.start.set(start);
+        self.block_bytes.set(block_bytes);
+        self.capacity.set(capacity);
+        self.carved.set(0);
+        self.free.set(std::ptr::null_mut());
+        self.floor.set(u32::MAX);
+    }
+
+    #[inline(always)]
+    pub(crate) fn owner(&self) -> u32 {
+        // Relaxed: who reads its own number wrote it itself. Who reads another's goes through that heap's mailbox or the
+        // pool's lock, which order what follows, and there is told if the number was out of date.
+        self.owner.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_owner(&self, owner: u32) {
+        self.owner.store(owner, Ordering::Relaxed);
+    }
+
+    #[inline(always)]
+    pub(crate) fn used(&self) -> u32 {
+        self.used.get()
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.used.get() == self.capacity.get()
+    }
+
+    pub(crate) fn class(&self) -> usize {
+        usize::from(self.class.get())
+    }
+
+    pub(crate) fn block_bytes(&self) -> usize {
+        self.block_bytes.get()
+    }
+
+    /// Of all its blocks together.
+    pub(crate) fn blocks_bytes(&self) -> usize {
+        self.block_bytes.get() * self.capacity.get() as usize
+    }
+
+    pub(crate) fn start(&self) -> *mut u8 {
+        self.start.get()
+    }
+
+    /// Takes the block that was freed last.
+    #[inline(always)]
+    pub(crate) fn take_freed(&self) -> Option<*mut u8> {
+        let block = self.free.get();
+        if block.is_null() {
+            return None;
+        }
+        #[expect(unsafe_code, reason = "the list is in the blocks")]
+        // SAFETY: it is in the list of free blocks, so `put` wrote it, and nobody else has used it since.
+        self.free.set(unsafe { (*block).next });
+        self.used.set(self.used.get() + 1);
+        Some(block.cast())
+    }
+
+    /// Takes the first block that was never in use.
+    pub(crate) fn take_untouched(&self) -> Option<*mut u8> {
+        let carved = self.carved.get();
+        if carved == self.capacity.get() {
+            return None;
+        }
+        self.carved.set(carved + 1);
+        self.used.set(self.used.get() + 1);
+        // Its end lies in the slab: `cut` was given that many blocks.
+        Some(self.start.get().wrapping_add(carved as usize * self.block_bytes.get()))
+    }
+
+    /// Takes a block back.
+    ///
+    /// # Safety
+    /// `block` is one of its blocks, in use, and from now on nobody's; the caller has the slab.
+    #[inline(always)]
+    #[expect(unsafe_code, reason = "the list is in the blocks")]
+    pub(crate) unsafe fn put(&self, block: *mut u8) {
+        let block = block.cast::<Block>();
+        // SAFETY: a block is aligned to a line and larger than a pointer; it is nobody's, says the caller.
+        unsafe { block.write(Block { next: self.free.get() }) };
+        self.free.set(block);
+        self.used.set(self.used.get() - 1);
+    }
+
+    /// The block that an address within this slab is in. `None` before the first and after the last. For all: it reads
+    /// nothing that changes while a block is in use.
+    pub(crate) fn block_of(&self, address: *mut u8) -> Option<*mut u8> {
+        let offset = address.addr().checked_sub(self.start.get().addr())?;
+        let index = offset / self.block_bytes.get().max(1);
+        (index < self.capacity.get() as usize).then(|| self.start.get().wrapping_add(index * self.block_bytes.get()))
+    }
+}
+
+/// By how much the first block of slab `index` is moved, if `slack` bytes are to spare: each of the next lines in turn.
+pub(crate) fn colour(index: usize, slack: usize) -> usize {
+    index % (slack / LINE + 1) * LINE
+}
+
+/// Slabs in a chain, linked through their headers. The last one put in comes first.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Chain {
+    first: *const Slab,
+}
+
+impl Chain {
+    pub(crate) const EMPTY: Chain = Chain { first: null() };
+
+    pub(crate) fn first<'a>(&self) -> Option<&'a Slab> {
+        // SAFETY: headers live as long as the memory that they describe, and longer than every chain: chains are in heaps,
+        // which keep the memory alive, and in its pools.
+        #[expect(unsafe_code, reason = "headers are linked by pointers")]
+        unsafe {
+            self.first.as_ref()
+        }
+    }
+
+    pub(crate) fn iter<'a>(&self) -> impl Iterator<Item = &'a Slab> + use<'a> {
+        std::iter::successors(self.first(), |slab: &&'a Slab| Chain { first: slab.next.get() }.first())
+    }
+
+    pub(crate) fn push(&mut self, slab: &Slab) {
+        debug_assert!(slab.previous.get().is_null(), "a slab is in one chain");
+        slab.next.set(self.first);
+        slab.previous.set(null());
+        if let Some(first) = self.first() {
+            first.previous.set(slab);
+        }
+        self.first = slab;
+    }
+
+    /// Takes out a slab that is in this chain.
+    pub(crate) fn remove(&mut self, slab: &Slab) {
+        let (previous, next) = (slab.previous.get(), slab.next.get());
+        match (Chain { first: previous }).first() {
+            Some(previous) => previous.next.set(next),
+            None => {
+                debug_assert!(std::ptr::eq(self.first, slab), "a slab is taken from the chain that it is in");
+                self.first = next;
+            }
+        }
+        if let Some(next) = (Chain { first: next }).first() {
+            next.previous.set(previous);
+        }
+        slab.next.set(null());
+        slab.previous.set(null());
+    }
+
+    pub(crate) fn pop<'a>(&mut self) -> Option<&'a Slab> {
+        let slab = self.first()?;
+        self.remove(slab);
+        Some(slab)
+    }
+}
+
+/// Slabs by their number of blocks in use, so that the most occupied one that has room is found at once.
+///
+/// Falt et al. §5.1 have a priority queue. Occupancy is a small number, so a chain for each number and a tree of bits
+/// that tells which chains have a member do everything in constant time.
+#[derive(Debug)]
+pub(crate) struct Ranks {
+    /// By blocks in use. The last chain has the full slabs.
+    chains: Box<[Chain]>,
+    /// Of each chain but the last, whether it has a member; of each word of that, whether it is not zero; and so on.
+    bits: Vec<Box<[u64]>>,
+}
+
+impl Ranks {
+    /// For slabs of so many blocks.
+    pub(crate) fn new(capacity: u32) -> Ranks {
+        let mut bits = Vec::new();
+        let mut words = capacity as usize;
+        while bits.is_empty() || words > 1 {
+            words = words.div_ceil(64).max(1);
+            bits.push(vec![0; words].into());
+        }
+        Ranks { chains: vec![Chain::EMPTY; capacity as usize + 1].into(), bits }
+    }
+
+    pub(crate) fn insert(&mut self, slab: &Slab) {
+        let mut at = slab.used() as usize;
+        self.chains[at].push(slab);
+        if !slab.is_full() {
+            for level in &mut self.bits {
+                level[at / 64] |= 1 << (at % 64);
+                at /= 64;
+            }
+        }
+    }
+
+    /// Takes out a slab whose number of blocks in use has not changed since it was put in.
+    pub(crate) fn remove(&mut self, slab: &Slab) {
+        let mut at = slab.used() as usize;
+        self.chains[at].remove(slab);
+        if self.chains[at].first().is_none() && !slab.is_full() {
+            for level in &mut self.bits {
+                level[at / 64] &= !(1 << (at % 64));
+                if level[at / 64] != 0 {
+                    break;
+                }
+                at /= 64;
+            }
+        }
+    }
+
+    /// The most blocks in use of all slabs that have room.
+    pub(crate) fn highest(&self) -> Option<u32> {
+        let mut at = 0;
+        for level in self.bits.iter().rev() {
+            if level[at] == 0 {
+                return None;
+            }
+            at = at * 64 + 63 - level[at].leading_zeros() as usize;
+        }
+        Some(at as u32)
+    }
+
+    /// The slabs with so many blocks in use.
+    pub(crate) fn chain(&self, used: u32) -> &Chain {
+        &self.chains[used as usize]
+    }
+
+    /// Takes out any slab: first those that have room.
+    pub(crate) fn pop<'a>(&mut self) -> Option<&'a Slab> {
+        let used = self.highest().unwrap_or(self.chains.len() as u32 - 1);
+        let slab = self.chain(used).first()?;
+        self.remove(slab);
+        Some(slab)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use rand_pcg::rand_core::{RngCore, SeedableRng};
+
+    fn slab(capacity: u32) -> Slab {
+        let slab = Slab::none();
+        slab.cut(Kind::Blocks, 0, std::ptr::dangling_mut(), 64, capacity);
+        slab
+    }
+
+    #[test]
+    fn the_highest_rank_is_that_of_a_naive_search() {
+        let seed = 7;
+        for capacity in [1, 2, 63, 64, 65, 1280, 5000] {
+            let mut chance = rand_pcg::Pcg64::seed_from_u64(seed);
+            let slabs: Vec<Slab> = (0..20).map(|_| slab(capacity)).collect();
+            let mut ranks = Ranks::new(capacity);
+            let mut inside = [false; 20];
+            for step in 0..if cfg!(miri) { 60 } else { 20_000 } {
+                let at = chance.next_u32() as usize % 20;
+                if inside[at] {
+                    ranks.remove(&slabs[at]);
+                } else {
+                    // Some stay together, so that chains have several members.
+                    let used = [chance.next_u32() % (capacity + 1), capacity, capacity / 2][step % 3];
+                    slabs[at].used.set(used);
+                    ranks.insert(&slabs[at]);
+                }
+                inside[at] = !inside[at];
+                let with_room = slabs.iter().zip(inside).filter(|(slab, inside)| *inside && !slab.is_full());
+                let highest = with_room.map(|(slab, _)| slab.used()).max();
+                assert_eq!(ranks.highest(), highest, "capacity {capacity}, step {step}, seed {seed}");
+                if let Some(used) = highest {
+                    assert_eq!(ranks.chain(used).first().unwrap().used(), used);
+                }
+            }
+            let left = std::iter::from_fn(|| ranks.pop()).count();
+            assert_eq!(left, inside.iter().filter(|inside| **inside).count());
+            assert_eq!(ranks.highest(), None);
+        }
+    }
+
+    #[test]
+    fn blocks_come_back_youngest_first_and_fresh_ones_in_order() {
+        let mut memory = vec![0u64; 8 * 3];
+        let slab = Slab::none();
+        let start = memory.as_mut_ptr().cast::<u8>();
+        slab.cut(Kind::Blocks, 0, start, 64, 3);
+        assert!(slab.take_freed().is_none());
+        let blocks: Vec<*mut u8> = std::iter::from_fn(|| slab.take_untouched()).collect();
+        assert_eq!(blocks, [start, start.wrapping_add(64), start.wrapping_add(128)]);
+        assert!(slab.is_full());
+        assert_eq!(slab.block_of(start.wrapping_add(127)), Some(blocks[1]));
+        assert_eq!(slab.block_of(start.wrapping_add(192)), None);
+        for &block in &blocks {
+            #[expect(unsafe_code, reason = "frees")]
+            // SAFETY: each is in use, and freed once.
+            unsafe {
+                slab.put(block)
+            };
+        }
+        let again: Vec<*mut u8> = std::iter::from_fn(|| slab.take_freed()).collect();
+        assert_eq!(again, [blocks[2], blocks[1], blocks[0]]);
+    }
+
+    #[test]
+    fn neighbours_begin_on_different_lines() {
+        assert_eq!([0, 1, 2, 3].map(|index| colour(index, 128)), [0, 64, 128, 0]);
+        assert_eq!(colour(5, 63), 0);
+    }
+}

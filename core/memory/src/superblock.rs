@@ -1,0 +1,669 @@
+//! The superblock allocator: large parts of a node's range, handed to the heaps of that node.
+//!
+//! Falt et al. §5.2: one for each node, one lock, a LIFO stack of what was released. We differ: the stack is bounded, and
+//! what has lain in it for too long is given back; superblocks are placed by policy and not by touching them first; what
+//! heaps leave behind when they end waits here for the next heap of the same node; and blocks beyond the largest class
+//! are mapped here, in whole superblocks' addresses, with a bounded cache of their own.
+
+use crate::memory::{AllocError, Options};
+use crate::pages::{PageError, Pages, Policy};
+use crate::region::Ranges;
+use crate::sizes::LINE;
+use crate::slab::{Chain, Kind, NOBODY, ORPHAN, RUN_BYTES, Slab, colour};
+use crate::sync::{Mutex, Padded};
+use std::alloc::Layout;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use vicus_topology::{NodeId, Topology};
+
+/// What one node's superblock allocator has and has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Superblocks that heaps hold, orphans included.
+    pub held: usize,
+    /// Of them, those whose heap has ended.
+    pub orphans: usize,
+    /// Superblocks in the stack of released ones.
+    pub waiting: usize,
+    /// Bytes of mapped blocks in use.
+    pub mapped: usize,
+    /// Bytes of mapped blocks that wait for reuse.
+    pub mapped_waiting: usize,
+    /// How often this node was asked, had nothing, and another node gave.
+    pub spilled: u64,
+    /// How often this node was asked and the request was refused.
+    pub refused: u64,
+}
+
+impl Counts {
+    /// Bytes that are committed on the node, headers left out, with superblocks of so many bytes.
+    pub fn committed(&self, superblock_bytes: usize) -> usize {
+        (self.held + self.waiting) * superblock_bytes + self.mapped + self.mapped_waiting
+    }
+}
+
+/// The superblock allocators of all nodes.
+#[derive(Debug)]
+pub(crate) struct Superblocks {
+    pages: Arc<dyn Pages>,
+    pub(crate) ranges: Ranges,
+    pools: Box<[Padded<Mutex<Pool>>]>,
+    /// For each node all nodes, the nearest first.
+    near: Vec<Vec<NodeId>>,
+    options: Options,
+}
+
+/// What one node has.
+#[derive(Debug)]
+struct Pool {
+    /// The number of its first superblock.
+    first: usize,
+    slots: Slots,
+    /// The stack of released superblocks.
+    released: Chain,
+    /// Mapped blocks that wait for reuse.
+    mapped: Chain,
+    /// Superblocks without a heap, by class.
+    orphans: Box<[Chain]>,
+    counts: Counts,
+    /// The caller's clock.
+    now: u64,
+}
+
+#[expect(unsafe_code, reason = "a pool's chains are linked by pointers")]
+// SAFETY: whoever holds a pool's lock has the slabs in its chains; there are no other pointers in it.
+unsafe impl Send for Pool {}
+
+impl std::fmt::Debug for dyn Pages {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Pages")
+    }
+}
+
+impl Superblocks {
+    pub(crate) fn new(
+        pages: Arc<dyn Pages>,
+        ranges: Ranges,
+        topology: &Topology,
+        options: &Options,
+        classes: usize,
+    ) -> Superblocks {
+        let per_node = ranges.per_node();
+        let pool = |node: usize| Pool {
+            first: node * per_node,
+            slots: Slots::new(per_node),
+            released: Chain::EMPTY,
+            mapped: Chain::EMPTY,
+            orphans: vec![Chain::EMPTY; classes].into(),
+            counts: Counts::default(),
+            now: 0,
+        };
+        Superblocks {
+            pages,
+            pools: (0..topology.nodes.len()).map(|node| Padded(Mutex::new(pool(node)))).collect(),
+            near: topology.nodes.iter().map(|node| topology.nodes_by_distance(node.id)).collect(),
+            ranges,
+            options: options.clone(),
+        }
+    }
+
+    pub(crate) fn nodes(&self) -> usize {
+        self.pools.len()
+    }
+
+    pub(crate) fn counts(&self, node: NodeId) -> Counts {
+        self.with(node, |pool| pool.counts)
+    }
+
+    fn with<R>(&self, node: NodeId, f: impl FnOnce(&mut Pool) -> R) -> R {
+        f(&mut self.pools[node.index()].0.lock().expect("nothing panics behind a pool's lock"))
+    }
+
+    fn node_of(&self, slab: &Slab) -> NodeId {
+        self.ranges.node(self.ranges.index_of(slab))
+    }
+
+    /// Asks the nodes in turn, the given one first, as the policy allows.
+    fn ask<R>(&self, node: NodeId, mut ask: impl FnMut(NodeId) -> Result<R, PageError>) -> Result<R, AllocError> {
+        let near = match self.options.policy {
+            Policy::Preferred => &self.near[node.index()][..],
+            Policy::Strict => &self.near[node.index()][..1],
+        };
+        let mut error = PageError::Full;
+        for &at in near {
+            match ask(at) {
+                Ok(found) => {
+                    if at != node {
+                        self.with(node, |pool| pool.counts.spilled += 1);
+                    }
+                    return Ok(found);
+                }
+                Err(refusal) => error = refusal,
+            }
+        }
+        self.with(node, |pool| pool.counts.refused += 1);
+        Err(AllocError::Exhausted { node, policy: self.options.policy, error })
+    }
+
+    /// A superblock for a heap, uncut.
+    pub(crate) fn take<'a>(&self, node: NodeId, owner: u32) -> Result<&'a Slab, AllocError> {
+        let slab = self.ask(node, |at| self.with(at, |pool| self.take_here(pool, at)))?;
+        slab.set_owner(owner);
+        Ok(slab)
+    }
+
+    fn take_here<'a>(&self, pool: &mut Pool, node: NodeId) -> Result<&'a Slab, PageError> {
+        let slab = match pool.released.pop() {
+            Some(slab) => {
+                pool.counts.waiting -= 1;
+                slab
+            }
+            None => {
+                let slot = pool.slots.take(1).ok_or(PageError::Full)?;
+                self.commit(pool, node, slot, self.ranges.superblock())?
+            }
+        };
+        pool.counts.held += 1;
+        Ok(slab)
+    }
+
+    /// Fresh memory from the beginning of a slot that was just taken, and of as many as it reaches into.
+    fn commit<'a>(&self, pool: &mut Pool, node: NodeId, slot: usize, bytes: usize) -> Result<&'a Slab, PageError> {
+        let index = pool.first + slot;
+        let start = self.ranges.address(index);
+        #[expect(unsafe_code, reason = "commits addresses that nobody has")]
+        // SAFETY: the slots were free, so nothing in them is committed.
+        let committed = unsafe {
+            if self.options.huge_pages {
+                self.pages.advise_huge(start, bytes);
+            }
+            self.pages.commit(start, bytes, node)
+        };
+        match committed {
+            Ok(()) => Ok(self.ranges.slab(index)),
+            Err(error) => {
+                pool.slots.give(slot, self.slots(bytes));
+                Err(error)
+            }
+        }
+    }
+
+    fn decommit(&self, pool: &mut Pool, slab: &Slab, bytes: usize) {
+        let index = self.ranges.index_of(slab);
+        #[expect(unsafe_code, reason = "gives back what was committed")]
+        // SAFETY: the slab is in no chain and no heap, and was committed with so many bytes.
+        unsafe {
+            self.pages.decommit(self.ranges.address(index), bytes, self.ranges.node(index));
+        }
+        pool.slots.give(index - pool.first, self.slots(bytes));
+    }
+
+    /// How many superblocks' addresses so many bytes reach into.
+    fn slots(&self, bytes: usize) -> usize {
+        bytes.div_ceil(self.ranges.superblock())
+    }
+
+    /// Takes a superblock back from a heap that has no block of it in use.
+    pub(crate) fn release(&self, slab: &Slab) {
+        self.with(self.node_of(slab), |pool| self.release_here(pool, slab));
+    }
+
+    fn release_here(&self, pool: &mut Pool, slab: &Slab) {
+        debug_assert_eq!(slab.used(), 0, "a superblock is released when it is empty");
+        slab.set_owner(NOBODY);
+        slab.kind.set(Kind::Unused);
+        slab.released.set(pool.now);
+        pool.released.push(slab);
+        pool.counts.held -= 1;
+        pool.counts.waiting += 1;
+        while pool.counts.waiting > self.options.superblocks_waiting {
+            self.drop_oldest_released(pool);
+        }
+    }
+
+    fn drop_oldest_released(&self, pool: &mut Pool) {
+        let oldest = pool.released.iter().last().expect("the stack is not empty");
+        pool.released.remove(oldest);
+        pool.counts.waiting -= 1;
+        self.decommit(pool, oldest, self.ranges.superblock());
+    }
+
+    /// Takes a superblock over from a heap that ends.
+    pub(crate) fn leave(&self, slab: &Slab) {
+        self.with(self.node_of(slab), |pool| {
+            if slab.used() == 0 {
+                return self.release_here(pool, slab);
+            }
+            slab.set_owner(ORPHAN);
+            pool.counts.orphans += 1;
+            pool.orphans[slab.class()].push(slab);
+        });
+    }
+
+    /// The most occupied superblock of a class on this node that has room and no heap.
+    pub(crate) fn adopt<'a>(&self, node: NodeId, class: usize, owner: u32) -> Option<&'a Slab> {
+        self.with(node, |pool| {
+            let with_room = pool.orphans[class].iter().filter(|slab| !slab.is_full());
+            let slab = with_room.max_by_key(|slab| slab.used())?;
+            pool.orphans[class].remove(slab);
+            pool.counts.orphans -= 1;
+            slab.set_owner(owner);
+            Some(slab)
+        })
+    }
+
+    /// Frees a block of a superblock without a heap. `false` if it has one by now.
+    ///
+    /// # Safety
+    /// The block is one of this superblock's, in use, and nobody's any more.
+    #[expect(unsafe_code, reason = "frees a block")]
+    pub(crate) unsafe fn put_orphan(&self, slab: &Slab, block: NonNull<u8>) -> bool {
+        self.with(self.node_of(slab), |pool| {
+            if slab.owner() != ORPHAN {
+                return false;
+            }
+            let mut block = block.as_ptr();
+            if slab.kind.get() == Kind::Runs {
+                let (run, start) = self.run(slab, block);
+                // SAFETY: a small block is its run's; whoever holds the lock has the superblock and its runs.
+                unsafe { run.put(block) };
+                if run.used() > 0 {
+                    return true;
+                }
+                run.kind.set(Kind::Unused);
+                block = start;
+            }
+            // SAFETY: as above; a run without blocks in use is itself a block that is nobody's.
+            unsafe { slab.put(block) };
+            if slab.used() == 0 {
+                pool.orphans[slab.class()].remove(slab);
+                pool.counts.orphans -= 1;
+                self.release_here(pool, slab);
+            }
+            true
+        })
+    }
+
+    /// A mapped block. Whether it is fresh, and so zero, is the second.
+    pub(crate) fn map(&self, node: NodeId, layout: Layout) -> Result<(NonNull<u8>, bool), AllocError> {
+        // No block is shorter than a line: a freed one has a link in it.
+        let too_large = AllocError::TooLarge { bytes: layout.size(), align: layout.align() };
+        let layout = Layout::from_size_align(layout.size().max(LINE), layout.align()).map_err(|_| too_large)?;
+        // Wherever it begins, it has room for its colour and its alignment.
+        let most = layout.size().checked_add(layout.align()).and_then(|bytes| bytes.checked_add(self.page_bytes()));
+        let most = most.filter(|&most| most <= self.ranges.per_node() * self.ranges.superblock());
+        let most = most.ok_or(too_large)?;
+        let slots = self.slots(most);
+        let (slab, bytes) = self.ask(node, |at| self.with(at, |pool| self.map_here(pool, at, slots, layout)))?;
+        let lead = self.lead(slab, layout);
+        let begin = self.ranges.address(self.ranges.index_of(slab));
+        #[expect(unsafe_code, reason = "an offset within the mapped part")]
+        // SAFETY: `map_here` made room for it.
+        let start = unsafe { begin.add(lead) };
+        slab.cut(Kind::Mapped, 0, start.as_ptr(), bytes - lead, 1);
+        let taken = slab.take_untouched();
+        debug_assert_eq!(taken, Some(start.as_ptr()));
+        Ok((start, !slab.dirty.get()))
+    }
+
+    /// How far behind its first page's beginning a mapped block begins: large blocks compete for cache sets as well.
+    fn lead(&self, slab: &Slab, layout: Layout) -> usize {
+        let index = self.ranges.index_of(slab);
+        let begin = self.ranges.address(index).addr().get();
+        let lines = if layout.align() < self.page_bytes() { colour(index, self.page_bytes() - LINE) } else { 0 };
+        (begin + lines).next_multiple_of(layout.align()) - begin
+    }
+
+    fn page_bytes(&self) -> usize {
+        self.pages.page_bytes()
+    }
+
+    fn map_here<'a>(
+        &self,
+        pool: &mut Pool,
+        node: NodeId,
+        slots: usize,
+        layout: Layout,
+    ) -> Result<(&'a Slab, usize), PageError> {
+        let superblock = self.ranges.superblock();
+        let needs = |slab: &Slab| (self.lead(slab, layout) + layout.size()).next_multiple_of(self.page_bytes());
+        // At most a quarter too large. The header is that of the superblock in which the block begins.
+        let fits = |slab: &&Slab| {
+            (needs(slab)..=needs(slab) / 4 * 5).contains(&slab.committed.get()) && self.lead(slab, layout) < superblock
+        };
+        let waiting = pool.mapped.iter().find(fits);
+        let slab = match waiting {
+            Some(slab) => {
+                pool.mapped.remove(slab);
+                pool.counts.mapped_waiting -= slab.committed.get();
+                slab.dirty.set(true);
+                slab
+            }
+            None => {
+                let taken = pool.slots.take(slots).ok_or(PageError::Full)?;
+                // Where it begins is known only now; what is before and behind it is not needed.
+                let before = self.lead(self.ranges.slab(pool.first + taken), layout) / superblock;
+                let slot = taken + before;
+                let bytes = needs(self.ranges.slab(pool.first + slot));
+                let needed = self.slots(bytes);
+                pool.slots.give(taken, before);
+                pool.slots.give(slot + needed, slots - before - needed);
+                let slab = self.commit(pool, node, slot, bytes)?;
+                slab.committed.set(bytes);
+                slab.dirty.set(false);
+                slab
+            }
+        };
+        pool.counts.mapped += slab.committed.get();
+        Ok((slab, slab.committed.get()))
+    }
+
+    /// Takes a mapped block back.
+    ///
+    /// # Safety
+    /// It is in use, and nobody's any more.
+    #[expect(unsafe_code, reason = "frees a block")]
+    pub(crate) unsafe fn unmap(&self, slab: &Slab) {
+        self.with(self.node_of(slab), |pool| {
+            // SAFETY: says the caller. (`put` writes into it, which is why it is dirty.)
+            unsafe { slab.put(slab.start()) };
+            slab.kind.set(Kind::Unused);
+            slab.released.set(pool.now);
+            pool.mapped.push(slab);
+            pool.counts.mapped -= slab.committed.get();
+            pool.counts.mapped_waiting += slab.committed.get();
+            while pool.counts.mapped_waiting > self.options.mapped_waiting_bytes {
+                self.drop_oldest_mapped(pool);
+            }
+        });
+    }
+
+    fn drop_oldest_mapped(&self, pool: &mut Pool) {
+        let oldest = pool.mapped.iter().last().expect("bytes wait, so a block does");
+        pool.mapped.remove(oldest);
+        pool.counts.mapped_waiting -= oldest.committed.get();
+        self.decommit(pool, oldest, oldest.committed.get());
+    }
+
+    /// Tells the time, in ticks of the caller's; what was released before `now - options.decay_ticks` is given back.
+    pub(crate) fn tick(&self, now: u64) {
+        for node in 0..self.nodes() {
+            self.with(NodeId::new(node), |pool| {
+                pool.now = now;
+                let old = |slab: &Slab| slab.released.get().saturating_add(self.options.decay_ticks) <= now;
+                while pool.released.iter().last().is_some_and(old) {
+                    self.drop_oldest_released(pool);
+                }
+                while pool.mapped.iter().last().is_some_and(old) {
+                    self.drop_oldest_mapped(pool);
+                }
+            });
+        }
+    }
+
+    /// Cuts a superblock into blocks of a class.
+    pub(crate) fn cut(&self, slab: &Slab, class: usize, block_bytes: usize) {
+        let index = self.ranges.index_of(slab);
+        let capacity = capacity(self.ranges.superblock(), block_bytes);
+        let slack = self.ranges.superblock() - capacity as usize * block_bytes;
+        let begin = self.ranges.address(index).as_ptr();
+        let lead = colour(index, slack.min(MOST_COLOUR));
+        slab.cut(Kind::Blocks, class, begin.wrapping_add(lead), block_bytes, capacity);
+    }
+
+    /// Cuts a superblock into runs: its blocks are slabs of small blocks, whose headers stand at its beginning.
+    pub(crate) fn cut_runs(&self, slab: &Slab, class: usize) {
+        let runs = self.ranges.superblock() / RUN_BYTES;
+        let headers = (runs * size_of::<Slab>()).div_ceil(RUN_BYTES);
+        let begin = self.ranges.address(self.ranges.index_of(slab)).as_ptr();
+        #[expect(unsafe_code, reason = "headers of runs stand in the superblock")]
+        // SAFETY: the superblock is committed, and the caller's.
+        unsafe {
+            begin.cast::<Slab>().write_bytes(0, runs);
+        }
+        let start = begin.wrapping_add(headers * RUN_BYTES);
+        slab.cut(Kind::Runs, class, start, RUN_BYTES, (runs - headers) as u32);
+    }
+
+    /// The header and the beginning of the run that an address in a superblock of runs is in.
+    pub(crate) fn run<'a>(&self, slab: &Slab, address: *mut u8) -> (&'a Slab, *mut u8) {
+        let begin = self.ranges.address(self.ranges.index_of(slab)).as_ptr();
+        let index = (address.addr() - begin.addr()) / RUN_BYTES;
+        #[expect(unsafe_code, reason = "headers of runs stand in the superblock")]
+        // SAFETY: `cut_runs` made a header for each run; the superblock is in use, as one of its blocks is.
+        let run = unsafe { &*begin.cast::<Slab>().add(index) };
+        (run, begin.wrapping_add(index * RUN_BYTES))
+    }
+
+    /// The headers of all runs that are in use.
+    pub(crate) fn runs<'a>(&self, slab: &Slab) -> impl Iterator<Item = &'a Slab> {
+        let begin = self.ranges.address(self.ranges.index_of(slab)).as_ptr();
+        let runs = (0..self.ranges.superblock() / RUN_BYTES).map(move |at| begin.wrapping_add(at * RUN_BYTES));
+        runs.map(|start| self.run(slab, start).0).filter(|run| run.kind.get() == Kind::Blocks)
+    }
+}
+
+impl Drop for Superblocks {
+    fn drop(&mut self) {
+        self.ranges.release(&*self.pages);
+    }
+}
+
+/// How far a superblock's first block may be moved: so many lines that they fill every set of a usual second-level cache.
+const MOST_COLOUR: usize = 8 << 10;
+
+/// How many blocks a superblock has. Some room stays for the colour, unless that were half a block.
+pub(crate) fn capacity(superblock: usize, block_bytes: usize) -> u32 {
+    let room = superblock - MOST_COLOUR.min(superblock / 128);
+    (room / block_bytes) as u32
+}
+
+/// Which superblocks' addresses of a node are in use.
+#[derive(Debug)]
+struct Slots {
+    /// A bit for each; set if in use.
+    used: Box<[u64]>,
+    count: usize,
+    /// All below are in use.
+    full_below: usize,
+}
+
+impl Slots {
+    fn new(count: usize) -> Slots {
+        Slots { used: vec![0; count.div_ceil(64)].into(), count, full_below: 0 }
+    }
+
+    fn is_used(&self, at: usize) -> bool {
+        self.used[at / 64] >> (at % 64) & 1 == 1
+    }
+
+    fn set(&mut self, first: usize, count: usize, used: bool) {
+        for at in first..first + count {
+            debug_assert_ne!(self.is_used(at), used, "slots change hands one by one");
+            self.used[at / 64] ^= 1 << (at % 64);
+        }
+    }
+
+    /// Takes the lowest place where so many in a row are free.
+    fn take(&mut self, count: usize) -> Option<usize> {
+        while self.full_below < self.count && self.is_used(self.full_below) {
+            self.full_below += 1;
+        }
+        let mut first = self.full_below;
+        let mut at = first;
+        while at - first < count {
+            if at >= self.count {
+                return None;
+            }
+            if at.is_multiple_of(64) && self.used[at / 64] == u64::MAX {
+                at += 64;
+                first = at;
+            } else {
+                at += 1;
+                if self.is_used(at - 1) {
+                    first = at;
+                }
+            }
+        }
+        self.set(first, count, true);
+        Some(first)
+    }
+
+    fn give(&mut self, first: usize, count: usize) {
+        self.set(first, count, false);
+        self.full_below = self.full_below.min(first);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::memory::Memory;
+    use crate::pages::{Call, FakePages};
+
+    fn memory(options: Options) -> (Arc<Memory>, Arc<FakePages>) {
+        let machine = Topology::parse("node:1 core:1").unwrap();
+        let pages = Arc::new(FakePages::new(1));
+        let options = Options { superblock_bytes: 1 << 20, range_bytes: 32 << 20, ..options };
+        let memory = Memory::new(pages.clone(), &machine, options).unwrap();
+        pages.take_calls();
+        (memory, pages)
+    }
+
+    fn paper() -> Options {
+        Options { series: crate::Series { limit: 100_000, ..Default::default() }, ..Options::default() }
+    }
+
+    fn node() -> NodeId {
+        NodeId::new(0)
+    }
+
+    #[test]
+    fn released_superblocks_are_reused_youngest_first_and_decay() {
+        let (memory, pages) = memory(Options { superblocks_waiting: 2, decay_ticks: 5, ..paper() });
+        let superblocks = &memory.superblocks;
+        let slabs = [0; 4].map(|_| superblocks.take(node(), 1).unwrap());
+        assert_eq!(pages.committed(node()) - 32 * 128, 4 << 20);
+        superblocks.tick(1);
+        slabs.iter().take(2).for_each(|slab| superblocks.release(slab));
+        superblocks.tick(3);
+        superblocks.release(slabs[2]);
+        assert_eq!(memory.counts(node()), Counts { held: 1, waiting: 2, ..Counts::default() }, "two may wait");
+        let first = superblocks.ranges.index_of(slabs[0]) << 20;
+        assert_eq!(pages.take_calls().last(), Some(&Call::Decommit(first, 1 << 20, node())), "the oldest went");
+        superblocks.tick(6);
+        assert_eq!(memory.counts(node()).waiting, 1, "released at 1, given back at 6");
+        superblocks.tick(7);
+        assert_eq!(memory.counts(node()).waiting, 1, "released at 3, stays till 8");
+        assert!(std::ptr::eq(superblocks.take(node(), 1).unwrap(), slabs[2]), "reused");
+        let again = superblocks.take(node(), 1).unwrap();
+        assert!(std::ptr::eq(again, slabs[0]), "the lowest free addresses first");
+    }
+
+    #[test]
+    fn mapped_blocks_wait_within_a_bound_and_decay() {
+        let (memory, pages) = memory(Options { mapped_waiting_bytes: 1 << 20, decay_ticks: 5, ..paper() });
+        let superblocks = &memory.superblocks;
+        let map = |bytes: usize| superblocks.map(node(), Layout::from_size_align(bytes, 4096).unwrap()).unwrap();
+        #[expect(unsafe_code, reason = "frees a block")]
+        // SAFETY: each is freed once.
+        let unmap = |block: NonNull<u8>| unsafe { superblocks.unmap(memory.slab_of(block)) };
+        let (first, fresh) = map(600_000);
+        assert!(fresh);
+        unmap(first);
+        let (again, fresh) = map(590_000);
+        assert_eq!((again, fresh), (first, false));
+        let (small, fresh) = map(110_000);
+        assert!(fresh, "of 600,000 bytes too much would be lost");
+        unmap(again);
+        unmap(small);
+        assert!(map(110_000).0 == small);
+        unmap(small);
+        let (large, _) = map(3 << 20);
+        assert_eq!(large.addr().get() % 4096, 0);
+        unmap(large);
+        assert_eq!(memory.counts(node()).mapped_waiting, 0, "larger than all that may wait: it pushed all out");
+        let (last, fresh) = map(200_000);
+        assert!(fresh);
+        superblocks.tick(10);
+        unmap(last);
+        superblocks.tick(14);
+        assert!(memory.counts(node()).mapped_waiting > 0);
+        superblocks.tick(15);
+        assert_eq!((memory.counts(node()).mapped_waiting, memory.counts(node()).mapped), (0, 0));
+        assert_eq!(pages.committed(node()), 32 * 128, "the headers stay");
+    }
+
+    #[test]
+    fn options_that_contradict_themselves_are_refused() {
+        let refused = |options: Options| {
+            let machine = Topology::parse("node:1 core:1").unwrap();
+            Memory::new(Arc::new(FakePages::new(1)), &machine, options).unwrap_err().to_string()
+        };
+        assert_eq!(
+            refused(Options { superblock_bytes: 1 << 19, ..Options::default() }),
+            "a superblock of 524288 bytes: it must have at least 1 MiB, in steps of 64 KiB"
+        );
+        let series = crate::Series { limit: 600 << 10, ..Default::default() };
+        assert!(refused(Options { superblock_bytes: 1 << 20, series, ..Options::default() }).contains("at most half"));
+        assert!(refused(Options { heaps: 0, ..Options::default() }).contains("from 1 to 65536"));
+        assert!(refused(Options { batch_blocks: 0, ..Options::default() }).contains("at least 1"));
+        assert!(refused(Options { range_bytes: 1 << 60, ..Options::default() }).contains("take fewer"));
+    }
+
+    #[test]
+    fn slots_are_taken_in_rows_and_lowest_first() {
+        let mut slots = Slots::new(200);
+        assert_eq!(slots.take(130), Some(0));
+        assert_eq!(slots.take(1), Some(130));
+        slots.give(3, 2);
+        assert_eq!(slots.take(3), Some(131));
+        assert_eq!(slots.take(2), Some(3));
+        assert_eq!(slots.take(67), None);
+        assert_eq!(slots.take(66), Some(134));
+        assert_eq!(slots.take(1), None);
+        slots.give(0, 200);
+        assert_eq!(slots.take(200), Some(0));
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_models {
+    use super::*;
+    use crate::memory::Memory;
+    use crate::pages::FakePages;
+    use loom::sync::atomic::{AtomicUsize, Ordering};
+
+    /// Two heaps take and release superblocks of one node, one of which waits and one of which is still to be committed.
+    /// Finds this mutant: `take_here` looks for a released superblock under the lock, lets it go, and takes it out later.
+    #[test]
+    fn loom_a_superblock_has_one_owner() {
+        loom::model(|| {
+            let machine = Topology::parse("node:1 core:1").unwrap();
+            let series = crate::Series { limit: 8 << 10, ..Default::default() };
+            let options =
+                Options { superblock_bytes: 1 << 20, range_bytes: 2 << 20, heaps: 1, series, ..Options::default() };
+            let memory = Memory::new(Arc::new(FakePages::new(1)), &machine, options).unwrap();
+            let holders: loom::sync::Arc<[AtomicUsize; 2]> = Default::default();
+            memory.superblocks.release(memory.superblocks.take(NodeId::new(0), 1).unwrap());
+            let user = {
+                let (memory, holders) = (memory.clone(), holders.clone());
+                move || {
+                    for _ in 0..2 {
+                        let slab = memory.superblocks.take(NodeId::new(0), 1).unwrap();
+                        let index = memory.superblocks.ranges.index_of(slab);
+                        assert_eq!(holders[index].fetch_add(1, Ordering::Relaxed), 0, "a superblock has one owner");
+                        holders[index].fetch_sub(1, Ordering::Relaxed);
+                        memory.superblocks.release(slab);
+                    }
+                }
+            };
+            let other = loom::thread::spawn(user.clone());
+            user();
+            other.join().unwrap();
+            let counts = memory.counts(NodeId::new(0));
+            assert_eq!(counts.held, 0);
+            assert!((1..=2).contains(&counts.waiting));
+        });
+    }
+}

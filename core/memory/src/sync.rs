@@ -1,0 +1,42 @@
+//! The atomics and locks of this crate: the standard ones, or loom's when a model is checked.
+
+#[cfg(not(loom))]
+pub(crate) use std::{
+    hint::spin_loop,
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, AtomicPtr, Ordering},
+    },
+};
+
+#[cfg(loom)]
+pub(crate) use loom::{
+    cell::UnsafeCell,
+    hint::spin_loop,
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, AtomicPtr, Ordering},
+    },
+};
+
+/// The standard cell with loom's interface.
+#[cfg(not(loom))]
+#[derive(Debug)]
+pub(crate) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
+
+#[cfg(not(loom))]
+impl<T> UnsafeCell<T> {
+    pub(crate) fn new(value: T) -> UnsafeCell<T> {
+        UnsafeCell(std::cell::UnsafeCell::new(value))
+    }
+
+    #[inline]
+    pub(crate) fn with_mut<R>(&self, f: impl FnOnce(*mut T) -> R) -> R {
+        f(self.0.get())
+    }
+}
+
+/// A value on cache lines of its own: two, since processors fetch them in pairs.
+#[derive(Debug)]
+#[repr(align(128))]
+pub(crate) struct Padded<T>(pub(crate) T);
