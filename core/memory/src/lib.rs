@@ -14,6 +14,7 @@
 //!
 //! Each node has one range of addresses, so [`Region::node_of`] is arithmetic.
 
+pub mod distribution;
 mod foreign;
 mod heap;
 mod ledger;

@@ -1,0 +1,381 @@
+//! How an allocation lies over locations: policies, one file each, that turn a request into an arrangement, which is data.
+//!
+//! Muddukrishna, Jonsson, Brorsson, "Locality-aware task scheduling and data distribution for OpenMP programs on NUMA
+//! systems and manycore processors", Scientific Programming 2015, §3: *units* are laid out over *locations*. What they are
+//! is for the world to say (Table 2): pages and nodes on a NUMA machine, cache lines and home caches on a manycore.
+//!
+//! Which policy fits, by how many allocations there are and how many tasks work on each (Table 3):
+//!
+//! | allocations | one task | many tasks |
+//! |---|---|---|
+//! | one | standard | fine |
+//! | many | coarse | coarse |
+
+mod blocked;
+mod coarse;
+mod fine;
+mod on;
+mod replicated;
+mod standard;
+mod weighted;
+
+pub use blocked::Blocked;
+pub use coarse::Coarse;
+pub use fine::Fine;
+pub use on::On;
+pub use replicated::Replicated;
+pub use standard::Standard;
+pub use weighted::Weighted;
+
+use std::fmt;
+use std::ops::Range;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Where a unit can lie: the place of a node, or of a home cache, in the list that a [`Distributor`] was made with.
+pub type Location = usize;
+
+/// What a policy decides about.
+#[derive(Clone, Debug)]
+pub struct Request<'a> {
+    /// How many units the allocation has; the last one may be used in part.
+    pub units: usize,
+    /// How many locations there are; at least one.
+    pub locations: usize,
+    /// Whose turn it is, for policies that go round: see [`Turns`].
+    pub turns: &'a Turns,
+}
+
+/// The turn of allocations that go round the locations: one counter for all policies that use it.
+#[derive(Default, Debug)]
+pub struct Turns(AtomicUsize);
+
+impl Turns {
+    /// The location whose turn it is among so many; the next call gets the next one.
+    pub fn take(&self, locations: usize) -> Location {
+        // Relaxed: turns order nothing else.
+        self.0.fetch_add(1, Ordering::Relaxed) % locations
+    }
+}
+
+/// A way to lay allocations out. A new one is a file that implements this.
+pub trait Policy: Send + Sync + fmt::Debug {
+    /// Its name, as users write it.
+    fn name(&self) -> &'static str;
+
+    /// Where each unit of an allocation is to lie.
+    ///
+    /// # Errors
+    /// The policy does not fit this machine: it names a location that there is not, say.
+    fn place(&self, request: &Request<'_>) -> Result<Arrangement, DistributionError>;
+}
+
+/// Where the units of an allocation lie.
+///
+/// ```
+/// use vicus_memory::distribution::Arrangement;
+/// let arrangement = Arrangement::Round { locations: 4 };
+/// assert_eq!((0..6).map(|unit| arrangement.location_of(unit)).collect::<Vec<_>>(), [0, 1, 2, 3, 0, 1].map(Some));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Arrangement {
+    /// Wherever the system puts them: nobody knows before they are touched.
+    Unplaced,
+    /// All in one place.
+    One(Location),
+    /// One after the other, beginning with the first location.
+    Round {
+        /// How many locations there are.
+        locations: usize,
+    },
+    /// The units before `ends[l]`, and not before `ends[l - 1]`, lie at `l`.
+    Parts {
+        /// Ascending; the last one is the number of units.
+        ends: Vec<usize>,
+    },
+    /// Each location has all units, for reading.
+    Copies {
+        /// How many locations there are.
+        locations: usize,
+    },
+}
+
+impl Arrangement {
+    /// Where a unit lies; `None` where nobody knows, or where every location has it. Panics for a unit behind the last
+    /// part.
+    pub fn location_of(&self, unit: usize) -> Option<Location> {
+        match self {
+            Arrangement::Unplaced | Arrangement::Copies { .. } => None,
+            Arrangement::One(location) => Some(*location),
+            Arrangement::Round { locations } => Some(unit % locations),
+            Arrangement::Parts { ends } => {
+                let location = ends.partition_point(|&end| end <= unit);
+                assert!(location < ends.len(), "unit {unit} of {}", ends.last().unwrap_or(&0));
+                Some(location)
+            }
+        }
+    }
+
+    /// The units of an allocation in runs that lie at one location each, in order. Empty where nobody knows.
+    pub fn runs(&self, units: usize) -> Vec<(Range<usize>, Location)> {
+        match self {
+            Arrangement::Unplaced => Vec::new(),
+            Arrangement::One(location) => vec![(0..units, *location)],
+            Arrangement::Round { locations: 1 } => vec![(0..units, 0)],
+            Arrangement::Round { locations } => (0..units).map(|unit| (unit..unit + 1, unit % locations)).collect(),
+            Arrangement::Parts { ends } => {
+                let starts = [0].into_iter().chain(ends.iter().copied());
+                let parts = starts.zip(ends).map(|(start, &end)| start..end);
+                parts
+                    .enumerate()
+                    .map(|(location, part)| (part, location))
+                    .filter(|(part, _)| !part.is_empty())
+                    .collect()
+            }
+            Arrangement::Copies { locations } => (0..*locations).map(|location| (0..units, location)).collect(),
+        }
+    }
+}
+
+/// A policy by name, as users choose it.
+///
+/// ```
+/// use vicus_memory::distribution::Distribution;
+/// assert_eq!("fine".parse(), Ok(Distribution::Fine));
+/// assert_eq!("on:2".parse(), Ok(Distribution::On(2)));
+/// assert_eq!("weighted:3,1".parse(), Ok(Distribution::Weighted([3, 1].into())));
+/// let error = "fien".parse::<Distribution>().unwrap_err();
+/// assert!(error.to_string().contains("standard, fine, coarse"));
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Distribution {
+    /// See [`Standard`].
+    #[default]
+    Standard,
+    /// See [`Fine`].
+    Fine,
+    /// See [`Coarse`].
+    Coarse,
+    /// See [`On`].
+    On(Location),
+    /// See [`Blocked`].
+    Blocked,
+    /// See [`Weighted`].
+    Weighted(Arc<[u32]>),
+    /// See [`Replicated`].
+    Replicated,
+}
+
+/// What a user may write, for messages.
+const NAMES: &str = "standard, fine, coarse, blocked, replicated, on:LOCATION or weighted:W,W,…";
+
+impl Distribution {
+    /// The policy of this name.
+    pub fn policy(&self) -> Box<dyn Policy> {
+        match self {
+            Distribution::Standard => Box::new(Standard),
+            Distribution::Fine => Box::new(Fine),
+            Distribution::Coarse => Box::new(Coarse),
+            Distribution::On(location) => Box::new(On(*location)),
+            Distribution::Blocked => Box::new(Blocked),
+            Distribution::Weighted(weights) => Box::new(Weighted(Arc::clone(weights))),
+            Distribution::Replicated => Box::new(Replicated),
+        }
+    }
+
+    /// The choice that an environment makes: `VICUS_DATA_DISTRIBUTION`, or the paper's `OMP_DATA_DISTRIBUTION`. Standard
+    /// if neither is set. `variable` looks one up: this crate has no environment.
+    ///
+    /// # Errors
+    /// A variable has a value that names no policy; the error names the variable.
+    pub fn from_variables(variable: impl Fn(&str) -> Option<String>) -> Result<Distribution, DistributionError> {
+        for name in ["VICUS_DATA_DISTRIBUTION", "OMP_DATA_DISTRIBUTION"] {
+            if let Some(value) = variable(name) {
+                let parsed = value.parse::<Distribution>();
+                return parsed.map_err(|error| DistributionError(format!("{name}: {error}")));
+            }
+        }
+        Ok(Distribution::Standard)
+    }
+}
+
+impl FromStr for Distribution {
+    type Err = DistributionError;
+
+    fn from_str(text: &str) -> Result<Distribution, DistributionError> {
+        let lower = text.trim().to_ascii_lowercase();
+        let (name, value) = match lower.split_once(':') {
+            Some((name, value)) => (name, Some(value)),
+            None => (&*lower, None),
+        };
+        match (name, value) {
+            ("standard", None) => Ok(Distribution::Standard),
+            ("fine", None) => Ok(Distribution::Fine),
+            ("coarse", None) => Ok(Distribution::Coarse),
+            ("blocked", None) => Ok(Distribution::Blocked),
+            ("replicated", None) => Ok(Distribution::Replicated),
+            ("on", Some(value)) => match value.parse() {
+                Ok(location) => Ok(Distribution::On(location)),
+                Err(_) => Err(DistributionError(format!("on:{value}: the number of a location is expected"))),
+            },
+            ("weighted", Some(value)) => {
+                let weights: Result<Arc<[u32]>, _> = value.split(',').map(|weight| weight.trim().parse()).collect();
+                match weights {
+                    Ok(weights) if weights.iter().any(|weight| *weight > 0) => Ok(Distribution::Weighted(weights)),
+                    _ => {
+                        let expected = "a whole number for each location is expected, not all of them 0";
+                        Err(DistributionError(format!("weighted:{value}: {expected}")))
+                    }
+                }
+            }
+            _ => Err(DistributionError(format!("no distribution is called `{text}`; there are {NAMES}"))),
+        }
+    }
+}
+
+impl fmt::Display for Distribution {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.policy().name())?;
+        match self {
+            Distribution::On(location) => write!(f, ":{location}"),
+            Distribution::Weighted(weights) => {
+                let weights: Vec<String> = weights.iter().map(ToString::to_string).collect();
+                write!(f, ":{}", weights.join(","))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Why an allocation cannot be distributed like this.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DistributionError(pub(crate) String);
+
+impl fmt::Display for DistributionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for DistributionError {}
+
+/// Lays allocations out over the locations of a machine, one after the other.
+#[derive(Debug)]
+pub struct Distributor {
+    locations: usize,
+    default: Distribution,
+    turns: Turns,
+}
+
+impl Distributor {
+    /// Over so many locations; `default` is for allocations that don't choose. Panics without a location.
+    pub fn new(locations: usize, default: Distribution) -> Distributor {
+        assert!(locations > 0, "there is no location to distribute data to");
+        Distributor { locations, default, turns: Turns::default() }
+    }
+
+    /// How many locations there are.
+    pub fn locations(&self) -> usize {
+        self.locations
+    }
+
+    /// Where the units of the next allocation are to lie. `None` takes the default.
+    ///
+    /// # Errors
+    /// As [`Policy::place`].
+    pub fn place(&self, units: usize, chosen: Option<&Distribution>) -> Result<Arrangement, DistributionError> {
+        self.place_by(&*chosen.unwrap_or(&self.default).policy(), units)
+    }
+
+    /// The same by any policy.
+    ///
+    /// # Errors
+    /// As [`Policy::place`].
+    pub fn place_by(&self, policy: &dyn Policy, units: usize) -> Result<Arrangement, DistributionError> {
+        policy.place(&Request { units, locations: self.locations, turns: &self.turns })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(arrangement: &Arrangement) -> Vec<Option<Location>> {
+        (0..8).map(|unit| arrangement.location_of(unit)).collect()
+    }
+
+    /// The program of the paper's Listing 2 on the machine of its Fig. 6: four locations, requests A to E of eight units;
+    /// A and B as the environment says, C and D coarse, E fine.
+    fn listing_2(environment: &str) -> Vec<Vec<Option<Location>>> {
+        let variable = |name: &str| (name == "OMP_DATA_DISTRIBUTION").then(|| environment.to_owned());
+        let distributor = Distributor::new(4, Distribution::from_variables(variable).unwrap());
+        let chosen = [None, None, Some(Distribution::Coarse), Some(Distribution::Coarse), Some(Distribution::Fine)];
+        chosen.iter().map(|chosen| shown(&distributor.place(8, chosen.as_ref()).unwrap())).collect()
+    }
+
+    #[test]
+    fn the_requests_of_listing_2_lie_as_in_figure_6() {
+        let (unknown, all) = (vec![None; 8], |location| vec![Some(location); 8]);
+        let round = [0, 1, 2, 3, 0, 1, 2, 3].map(Some).to_vec();
+        assert_eq!(listing_2("standard"), [unknown.clone(), unknown, all(0), all(1), round.clone()]);
+        assert_eq!(listing_2("fine"), [round.clone(), round.clone(), all(0), all(1), round.clone()]);
+        assert_eq!(listing_2("coarse"), [all(0), all(1), all(2), all(3), round]);
+    }
+
+    #[test]
+    fn runs_cover_every_unit_once_and_agree_with_each_unit() {
+        let distributions = ["fine", "coarse", "on:2", "blocked", "weighted:3,0,1", "weighted:1,1,5"];
+        for units in [0, 1, 2, 3, 7, 64, 1001] {
+            for text in distributions {
+                let distributor = Distributor::new(3, text.parse().unwrap());
+                let arrangement = distributor.place(units, None).unwrap();
+                let mut next = 0;
+                for (run, location) in arrangement.runs(units) {
+                    assert_eq!(run.start, next, "{text}, {units} units");
+                    assert!(run.clone().all(|unit| arrangement.location_of(unit) == Some(location)), "{text}");
+                    next = run.end;
+                }
+                assert_eq!(next, units, "{text}");
+            }
+        }
+        let copies = Distributor::new(3, Distribution::Replicated).place(5, None).unwrap();
+        assert_eq!(copies.runs(5), [(0..5, 0), (0..5, 1), (0..5, 2)]);
+        assert_eq!(Distributor::new(3, Distribution::Standard).place(5, None).unwrap().runs(5), []);
+    }
+
+    #[test]
+    fn shares_differ_by_a_unit_at_most_and_follow_the_weights() {
+        for units in 0..200 {
+            for (text, weights) in [("blocked", [1, 1, 1, 1]), ("weighted:1,2,3,4", [1, 2, 3, 4])] {
+                let arrangement = Distributor::new(4, text.parse().unwrap()).place(units, None).unwrap();
+                for (location, weight) in weights.into_iter().enumerate() {
+                    let share =
+                        (0..units).filter(|&unit| arrangement.location_of(unit) == Some(location)).count() as f64;
+                    let exact = (units * weight) as f64 / weights.iter().sum::<usize>() as f64;
+                    assert!((share - exact).abs() <= 1.0, "{text}: {share} of {units} at {location}, {exact} wanted");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_the_machine_is_an_error_that_says_why() {
+        let place = |text: &str| Distributor::new(2, text.parse().unwrap()).place(8, None).unwrap_err().to_string();
+        assert_eq!(place("on:2"), "on:2: there are 2 locations, counted from 0");
+        assert_eq!(place("weighted:1,2,3"), "weighted: there are 3 weights for 2 locations");
+        let parse = |text: &str| text.parse::<Distribution>().unwrap_err().to_string();
+        assert!(parse("on").contains("on:LOCATION"));
+        assert!(parse("on:x").contains("number of a location"));
+        assert!(parse("weighted:0,0").contains("not all of them 0"));
+        let wrong = Distribution::from_variables(|name| name.starts_with("VICUS").then(|| "most".to_owned()));
+        assert!(wrong.unwrap_err().to_string().starts_with("VICUS_DATA_DISTRIBUTION: no distribution"));
+    }
+
+    #[test]
+    fn names_are_read_as_they_are_written() {
+        for text in ["standard", "fine", "coarse", "on:7", "blocked", "weighted:1,0,2", "replicated"] {
+            assert_eq!(text.parse::<Distribution>().unwrap().to_string(), text);
+        }
+    }
+}

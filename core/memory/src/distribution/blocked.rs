@@ -1,0 +1,18 @@
+//! Equal parts.
+
+use super::weighted::parts;
+use super::{Arrangement, DistributionError, Policy, Request};
+
+/// Equal parts that hang together, one for each location in order: for arrays whose ranges are worked on where they lie.
+#[derive(Clone, Copy, Debug)]
+pub struct Blocked;
+
+impl Policy for Blocked {
+    fn name(&self) -> &'static str {
+        "blocked"
+    }
+
+    fn place(&self, request: &Request<'_>) -> Result<Arrangement, DistributionError> {
+        Ok(parts(request.units, (0..request.locations).map(|_| 1)))
+    }
+}

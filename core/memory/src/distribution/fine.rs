@@ -1,0 +1,17 @@
+//! Unit by unit.
+
+use super::{Arrangement, DistributionError, Policy, Request};
+
+/// Unit by unit round all locations (Table 1), beginning with the first: for one allocation on which many tasks work.
+#[derive(Clone, Copy, Debug)]
+pub struct Fine;
+
+impl Policy for Fine {
+    fn name(&self) -> &'static str {
+        "fine"
+    }
+
+    fn place(&self, request: &Request<'_>) -> Result<Arrangement, DistributionError> {
+        Ok(Arrangement::Round { locations: request.locations })
+    }
+}

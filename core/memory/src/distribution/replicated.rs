@@ -1,0 +1,17 @@
+//! A copy for each location.
+
+use super::{Arrangement, DistributionError, Policy, Request};
+
+/// All of it at every location, for data that is only read.
+#[derive(Clone, Copy, Debug)]
+pub struct Replicated;
+
+impl Policy for Replicated {
+    fn name(&self) -> &'static str {
+        "replicated"
+    }
+
+    fn place(&self, request: &Request<'_>) -> Result<Arrangement, DistributionError> {
+        Ok(Arrangement::Copies { locations: request.locations })
+    }
+}
