@@ -5,6 +5,7 @@
 
 mod deque;
 mod discover;
+mod pages;
 mod pin;
 mod queues;
 mod recorder;
@@ -14,4 +15,5 @@ mod sync;
 mod worker;
 
 pub use discover::{DiscoverError, Discovered, describe, from_synthetic, from_xml, this_machine};
+pub use pages::SystemPages;
 pub use runtime::{Request, Runtime, RuntimeBuilder};

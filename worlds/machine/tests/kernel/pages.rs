@@ -7,6 +7,9 @@ use std::collections::BTreeSet;
 use std::io;
 use std::sync::{Arc, Mutex};
 use vicus_flow::{BoxModel, Model, ModelBuilder, Turn};
+use vicus_machine::SystemPages;
+use vicus_memory::{PageError, Pages, Placement, Policy};
+use vicus_topology::NodeId;
 
 /// So many pages of memory of our own.
 const PAGES: usize = 16;
@@ -50,6 +53,88 @@ fn what_a_thread_touches_first_is_on_the_node_of_its_seat() {
     });
     let expected = expected.count();
     assert!(seen.len() >= expected.min(2), "all pages were touched on {seen:?}, of {expected} nodes");
+}
+
+/// A range for each node that has memory; each page of it is on that node, and the kernel says so, not we.
+#[test]
+fn pages_lie_on_the_node_that_they_were_placed_on() {
+    let Some(kernel) = Machine::read() else { return left_out("sysfs has no nodes, cores or caches") };
+    let may_use = own_memory();
+    let topology = vicus_machine::this_machine().topology;
+    let pages = SystemPages::new(&topology);
+    let (page, bytes) = (pages.page_bytes(), PAGES * pages.page_bytes());
+    for node in &topology.nodes {
+        if !kernel.with_memory.contains(&node.os_index) || !may_use.contains(&node.os_index) {
+            continue;
+        }
+        for policy in [Policy::Preferred, Policy::Strict] {
+            let start = pages.reserve(2 << 20, 2 << 20).unwrap();
+            assert_eq!(start.addr().get() % (2 << 20), 0);
+            #[expect(unsafe_code, reason = "placed memory is raw memory")]
+            // SAFETY: the range was just reserved and nobody else has it; its first pages are committed before they are
+            // written, and it is released once.
+            let (placed, nodes) = unsafe {
+                let placed = pages.place(start, 2 << 20, Placement::On(node.id, policy));
+                pages.commit(start, bytes, node.id).unwrap();
+                let firsts: Vec<*mut u8> =
+                    (0..PAGES).map(|number| start.as_ptr().wrapping_add(number * page)).collect();
+                for first in &firsts {
+                    assert_eq!(first.read_volatile(), 0, "fresh pages are zero");
+                    first.write_volatile(1);
+                }
+                let nodes = nodes_of(&firsts);
+                let known = pages.truth(&firsts.iter().map(|first| first.addr()).collect::<Vec<_>>());
+                if let Ok(nodes) = &nodes {
+                    let numbers: Vec<i32> = known
+                        .iter()
+                        .map(|node| node.map_or(-1, |id| topology.nodes[id.index()].os_index as i32))
+                        .collect();
+                    assert_eq!(&numbers, nodes, "we say what the kernel says");
+                }
+                pages.decommit(start, bytes, node.id);
+                pages.release(start, 2 << 20, 2 << 20);
+                (placed, nodes)
+            };
+            let nodes = match (placed, nodes) {
+                (Err(error), _) => return left_out(&format!("memory can't be placed here: {error}")),
+                (_, Err(error)) => return left_out(&format!("the kernel does not tell where pages are: {error}")),
+                (Ok(()), Ok(nodes)) => nodes,
+            };
+            assert_eq!(nodes, [node.os_index as i32; PAGES], "{policy:?}");
+        }
+    }
+}
+
+#[test]
+fn a_strict_range_that_its_node_can_not_hold_is_refused_before_it_is_touched() {
+    let topology = vicus_machine::this_machine().topology;
+    let pages = SystemPages::new(&topology);
+    let node = topology.nodes.iter().find(|node| node.bytes > 0).or(topology.nodes.first()).expect("there is a node");
+    // More than the node has, in addresses that cost nothing.
+    let bytes = (node.bytes as usize + (1 << 30)).next_multiple_of(2 << 20);
+    let start = pages.reserve(bytes, 2 << 20).unwrap();
+    #[expect(unsafe_code, reason = "placed memory is raw memory")]
+    // SAFETY: the range was just reserved, nobody else has it, nothing of it is touched, and it is released once.
+    let (placed, committed) = unsafe {
+        let placed = pages.place(start, bytes, Placement::On(node.id, Policy::Strict));
+        let committed = pages.commit(start, bytes, node.id);
+        pages.release(start, bytes, 2 << 20);
+        (placed, committed)
+    };
+    if let Err(error) = placed {
+        return left_out(&format!("memory can't be placed here: {error}"));
+    }
+    assert_eq!(committed, Err(PageError::Full));
+    let none = NodeId::new(topology.nodes.len());
+    let start = pages.reserve(1 << 20, 1 << 20).unwrap();
+    #[expect(unsafe_code, reason = "placed memory is raw memory")]
+    // SAFETY: as above.
+    let placed = unsafe {
+        let placed = pages.place(start, 1 << 20, Placement::On(none, Policy::Preferred));
+        pages.release(start, 1 << 20, 1 << 20);
+        placed
+    };
+    assert_eq!(placed, Err(PageError::NoSuchNode(none)));
 }
 
 /// One box that touches new memory once.

@@ -1,0 +1,176 @@
+//! Pages of the operating system, placed on nodes before they are touched.
+//!
+//! mbind(2) sets the policy of addresses that have no pages yet; the kernel follows it when a page is touched for the first
+//! time. A range with a policy of its own is also left alone by the kernel's NUMA balancing.
+
+use std::io;
+use std::ptr::NonNull;
+use vicus_memory::{PageError, Pages, Placement, Policy};
+use vicus_topology::{NodeId, Topology};
+
+/// What mbind is told; from the kernel's `include/uapi/linux/mempolicy.h`.
+const MPOL_DEFAULT: libc::c_int = 0;
+const MPOL_PREFERRED: libc::c_int = 1;
+const MPOL_BIND: libc::c_int = 2;
+const MPOL_INTERLEAVE: libc::c_int = 3;
+
+/// How get_mempolicy is asked for the policy of an address.
+const MPOL_F_ADDR: libc::c_ulong = 2;
+
+/// The memory of this machine: what `vicus_memory` takes its pages from.
+///
+/// A strict range that finds its node full is refused when it is committed; the kernel would kill who touches it. Others
+/// may take what is left between that and the first touch.
+#[derive(Debug)]
+pub struct SystemPages {
+    /// The kernel's numbers of the topology's nodes.
+    numbers: Vec<u32>,
+    page_bytes: usize,
+}
+
+impl SystemPages {
+    /// For the nodes of this machine.
+    pub fn new(topology: &Topology) -> SystemPages {
+        #[expect(unsafe_code, reason = "asks the system for its page size")]
+        // SAFETY: no pointer is involved.
+        let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+        let numbers = topology.nodes.iter().map(|node| node.os_index).collect();
+        SystemPages { numbers, page_bytes: usize::try_from(page).expect("the system has a page size") }
+    }
+
+    fn number(&self, node: NodeId) -> Result<u32, PageError> {
+        self.numbers.get(node.index()).copied().ok_or(PageError::NoSuchNode(node))
+    }
+
+    /// A bit for each node: any number of them, however large their numbers are.
+    fn mask(&self, nodes: &[NodeId]) -> Result<Vec<libc::c_ulong>, PageError> {
+        const BITS: u32 = libc::c_ulong::BITS;
+        let mut mask = vec![0; 1];
+        for &node in nodes {
+            let number = self.number(node)?;
+            let word = (number / BITS) as usize;
+            mask.resize(mask.len().max(word + 1), 0);
+            mask[word] |= 1 << (number % BITS);
+        }
+        Ok(mask)
+    }
+
+    /// Whether a node has so many bytes that nothing uses. The kernel kills who touches a page that it can't give, so it
+    /// is asked before. `true` where it does not tell.
+    fn has_free(number: u32, bytes: usize) -> bool {
+        let text = std::fs::read_to_string(format!("/sys/devices/system/node/node{number}/meminfo"));
+        let free = text.ok().and_then(|text| {
+            let line = text.lines().find(|line| line.contains("MemFree:"))?;
+            line.split_whitespace().rev().nth(1)?.parse::<u64>().ok()
+        });
+        free.is_none_or(|kib| kib * 1024 >= bytes as u64)
+    }
+}
+
+fn last_error() -> i32 {
+    io::Error::last_os_error().raw_os_error().unwrap_or(0)
+}
+
+#[expect(unsafe_code, reason = "the trait promises that the memory is the caller's alone")]
+// SAFETY: what `reserve` returns is a fresh private mapping, cut to the alignment, that only `release` unmaps; committed
+// parts of it are readable, writable and zero until `decommit`.
+unsafe impl Pages for SystemPages {
+    fn page_bytes(&self) -> usize {
+        self.page_bytes
+    }
+
+    fn reserve(&self, bytes: usize, align: usize) -> Result<NonNull<u8>, PageError> {
+        let align = align.max(self.page_bytes);
+        let all = bytes.checked_add(align).ok_or(PageError::Full)?;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        // SAFETY: the kernel chooses a place where nothing is.
+        let mapped = unsafe { libc::mmap(std::ptr::null_mut(), all, libc::PROT_NONE, flags, -1, 0) };
+        if mapped == libc::MAP_FAILED {
+            return Err(if last_error() == libc::ENOMEM { PageError::Full } else { PageError::Refused(last_error()) });
+        }
+        let first = mapped.cast::<u8>();
+        let before = first.addr().next_multiple_of(align) - first.addr();
+        let start = first.wrapping_add(before);
+        for (unused, length) in [(first, before), (start.wrapping_add(bytes), all - before - bytes)] {
+            if length > 0 {
+                // SAFETY: a part of the mapping above that nothing uses, in front of or behind what is returned.
+                unsafe { libc::munmap(unused.cast(), length) };
+            }
+        }
+        NonNull::new(start).ok_or(PageError::Full)
+    }
+
+    unsafe fn place(&self, start: NonNull<u8>, bytes: usize, placement: Placement<'_>) -> Result<(), PageError> {
+        let (mode, mask) = match placement {
+            Placement::On(node, Policy::Preferred) => (MPOL_PREFERRED, self.mask(&[node])?),
+            Placement::On(node, Policy::Strict) => (MPOL_BIND, self.mask(&[node])?),
+            Placement::Interleaved(nodes) => (MPOL_INTERLEAVE, self.mask(nodes)?),
+            Placement::Standard => (MPOL_DEFAULT, Vec::new()),
+        };
+        // The kernel reads one bit less than it is told.
+        let bits = if mask.is_empty() { 0 } else { mask.len() * libc::c_ulong::BITS as usize + 1 };
+        // SAFETY: the addresses are reserved, by the caller's promise, and have no pages yet; the mask has as many bits as
+        // told, and one that is not read.
+        let done = unsafe { libc::syscall(libc::SYS_mbind, start.as_ptr(), bytes, mode, mask.as_ptr(), bits, 0) };
+        match (done, placement) {
+            (0, _) => Ok(()),
+            (_, Placement::On(node, _)) if last_error() == libc::EINVAL => Err(PageError::NoSuchNode(node)),
+            _ => Err(PageError::Refused(last_error())),
+        }
+    }
+
+    unsafe fn commit(&self, start: NonNull<u8>, bytes: usize, node: NodeId) -> Result<(), PageError> {
+        let mut mode: libc::c_int = MPOL_DEFAULT;
+        let no_mask = std::ptr::null::<libc::c_ulong>();
+        // SAFETY: the kernel writes one integer, and no mask, of which it is told none; it looks the address up.
+        let asked =
+            unsafe { libc::syscall(libc::SYS_get_mempolicy, &raw mut mode, no_mask, 0, start.as_ptr(), MPOL_F_ADDR) };
+        if asked == 0 && mode == MPOL_BIND && !SystemPages::has_free(self.number(node)?, bytes) {
+            return Err(PageError::Full);
+        }
+        // SAFETY: the part is reserved and unused, by the caller's promise.
+        let done = unsafe { libc::mprotect(start.as_ptr().cast(), bytes, libc::PROT_READ | libc::PROT_WRITE) };
+        match done {
+            0 => Ok(()),
+            _ if last_error() == libc::ENOMEM => Err(PageError::Full),
+            _ => Err(PageError::Refused(last_error())),
+        }
+    }
+
+    unsafe fn decommit(&self, start: NonNull<u8>, bytes: usize, _node: NodeId) {
+        // SAFETY: nobody uses the part any more, by the caller's promise; its pages go, and its addresses stay.
+        unsafe {
+            libc::madvise(start.as_ptr().cast(), bytes, libc::MADV_DONTNEED);
+            libc::mprotect(start.as_ptr().cast(), bytes, libc::PROT_NONE);
+        }
+    }
+
+    unsafe fn release(&self, start: NonNull<u8>, bytes: usize, _align: usize) {
+        // SAFETY: a whole range of `reserve` that nobody uses any more, by the caller's promise.
+        unsafe { libc::munmap(start.as_ptr().cast(), bytes) };
+    }
+
+    unsafe fn advise_huge(&self, start: NonNull<u8>, bytes: usize) {
+        // SAFETY: the addresses are reserved, by the caller's promise; it is advice and changes no contents.
+        unsafe { libc::madvise(start.as_ptr().cast(), bytes, libc::MADV_HUGEPAGE) };
+    }
+
+    fn truth(&self, addresses: &[usize]) -> Vec<Option<NodeId>> {
+        let pages: Vec<*mut u8> = addresses
+            .iter()
+            .map(|&address| std::ptr::without_provenance_mut(address & !(self.page_bytes - 1)))
+            .collect();
+        let mut numbers = vec![i32::MIN; pages.len()];
+        let nowhere = std::ptr::null::<i32>();
+        // SAFETY: both arrays have as many elements as told; without target nodes nothing is moved, and the addresses in
+        // the first are looked up by the kernel, not followed.
+        unsafe {
+            libc::syscall(libc::SYS_move_pages, 0, pages.len(), pages.as_ptr(), nowhere, numbers.as_mut_ptr(), 0);
+        }
+        let node = |number: i32| {
+            let number = u32::try_from(number).ok()?;
+            self.numbers.iter().position(|&known| known == number).map(NodeId::new)
+        };
+        numbers.into_iter().map(node).collect()
+    }
+}
