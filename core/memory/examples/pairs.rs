@@ -1,4 +1,5 @@
-//! How long an allocation and its free take: for each class alone, and for all classes at once in permuted order.
+//! How long an allocation and its free take: for each class alone, for all classes at once in permuted order, and when
+//! another heap frees.
 //!
 //! `cargo run --release -p vicus-memory --example pairs`. Measured on an idle machine, or not at all.
 #![allow(clippy::disallowed_methods, reason = "an example is its own world: it may look at the clock")]
@@ -8,7 +9,7 @@ use std::hint::black_box;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Instant;
-use vicus_memory::{FakePages, Heap, Memory, Options};
+use vicus_memory::{FakePages, Foreign, Heap, Memory, Options};
 use vicus_topology::{NodeId, Topology};
 
 /// Many short rounds: the median is right if fewer than half of them were interrupted.
@@ -53,11 +54,34 @@ fn batch(heap: &mut Heap, layouts: &[Layout], order: &[usize], blocks: &mut Vec<
     blocks.clear();
 }
 
-fn main() {
+/// Blocks that one heap allocates and another frees, both on this thread: what the way home costs without contention.
+#[expect(unsafe_code, reason = "allocates, writes a byte, frees")]
+fn foreign(owner: &mut Heap, other: &mut Heap, layout: Layout, blocks: usize) {
+    for _ in 0..blocks {
+        let block = black_box(owner.alloc(layout).expect("memory is left"));
+        // SAFETY: it is this function's, and has at least a byte.
+        unsafe {
+            block.write(1);
+            other.free(block, layout);
+        }
+    }
+    other.finish_task();
+    owner.finish_task();
+}
+
+fn memory(options: Options) -> Arc<Memory> {
     let machine = Topology::parse("node:1 core:1").expect("a machine of one core");
-    let options = Options { range_bytes: 16 << 30, ..Options::default() };
-    let memory = Memory::new(Arc::new(FakePages::new(1)), &machine, options).expect("the options are right");
-    let mut heap = Heap::new(&memory, NodeId::new(0)).expect("there is a node");
+    let options = Options { range_bytes: 2 << 30, ..options };
+    Memory::new(Arc::new(FakePages::new(1)), &machine, options).expect("the options are right")
+}
+
+fn heap(memory: &Arc<Memory>) -> Heap {
+    Heap::new(memory, NodeId::new(0)).expect("there is a node")
+}
+
+fn main() {
+    let memory = memory(Options::default());
+    let mut heap = heap(&memory);
     let sizes = memory.sizes();
     let layout = |class: usize| Layout::from_size_align(sizes.bytes(class), 8).expect("a block's size");
 
@@ -85,4 +109,14 @@ fn main() {
     let mut round = || (0..repeats).for_each(|_| batch(&mut heap, &layouts, &order, &mut blocks));
     let ns = median_ns(repeats * layouts.len(), &mut round);
     println!("batch of {} classes: {ns:.2} ns for an allocation and its free", layouts.len());
+
+    for design in [Foreign::Mailboxes, Foreign::Bins] {
+        let memory = self::memory(Options { foreign: design, ..Options::default() });
+        let (mut owner, mut other) = (self::heap(&memory), self::heap(&memory));
+        for size in [8 << 10, 64 << 10, 512 << 10] {
+            let layout = Layout::from_size_align(size, 8).expect("a block's size");
+            let ns = median_ns(32 * 100, || (0..100).for_each(|_| foreign(&mut owner, &mut other, layout, 32)));
+            println!("{size:>8} bytes  {ns:5.2} ns a block freed by another heap, 32 a task ({design:?})");
+        }
+    }
 }

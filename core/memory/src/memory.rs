@@ -232,6 +232,11 @@ impl Memory {
         &self.sizes
     }
 
+    /// Where its pages come from: what else is to be placed on nodes may ask the same source for ranges of its own.
+    pub fn pages(&self) -> &Arc<dyn Pages> {
+        self.superblocks.pages()
+    }
+
     /// How many nodes there are.
     pub fn nodes(&self) -> usize {
         self.superblocks.nodes()

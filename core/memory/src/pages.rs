@@ -157,12 +157,21 @@ struct Fake {
 #[derive(Debug)]
 struct FakeRange {
     start: usize,
-    layout: Layout,
+    bytes: usize,
+    align: usize,
+    /// How far behind the beginning of the allocation the range begins.
+    lead: usize,
     /// Parts that are committed: offset, bytes, node.
     committed: Vec<(usize, usize, NodeId)>,
 }
 
 const FAKE_PAGE: usize = 4096;
+
+/// Of an allocation that has an aligned range in it. Not aligned itself: then the standard allocator would touch all of
+/// it to make it zero.
+fn fake_layout(bytes: usize, align: usize) -> Option<Layout> {
+    Layout::from_size_align(bytes.checked_add(align)?, 16).ok()
+}
 
 impl FakePages {
     /// A source for so many nodes, none of which is ever full.
@@ -197,8 +206,7 @@ impl FakePages {
 impl Fake {
     fn range(&mut self, start: NonNull<u8>, bytes: usize) -> (&mut FakeRange, usize) {
         let start = start.addr().get();
-        let inside =
-            |range: &&mut FakeRange| range.start <= start && start + bytes <= range.start + range.layout.size();
+        let inside = |range: &&mut FakeRange| range.start <= start && start + bytes <= range.start + range.bytes;
         let range = self.ranges.iter_mut().find(inside).expect("a part of a range that was reserved");
         assert!(
             start.is_multiple_of(FAKE_PAGE) && bytes.is_multiple_of(FAKE_PAGE),
@@ -217,12 +225,15 @@ unsafe impl Pages for FakePages {
     }
 
     fn reserve(&self, bytes: usize, align: usize) -> Result<NonNull<u8>, PageError> {
-        let layout = Layout::from_size_align(bytes, align).map_err(|_| PageError::Full)?;
+        let layout = fake_layout(bytes, align).ok_or(PageError::Full)?;
         // SAFETY: no caller reserves nothing.
-        let start = NonNull::new(unsafe { std::alloc::alloc_zeroed(layout) }).ok_or(PageError::Full)?;
+        let begin = NonNull::new(unsafe { std::alloc::alloc_zeroed(layout) }).ok_or(PageError::Full)?;
+        let lead = begin.addr().get().next_multiple_of(align) - begin.addr().get();
+        // SAFETY: the layout has room for it.
+        let start = unsafe { begin.add(lead) };
         self.with(|fake| {
             fake.calls.push(Call::Reserve(bytes, align));
-            fake.ranges.push(FakeRange { start: start.addr().get(), layout, committed: Vec::new() });
+            fake.ranges.push(FakeRange { start: start.addr().get(), bytes, align, lead, committed: Vec::new() });
         });
         Ok(start)
     }
@@ -283,17 +294,17 @@ unsafe impl Pages for FakePages {
 
     unsafe fn release(&self, start: NonNull<u8>, bytes: usize, align: usize) {
         self.with(|fake| {
-            let whole = |range: &FakeRange| {
-                range.start == start.addr().get() && (range.layout.size(), range.layout.align()) == (bytes, align)
-            };
+            let whole =
+                |range: &FakeRange| (range.start, range.bytes, range.align) == (start.addr().get(), bytes, align);
             let at = fake.ranges.iter().position(whole).expect("a whole range is released");
             let range = fake.ranges.swap_remove(at);
             for (_, bytes, node) in range.committed {
                 fake.free[node.index()] = fake.free[node.index()].saturating_add(bytes);
             }
             fake.calls.push(Call::Release(bytes));
-            // SAFETY: `reserve` allocated it with this layout.
-            unsafe { std::alloc::dealloc(start.as_ptr(), range.layout) };
+            let layout = fake_layout(bytes, align).expect("it was reserved");
+            // SAFETY: `reserve` allocated it there with this layout.
+            unsafe { std::alloc::dealloc(start.sub(range.lead).as_ptr(), layout) };
         });
     }
 
@@ -307,10 +318,8 @@ unsafe impl Pages for FakePages {
     fn truth(&self, addresses: &[usize]) -> Vec<Option<NodeId>> {
         self.with(|fake| {
             let node_of = |&address: &usize| {
-                let range = fake
-                    .ranges
-                    .iter()
-                    .find(|range| (range.start..range.start + range.layout.size()).contains(&address))?;
+                let range =
+                    fake.ranges.iter().find(|range| (range.start..range.start + range.bytes).contains(&address))?;
                 let offset = address - range.start;
                 range.committed.iter().find(|part| (part.0..part.0 + part.1).contains(&offset)).map(|part| part.2)
             };

@@ -107,6 +107,10 @@ impl Superblocks {
         }
     }
 
+    pub(crate) fn pages(&self) -> &Arc<dyn Pages> {
+        &self.pages
+    }
+
     pub(crate) fn nodes(&self) -> usize {
         self.pools.len()
     }
