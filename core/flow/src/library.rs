@@ -5,6 +5,7 @@
 //! key, and [`union`] or [`merge`] brings the streams together again. Such a diamond does not wait for itself: the splitter goes on as soon as any replica has
 //! room, and a union takes from whoever has something.
 
+mod hash;
 mod hold;
 mod map;
 mod merge;
@@ -14,6 +15,7 @@ mod split;
 mod spread;
 mod union;
 
+pub use hash::{hash, mix};
 pub use hold::hold;
 pub use map::map;
 pub use merge::merge;

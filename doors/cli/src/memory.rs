@@ -1,4 +1,4 @@
-//! What the system says of this process' memory.
+//! What the system says of memory: this process', and what is free.
 
 /// The most that this process ever had resident; 0 where the system does not tell.
 pub(crate) fn peak_mib() -> f64 {
@@ -14,4 +14,20 @@ fn status_kib(field: &str) -> f64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix(field));
     line.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).unwrap_or(0.0)
+}
+
+/// What a query may hold if nobody says: half of the memory that is free now, so that one that grows without
+/// end fails before the system has to choose whom to kill. No limit where the system does not tell.
+pub(crate) fn free_limit() -> u64 {
+    let number = |path: &str| std::fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
+    let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    let available = line.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok()).map(|kib| kib * 1024);
+    // The group of processes that a container is.
+    let group = number("/sys/fs/cgroup/memory.max").zip(number("/sys/fs/cgroup/memory.current"));
+    let group = group.map(|(most, current)| most.saturating_sub(current));
+    match available.into_iter().chain(group).min() {
+        Some(free) => free / 2,
+        None => u64::MAX,
+    }
 }

@@ -7,6 +7,7 @@ mod report;
 use crate::engine::{self, Stopped};
 use crate::input;
 use crate::interrupt;
+use crate::memory;
 use anyhow::{Context, bail};
 use output::{Format, Writer};
 use report::{Report, Timing, Timings};
@@ -236,7 +237,7 @@ fn answer(
                 let shown = repeat == 1 && copy == 0 && !args.explain;
                 let format = if shown { args.format } else { Format::Count };
                 let writer = Writer::new(&plan, format, &question.name);
-                let budget = args.memory_limit.unwrap_or_else(engine::free_memory_limit);
+                let budget = args.memory_limit.unwrap_or_else(memory::free_limit);
                 (runtime.submit_within(plan.model(), writer.operators(), budget), writer)
             })
             .collect();

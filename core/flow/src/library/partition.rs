@@ -1,5 +1,6 @@
 //! Deals rows to outputs by the hash of their keys.
 
+use super::{hash, mix};
 use crate::{BoxError, BoxModel, Column, Envelope, Operator, Schema, Turn, Type};
 
 /// Sends each row to one of `parts` outputs: rows with equal values in the columns `keys` to the same one. Takes and
@@ -44,12 +45,6 @@ impl Part {
     }
 }
 
-/// Multiplication by an odd number near 2^64 over the golden ratio, with the high half folded in: Knuth, TAOCP 3, §6.4.
-fn mix(value: u64) -> u64 {
-    let product = u128::from(value) * 0x9E37_79B9_7F4A_7C15;
-    ((product >> 64) as u64) ^ (product as u64)
-}
-
 impl Operator for Partition {
     fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
         let Some(envelope) = turn.take(0) else { return Ok(()) };
@@ -72,9 +67,7 @@ impl Operator for Partition {
             [first, second] => {
                 self.targets.extend(first.iter().zip(second).map(|(&a, &b)| target(mix(mix(a) ^ b))));
             }
-            _ => self
-                .targets
-                .extend((0..envelope.rows()).map(|row| target(keys.iter().fold(0, |hash, key| mix(hash ^ key[row]))))),
+            _ => self.targets.extend((0..envelope.rows()).map(|row| target(hash(keys.iter().map(|key| key[row]))))),
         }
         for (number, column) in envelope.columns().iter().enumerate() {
             for (&value, &part) in column.u64s().iter().zip(&self.targets) {

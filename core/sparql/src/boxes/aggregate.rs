@@ -4,14 +4,15 @@
 //! for each group its keys, and for each aggregate a count and a value. Parts of a group meet in one box by their hash:
 //! Leis, Boncz, Kemper, Neumann, "Morsel-driven parallelism", SIGMOD 2014, §4.4.
 
-use super::distinct::{Wide, hash};
+use super::distinct::Wide;
 use super::parted::{Parted, Table};
-use super::{Growth, interleave, slices};
+use super::{Growth, Inputs, interleave, slices};
 use crate::algebra::Fold;
 use crate::evaluate::{Evaluator, add, divide};
 use crate::terms::{Made, Terms};
 use crate::value::{Number, Value, total_order};
 use std::sync::Arc;
+use vicus_flow::library::hash;
 use vicus_flow::{BoxError, Column, Envelope, Operator, Turn};
 use vicus_rdf::Id;
 
@@ -240,11 +241,6 @@ impl Groups {
         }
     }
 
-    fn key(spec: &AggregateSpec, row: &[u64], into: &mut Vec<u64>) {
-        into.clear();
-        into.extend(spec.keys.iter().map(|column| column.map_or(0, |column| row[column])));
-    }
-
     /// The slot of a key: that of its group, or an empty one.
     fn slot(&self, key: &[u64], hash: u64) -> usize {
         let mask = self.slots.len() - 1;
@@ -265,7 +261,7 @@ impl Groups {
 
     /// The number of the group with this key.
     fn group(&mut self, key: &[u64]) -> usize {
-        let hash = hash(key);
+        let hash = hash(key.iter().copied());
         let slot = self.slot(key, hash);
         if self.slots[slot] > 0 {
             return self.slots[slot] as usize - 1;
@@ -284,7 +280,7 @@ impl Groups {
             std::mem::swap(&mut self.slots, &mut slots);
             for number in slots.into_iter().filter(|number| *number > 0) {
                 let key = &self.keys[(number as usize - 1) * key.len()..number as usize * key.len()];
-                let slot = self.slot(key, hash(key));
+                let slot = self.slot(key, hash(key.iter().copied()));
                 self.slots[slot] = number;
             }
         }
@@ -296,7 +292,8 @@ impl Groups {
     /// Adds a row.
     pub(crate) fn add(&mut self, row: &[u64]) {
         let mut values = std::mem::take(&mut self.row);
-        Groups::key(&self.spec, row, &mut values);
+        values.clear();
+        values.extend(keys_of(&self.spec, row));
         let group = self.group(&values);
         let first = group * self.spec.folds.len();
         for (number, fold) in self.spec.folds.iter().enumerate() {
@@ -340,6 +337,11 @@ impl Groups {
     }
 }
 
+/// By what a row is grouped.
+fn keys_of<'a>(spec: &'a AggregateSpec, row: &'a [u64]) -> impl Iterator<Item = u64> + 'a {
+    spec.keys.iter().map(|column| column.map_or(0, |column| row[column]))
+}
+
 /// What a solution adds to an aggregate.
 fn single(fold: &FoldSpec, row: &[u64]) -> Id {
     if fold.rows { Id::boolean(true) } else { Id::from_bits(fold.of.map_or(0, |column| row[column])) }
@@ -351,9 +353,7 @@ impl Table for Groups {
     }
 
     fn hash(&self, row: &[u64]) -> u64 {
-        let mut key = Vec::new();
-        Groups::key(&self.spec, row, &mut key);
-        hash(&key)
+        hash(keys_of(&self.spec, row))
     }
 
     fn add(&mut self, rows: &[u64], _: &mut Vec<u32>) {
@@ -376,7 +376,7 @@ impl Table for Groups {
         let mut moved = Vec::with_capacity(self.count);
         for number in 0..self.count {
             let key = &self.keys[number * keys..(number + 1) * keys];
-            let hash = hash(key);
+            let hash = hash(key.iter().copied());
             let home = part(hash);
             tables[home].states.extend(states.by_ref().take(folds));
             moved.push((home, tables[home].enter(key, hash) as u64));
@@ -404,8 +404,7 @@ pub(crate) struct Aggregate {
     groups: Parted<Groups>,
     /// The rows of an envelope, one after the other.
     rows: Vec<u64>,
-    /// How many inputs have not ended, once that is known.
-    open: Option<usize>,
+    inputs: Inputs,
     /// The table and the group that come next.
     next: (usize, usize),
     columns: usize,
@@ -429,10 +428,21 @@ impl Aggregate {
             spec: Arc::clone(spec),
             width: width.max(1),
             rows: Vec::new(),
-            open: None,
+            inputs: Inputs::default(),
             next: (0, 0),
             columns: spec.keys.len() + spec.folds.len(),
             growth: Growth::new(limit),
+        }
+    }
+
+    fn add(&mut self, turn: &mut Turn<'_>, envelope: &Envelope) {
+        rows_of(envelope, &mut self.rows);
+        let portion = self.spec.portion(usize::MAX / self.width) * self.width;
+        for rows in self.rows.chunks(portion) {
+            self.groups.add(rows, &mut |_, _| {});
+            if self.made.gives_up(&self.terms, turn, self.groups.bytes()) {
+                break;
+            }
         }
     }
 
@@ -469,26 +479,11 @@ fn rows_of(envelope: &Envelope, into: &mut Vec<u64>) {
 
 impl Operator for Aggregate {
     fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
-        let mut open = self.open.unwrap_or(turn.inputs());
-        for input in 0..turn.inputs() {
-            match turn.take(input) {
-                Some(pill) if pill.is_pill() => open -= 1,
-                Some(envelope) => {
-                    rows_of(&envelope, &mut self.rows);
-                    let portion = self.spec.portion(usize::MAX / self.width) * self.width;
-                    for rows in self.rows.chunks(portion) {
-                        self.groups.add(rows, &mut |_, _| {});
-                        if self.made.gives_up(&self.terms, turn, self.groups.bytes()) {
-                            break;
-                        }
-                    }
-                }
-                None => {}
-            }
-        }
-        self.open = Some(open);
+        let mut inputs = self.inputs;
+        let is_over = inputs.take(turn, |turn, envelope| self.add(turn, &envelope));
+        self.inputs = inputs;
         self.made.hold(&self.terms, turn, self.groups.bytes())?;
-        if open == 0 {
+        if is_over {
             if self.groups.settle(&mut |_, _| {}) || self.put_out(turn) {
                 turn.run_again();
             } else {
@@ -552,7 +547,7 @@ impl PreAggregate {
         let (spec, width) = (&self.groups.spec, self.groups.width);
         let mut columns = vec![Vec::with_capacity(count); spec.part_columns()];
         for row in self.rows.chunks_exact(width) {
-            let keys = spec.keys.iter().map(|column| column.map_or(0, |column| row[column]));
+            let keys = keys_of(spec, row);
             let parts = spec.folds.iter().flat_map(|fold| [1, single(fold, row).bits()]);
             columns.iter_mut().zip(keys.chain(parts)).for_each(|(column, value)| column.push(value));
         }

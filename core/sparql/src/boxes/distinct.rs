@@ -4,9 +4,9 @@
 //! While the rows that were seen fit into the cache, a row is passed on as soon as it comes. When there are more, rows
 //! wait until there are enough of them for a part of the table: [`Parted`].
 
-use super::hash_table::mix;
 use super::parted::{Parted, Table};
-use super::{Outbox, slices};
+use super::{Inputs, Outbox, slices};
+use vicus_flow::library::hash;
 use vicus_flow::{BoxError, Envelope, Operator, Turn};
 
 pub(crate) struct Distinct {
@@ -15,8 +15,7 @@ pub(crate) struct Distinct {
     outbox: Outbox,
     /// The rows of an envelope, one after the other.
     rows: Vec<u64>,
-    /// How many inputs have not ended, once that is known.
-    open: Option<usize>,
+    inputs: Inputs,
 }
 
 impl Distinct {
@@ -31,7 +30,7 @@ impl Distinct {
             4 => Box::new(Parted::new(Set::<4>::new(), cache)),
             _ => Box::new(Parted::new(Wide::new(columns), cache)),
         };
-        Distinct { seen, columns, outbox: Outbox::new(columns, limit), rows: Vec::new(), open: None }
+        Distinct { seen, columns, outbox: Outbox::new(columns, limit), rows: Vec::new(), inputs: Inputs::default() }
     }
 
     fn add(&mut self, turn: &mut Turn<'_>, envelope: &Envelope) {
@@ -72,17 +71,11 @@ fn put_out(outbox: &mut Outbox, turn: &mut Turn<'_>, columns: usize, from: &[u64
 
 impl Operator for Distinct {
     fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
-        let mut open = self.open.unwrap_or(turn.inputs());
-        for input in 0..turn.inputs() {
-            match turn.take(input) {
-                Some(pill) if pill.is_pill() => open -= 1,
-                Some(envelope) => self.add(turn, &envelope),
-                None => {}
-            }
-        }
-        self.open = Some(open);
+        let mut inputs = self.inputs;
+        let is_over = inputs.take(turn, |turn, envelope| self.add(turn, &envelope));
+        self.inputs = inputs;
         turn.holds(self.seen.bytes())?;
-        if open == 0 {
+        if is_over {
             if self.settle(turn) {
                 turn.run_again();
             } else {
@@ -149,10 +142,6 @@ impl Seen for bool {
 /// No id has these bits.
 const EMPTY: u64 = u64::MAX;
 
-pub(super) fn hash(row: &[u64]) -> u64 {
-    row.iter().fold(0, |hash, &id| mix(hash ^ id))
-}
-
 /// Rows of `N` ids in an open-addressing table. Invariant: at most two of three slots are taken.
 pub(super) struct Set<const N: usize> {
     slots: Vec<[u64; N]>,
@@ -196,7 +185,7 @@ impl<const N: usize> Set<N> {
             self.taken = 0;
             for row in std::mem::replace(&mut self.slots, vec![[EMPTY; N]; slots]) {
                 if row[0] != EMPTY {
-                    self.enter(&row, hash(&row) as usize & (slots - 1));
+                    self.enter(&row, hash(row.iter().copied()) as usize & (slots - 1));
                 }
             }
         }
@@ -209,7 +198,7 @@ impl<const N: usize> Table for Set<N> {
     }
 
     fn hash(&self, row: &[u64]) -> u64 {
-        hash(row)
+        hash(row.iter().copied())
     }
 
     fn add(&mut self, rows: &[u64], fresh: &mut Vec<u32>) {
@@ -220,7 +209,7 @@ impl<const N: usize> Table for Set<N> {
             let mask = self.slots.len() - 1;
             let mut touched = 0;
             for (row, start) in batch.iter().zip(&mut starts) {
-                *start = hash(row) as usize & mask;
+                *start = hash(row.iter().copied()) as usize & mask;
                 // A load that nothing waits for: it brings the slot near before it is needed.
                 touched ^= self.slots[*start][0];
             }
@@ -247,7 +236,7 @@ impl<const N: usize> Table for Set<N> {
         let share = 2 * self.taken / tables.len();
         tables.iter_mut().filter(|table| table.taken == 0).for_each(|table| table.reserve(share));
         for row in self.slots.iter().filter(|row| row[0] != EMPTY) {
-            let hash = hash(row);
+            let hash = hash(row.iter().copied());
             let table = &mut tables[part(hash)];
             table.reserve(1);
             table.enter(row, hash as usize & (table.slots.len() - 1));
@@ -279,7 +268,7 @@ impl Wide {
             self.grow();
         }
         let mask = self.slots.len() - 1;
-        let mut place = hash(row) as usize & mask;
+        let mut place = hash(row.iter().copied()) as usize & mask;
         loop {
             match self.slots[place] {
                 0 => {
@@ -302,7 +291,7 @@ impl Wide {
         let mut slots = vec![0u32; self.slots.len() * 4];
         let mask = slots.len() - 1;
         for (number, row) in self.rows.chunks(self.width).enumerate() {
-            let mut place = hash(row) as usize & mask;
+            let mut place = hash(row.iter().copied()) as usize & mask;
             while slots[place] != 0 {
                 place = (place + 1) & mask;
             }
@@ -318,7 +307,7 @@ impl Table for Wide {
     }
 
     fn hash(&self, row: &[u64]) -> u64 {
-        hash(row)
+        hash(row.iter().copied())
     }
 
     fn add(&mut self, rows: &[u64], fresh: &mut Vec<u32>) {
@@ -339,7 +328,7 @@ impl Table for Wide {
 
     fn move_to(self, tables: &mut [Wide], part: &dyn Fn(u64) -> usize) {
         for row in self.rows() {
-            tables[part(hash(row))].enter(row);
+            tables[part(hash(row.iter().copied()))].enter(row);
         }
     }
 }

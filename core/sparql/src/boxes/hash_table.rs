@@ -10,6 +10,7 @@ use super::slices;
 use crate::terms::Terms;
 use crate::value::value_key;
 use std::sync::Arc;
+use vicus_flow::library::{hash, mix};
 use vicus_flow::{Column, Envelope};
 use vicus_rdf::Id;
 
@@ -263,18 +264,8 @@ fn hashes(keys: &[&[u64]], rows: usize, shift: u32, into: &mut Vec<u32>) {
         [] => into.resize(rows, 0),
         [key] => into.extend(key.iter().map(|&id| (mix(id) >> shift) as u32)),
         [a, b] => into.extend(a.iter().zip(*b).map(|(&a, &b)| (mix(mix(a) ^ b) >> shift) as u32)),
-        _ => into.extend((0..rows).map(|row| {
-            let hash = keys.iter().fold(0, |hash, key| mix(hash ^ key[row]));
-            (hash >> shift) as u32
-        })),
+        _ => into.extend((0..rows).map(|row| (hash(keys.iter().map(|key| key[row])) >> shift) as u32)),
     }
-}
-
-/// Multiplies by an odd number near 2^64 over the golden ratio, and folds the high half in: Knuth, TAOCP 3, §6.4.
-#[inline]
-pub(crate) fn mix(id: u64) -> u64 {
-    let product = u128::from(id) * 0x9E37_79B9_7F4A_7C15;
-    ((product >> 64) as u64) ^ (product as u64)
 }
 
 /// Leaves one row for each combination of keys, and among those the best.

@@ -4,9 +4,9 @@
 //! Candidate pairs are made in batches, the condition is evaluated over whole columns of them, and only pairs that pass
 //! are put together. The order of the input's rows is kept.
 
-use super::Outbox;
 use super::hash_table::{Builder, HashSpec, HashTable};
 use super::index_probe::{IndexProbe, IndexSpec};
+use super::{Inputs, Outbox};
 use crate::condition::{Condition, Selector};
 use crate::terms::{Made, Terms};
 use std::sync::Arc;
@@ -323,27 +323,18 @@ impl Operator for IndexJoin {
 /// whose columns all readers share.
 pub(crate) struct HashBuild {
     builder: Builder,
-    open: Option<usize>,
+    inputs: Inputs,
 }
 
 impl HashBuild {
     pub(crate) fn new(terms: &Arc<Terms>, hash: &Arc<HashSpec>, width: usize) -> HashBuild {
-        HashBuild { builder: Builder::new(terms, hash, width), open: None }
+        HashBuild { builder: Builder::new(terms, hash, width), inputs: Inputs::default() }
     }
 }
 
 impl Operator for HashBuild {
     fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
-        let mut open = self.open.unwrap_or(turn.inputs());
-        for input in 0..turn.inputs() {
-            match turn.take(input) {
-                Some(pill) if pill.is_pill() => open -= 1,
-                Some(envelope) => self.builder.add(envelope),
-                None => {}
-            }
-        }
-        self.open = Some(open);
-        if open > 0 {
+        if !self.inputs.take(turn, |_, envelope| self.builder.add(envelope)) {
             turn.holds(self.builder.bytes())?;
             return Ok(());
         }

@@ -11,8 +11,8 @@
 //! unbound is a value like others. Each search ends at partners, whatever they and the row leave open: no row is compared
 //! with all others.
 
-use super::hash_table::mix;
 use super::join::Place;
+use vicus_flow::library::hash;
 
 /// As many keys at most are searched by; by the others, candidates are only tested. Bounds the tables to 2^4.
 const SEARCHED: usize = 4;
@@ -205,10 +205,6 @@ fn members<'a>(sides: &'a Sides<'_>, by: usize) -> impl Iterator<Item = (usize, 
 /// Which of these have a value.
 fn set(values: impl Iterator<Item = u64>) -> usize {
     values.enumerate().map(|(key, value)| usize::from(value != 0) << key).sum()
-}
-
-fn hash(values: impl Iterator<Item = u64>) -> u64 {
-    values.fold(0, |hash, value| mix(hash ^ value))
 }
 
 #[cfg(test)]

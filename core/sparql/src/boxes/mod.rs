@@ -34,6 +34,26 @@ pub(crate) fn slices(envelope: &Envelope) -> Vec<&[u64]> {
     envelope.columns().iter().map(Column::u64s).collect()
 }
 
+/// The inputs of a box that takes what comes on any of them: how many have not ended, once that is known.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Inputs(Option<usize>);
+
+impl Inputs {
+    /// Takes a head of each; whether all have ended.
+    pub(crate) fn take(&mut self, turn: &mut Turn<'_>, mut with: impl FnMut(&mut Turn<'_>, Envelope)) -> bool {
+        let mut open = self.0.unwrap_or(turn.inputs());
+        for input in 0..turn.inputs() {
+            match turn.take(input) {
+                Some(pill) if pill.is_pill() => open -= 1,
+                Some(envelope) => with(turn, envelope),
+                None => {}
+            }
+        }
+        self.0 = Some(open);
+        open == 0
+    }
+}
+
 /// How large the next envelope is to be: a single row first, so that whoever waits for any answer has it soon, then 64
 /// and doubling up to a limit.
 #[derive(Clone, Copy, Debug)]
