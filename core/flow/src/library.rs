@@ -24,3 +24,13 @@ pub use sink::{sink, sink_operator};
 pub use split::{range_schema, split};
 pub use spread::spread;
 pub use union::union;
+
+/// Picks tasks in an order that a seed decides.
+#[cfg(test)]
+fn any_order(seed: u64) -> impl FnMut(usize) -> usize {
+    let mut state = seed;
+    move |tasks| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (state >> 33) as usize % tasks
+    }
+}

@@ -77,12 +77,8 @@ mod tests {
             net.connect(union.output(0), sink.input(0));
             net.end(sink.output(0));
             let model = net.build().unwrap();
-            let mut state = seed;
-            let choose = |tasks: usize| {
-                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                (state >> 33) as usize % tasks
-            };
-            sequential::run(&model, Vec::new(), choose).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+            sequential::run(&model, Vec::new(), library::any_order(seed))
+                .unwrap_or_else(|error| panic!("seed {seed}: {error}"));
             drop(model);
             let part = |envelope: Envelope| (envelope.column(1).u64s()[0], envelope.column(2).u64s()[0]);
             let mut parts: Vec<(u64, u64)> = receive.iter().map(part).collect();

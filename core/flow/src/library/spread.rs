@@ -79,12 +79,8 @@ mod tests {
             }
             drop(send);
             let model = net.build().unwrap();
-            let mut state = seed;
-            let choose = |tasks: usize| {
-                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                (state >> 33) as usize % tasks
-            };
-            sequential::run(&model, Vec::new(), choose).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+            sequential::run(&model, Vec::new(), library::any_order(seed))
+                .unwrap_or_else(|error| panic!("seed {seed}: {error}"));
             drop(model);
             let mut rows: Vec<u64> = receive.iter().map(|(_, envelope)| envelope.column(0).u64s()[0]).collect();
             rows.sort_unstable();
