@@ -15,6 +15,8 @@ pub fn partition(schema: &Schema, keys: &[usize], parts: usize) -> BoxModel {
         keys: keys.clone(),
         parts: (0..parts).map(|_| Part { columns: vec![Vec::new(); width], rows: 0 }).collect(),
         targets: Vec::new(),
+        ends: vec![0; parts],
+        order: Vec::new(),
     });
     (0..parts).fold(model.input(schema), |model, _| model.output(schema))
 }
@@ -24,6 +26,29 @@ struct Partition {
     parts: Vec<Part>,
     /// For each row of an envelope, its part.
     targets: Vec<u32>,
+    /// Where each part ends in the order.
+    ends: Vec<usize>,
+    /// The rows of an envelope, sorted by their part.
+    order: Vec<u32>,
+}
+
+impl Partition {
+    /// Sorts the rows by counting: no branch and no capacity depends on a row's part, which nobody can foresee.
+    fn sort(&mut self) {
+        self.ends.fill(0);
+        self.targets.iter().for_each(|&part| self.ends[part as usize] += 1);
+        let mut end = 0;
+        for count in &mut self.ends {
+            // As yet where the part begins.
+            end += std::mem::replace(count, end);
+        }
+        self.order.resize(self.targets.len(), 0);
+        for (row, &part) in self.targets.iter().enumerate() {
+            let place = &mut self.ends[part as usize];
+            self.order[*place] = row as u32;
+            *place += 1;
+        }
+    }
 }
 
 /// Rows that wait until there are enough of them for an envelope.
@@ -33,6 +58,14 @@ struct Part {
 }
 
 impl Part {
+    fn take(&mut self, envelope: &Envelope, rows: &[u32]) {
+        for (column, values) in envelope.columns().iter().zip(&mut self.columns) {
+            let column = column.u64s();
+            values.extend(rows.iter().map(|&row| column[row as usize]));
+        }
+        self.rows += rows.len();
+    }
+
     fn send(&mut self, output: usize, turn: &mut Turn<'_>) {
         if self.rows > 0 {
             let (rows, full) = (self.rows, |column: &mut Vec<u64>| {
@@ -69,13 +102,11 @@ impl Operator for Partition {
             }
             _ => self.targets.extend((0..envelope.rows()).map(|row| target(hash(keys.iter().map(|key| key[row]))))),
         }
-        for (number, column) in envelope.columns().iter().enumerate() {
-            for (&value, &part) in column.u64s().iter().zip(&self.targets) {
-                self.parts[part as usize].columns[number].push(value);
-            }
-        }
-        for &part in &self.targets {
-            self.parts[part as usize].rows += 1;
+        self.sort();
+        let mut begin = 0;
+        for (part, &end) in self.parts.iter_mut().zip(&self.ends) {
+            part.take(&envelope, &self.order[begin..end]);
+            begin = end;
         }
         // About as many envelopes leave as come, and of their size: small ones at first.
         for (output, part) in self.parts.iter_mut().enumerate() {

@@ -40,8 +40,10 @@ struct Part<T> {
     waiting: Vec<u64>,
 }
 
-/// A table that is too large becomes so many, and each of those as many again.
-const SPLIT: usize = 64;
+/// A table that is too large becomes so many.
+const FIRST: usize = 64;
+/// And each of those so many, when it is too large again: few, for rows that wait in many places lie far from each other.
+const AGAIN: usize = 4;
 /// And no more than this: each has rows that wait.
 const MOST: usize = 1024;
 /// Fewer rows' ids are not worth the change from one table to another.
@@ -102,7 +104,7 @@ impl<T: Table> Parted<T> {
         if count >= MOST || self.parts.iter().all(|part| part.table.bytes() <= self.cache) {
             return;
         }
-        let more = (count * SPLIT).min(MOST);
+        let more = (if count == 1 { FIRST } else { count * AGAIN }).min(MOST);
         let mut tables: Vec<T> = (0..more).map(|_| self.parts[0].table.empty()).collect();
         let mut waiting = vec![Vec::new(); more];
         for part in std::mem::take(&mut self.parts) {
