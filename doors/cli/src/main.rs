@@ -13,6 +13,10 @@ mod trace;
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
+/// Columns of envelopes and tables lie on the node of the seat that fills them.
+#[global_allocator]
+static ALLOCATOR: vicus::Allocator = vicus::Allocator::new();
+
 /// Locality-aware parallel data processing: load RDF, ask SPARQL, look at the machine.
 #[derive(Parser)]
 #[command(version, arg_required_else_help = true)]

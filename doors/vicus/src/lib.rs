@@ -38,7 +38,8 @@ pub use vicus_flow::{
     Operator, OverBudget, Schema, Totals, Turn, Type, library,
 };
 pub use vicus_machine::{
-    DiscoverError, Discovered, Request, Runtime, RuntimeBuilder, describe, from_synthetic, from_xml, this_machine,
+    Allocator, DiscoverError, Discovered, Request, Runtime, RuntimeBuilder, describe, from_synthetic, from_xml,
+    this_machine,
 };
 pub use vicus_schedule::{Plan, Setting, SettingError};
 pub use vicus_topology::Topology;

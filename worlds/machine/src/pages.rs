@@ -67,6 +67,17 @@ impl SystemPages {
     }
 }
 
+/// The numbers of the nodes that are online; `None` where the system does not tell.
+pub(crate) fn nodes_online() -> Option<Vec<u32>> {
+    let text = std::fs::read_to_string("/sys/devices/system/node/online").ok()?;
+    let mut numbers = Vec::new();
+    for part in text.trim().split(',').filter(|part| !part.is_empty()) {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        numbers.extend(first.parse::<u32>().ok()?..=last.parse().ok()?);
+    }
+    Some(numbers)
+}
+
 fn last_error() -> i32 {
     io::Error::last_os_error().raw_os_error().unwrap_or(0)
 }

@@ -1,10 +1,10 @@
 //! The runtime: threads on seats, and requests that users submit to them.
 
-use crate::pin;
 use crate::queues::SharedQueues;
 use crate::recorder::Recording;
 use crate::sleep::{Barrier, SleepPool};
 use crate::worker::Worker;
+use crate::{heaps, pin};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Condvar, Mutex};
@@ -72,6 +72,16 @@ impl RuntimeBuilder {
         });
         let threads = self.threads.unwrap_or_else(|| topology.default_threads()).max(1);
         let plan = self.strategy.plan(&topology, threads);
+        match heaps::install(&topology) {
+            // With one node there is nothing to place.
+            Ok(process) if topology.nodes.len() > 1 => {
+                let refused = process.memory.unplaced().first();
+                let warning = |error| format!("memory lies where it is touched first ({error}), which may be far");
+                warnings.extend(refused.map(warning));
+            }
+            Ok(_) => {}
+            Err(warning) => warnings.push(warning),
+        }
         let barrier = Barrier::new();
         if !barrier.is_expedited() {
             warnings.push("the kernel refuses membarrier: a spawn may wake a sleeper late".to_owned());
@@ -170,6 +180,10 @@ impl Shared {
                 if !warnings.contains(&text) {
                     warnings.push(text);
                 }
+            }
+            if let Some(process) = heaps::process() {
+                let node = shared.plan.seats[seat.index()].node;
+                heaps::sit(process, shared.topology.nodes[node.index()].os_index);
             }
             body(shared);
         })?;

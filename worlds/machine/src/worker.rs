@@ -1,5 +1,6 @@
 //! A thread on a seat: it takes tasks as the plan says, runs them, and sleeps when there are none.
 
+use crate::heaps;
 use crate::queues::Reach;
 use crate::recorder::Recorder;
 use crate::runtime::Shared;
@@ -83,6 +84,7 @@ impl Worker {
             // A task that was found is out of its queue: it is run, even if the seat is to be left meanwhile.
             let found = self.find(plan);
             let woken = if found.is_none() && goes_on() {
+                heaps::trim();
                 sleepers.sleep();
                 true
             } else {
@@ -190,6 +192,7 @@ impl Worker {
             }
         }
         instance.count_finished(Some(seat), 1);
+        heaps::finish_task();
     }
 
     /// Queues what the last invocation activated, and wakes one sleeper for each but the last immediate one: that one

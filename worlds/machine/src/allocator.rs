@@ -1,0 +1,139 @@
+//! The allocator of a whole program.
+
+use crate::heaps::{process, with_heap};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::ptr::{self, NonNull};
+use vicus_memory::Region;
+
+/// An allocator for a whole program: blocks from 8 KiB on lie on the node of the thread that asks for them, and come from
+/// its heap without a lock; smaller ones come from another allocator, by default the system's.
+///
+/// ```
+/// #[global_allocator]
+/// static ALLOCATOR: vicus_machine::Allocator = vicus_machine::Allocator::new();
+///
+/// let _runtime = vicus_machine::Runtime::builder().threads(1).start();
+/// let large = vec![1u8; 100_000];
+/// assert!(vicus_machine::node_of(large.as_ptr()).is_some());
+/// ```
+///
+/// Until the first [`crate::Runtime`] starts, and where the system gives no addresses, all blocks come from the other
+/// allocator. A thread that runs on a seat has its heap on the seat's node, any other one where it runs when it asks for
+/// its first block.
+#[derive(Debug, Default)]
+pub struct Allocator<S = System> {
+    small: S,
+}
+
+/// Smaller blocks are the other allocator's: the first size of Falt et al. §5.
+const SMALLEST: usize = 8 << 10;
+
+impl Allocator {
+    /// With the system's allocator for small blocks.
+    pub const fn new() -> Allocator {
+        Allocator { small: System }
+    }
+}
+
+impl<S> Allocator<S> {
+    /// With this allocator for small blocks.
+    pub const fn with_small(small: S) -> Allocator<S> {
+        Allocator { small }
+    }
+}
+
+/// Whether the process's memory has this block. Constant time.
+#[inline]
+fn is_ours(block: *const u8) -> bool {
+    process().is_some_and(|process| process.memory.owns(block))
+}
+
+/// A block of this thread's heap; null if there is none to be had.
+#[inline]
+fn take(layout: Layout, zeroed: bool) -> *mut u8 {
+    let Some(process) = process() else { return ptr::null_mut() };
+    let block = with_heap(process, |heap| match zeroed {
+        true => heap.alloc_zeroed(layout),
+        false => heap.alloc(layout),
+    });
+    block.and_then(Result::ok).map_or(ptr::null_mut(), NonNull::as_ptr)
+}
+
+/// # Safety
+/// The block is in use, was taken with this layout, and is nobody's any more.
+#[inline]
+#[expect(unsafe_code, reason = "frees a block")]
+unsafe fn give(block: NonNull<u8>, layout: Layout) {
+    let Some(process) = process() else { return };
+    // SAFETY: says the caller.
+    if with_heap(process, |heap| unsafe { heap.free(block, layout) }).is_none() {
+        // SAFETY: as above.
+        unsafe { process.memory.free(block) };
+    }
+}
+
+#[expect(unsafe_code, reason = "an allocator for a whole program")]
+// SAFETY: blocks of at least `SMALLEST` bytes come from heaps, which keep the contract, or from the other allocator, which
+// does; `is_ours` tells which, and who has a block is asked before it is freed. No block moves while it is in use.
+unsafe impl<S: GlobalAlloc> GlobalAlloc for Allocator<S> {
+    #[inline]
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        if layout.size() >= SMALLEST {
+            let block = take(layout, false);
+            if !block.is_null() {
+                return block;
+            }
+        }
+        // SAFETY: the caller's layout.
+        unsafe { self.small.alloc(layout) }
+    }
+
+    #[inline]
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        if layout.size() >= SMALLEST {
+            let block = take(layout, true);
+            if !block.is_null() {
+                return block;
+            }
+        }
+        // SAFETY: the caller's layout.
+        unsafe { self.small.alloc_zeroed(layout) }
+    }
+
+    #[inline]
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        if layout.size() >= SMALLEST && is_ours(block) {
+            // SAFETY: the caller's block, which is not null, and its layout.
+            return unsafe { give(NonNull::new_unchecked(block), layout) };
+        }
+        // SAFETY: the other allocator's block, and its layout.
+        unsafe { self.small.dealloc(block, layout) };
+    }
+
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        let was_large = layout.size() >= SMALLEST;
+        let ours = was_large && is_ours(block);
+        if ours && size >= SMALLEST {
+            let Some(process) = process() else { return ptr::null_mut() };
+            // SAFETY: the caller's block and layout, and a heap of the memory that has it.
+            let changed =
+                with_heap(process, |heap| unsafe { heap.realloc(NonNull::new_unchecked(block), layout, size) });
+            if let Some(Ok(changed)) = changed {
+                return changed.as_ptr();
+            }
+        } else if !ours && (was_large || size < SMALLEST) {
+            // SAFETY: the other allocator's block, and the caller's layout and size.
+            return unsafe { self.small.realloc(block, layout, size) };
+        }
+        // SAFETY: the caller promises that the size fits the alignment; the new block has as many bytes as are copied, and
+        // the old one is nobody's afterwards.
+        unsafe {
+            let new = self.alloc(Layout::from_size_align_unchecked(size, layout.align()));
+            if !new.is_null() {
+                ptr::copy_nonoverlapping(block, new, layout.size().min(size));
+                self.dealloc(block, layout);
+            }
+            new
+        }
+    }
+}

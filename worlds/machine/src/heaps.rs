@@ -1,0 +1,198 @@
+//! The memory of this process, and the heap that each thread has of it.
+//!
+//! One [`Memory`] serves the whole process, as one address has one owner. The first runtime installs it, since it knows
+//! the machine; until then nothing here costs anything. A thread gets its heap with its first block: on its seat's node
+//! if it sits on a seat, else on the node where it runs at that moment.
+
+use crate::pages::{SystemPages, nodes_online};
+use std::cell::{Cell, UnsafeCell};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+use vicus_memory::{Heap, Memory, Options};
+use vicus_topology::{NodeId, Topology};
+
+/// What all threads share.
+pub(crate) struct Process {
+    pub(crate) memory: Arc<Memory>,
+    /// The system's numbers of the memory's nodes.
+    numbers: Vec<u32>,
+    /// By the system's number of a CPU, the node that it is near.
+    near: Vec<NodeId>,
+    began: Instant,
+    /// The tick that was told last.
+    told: AtomicU64,
+}
+
+static PROCESS: OnceLock<Process> = OnceLock::new();
+
+/// A tick of [`Memory::tick`], in milliseconds: what waits unused is given back after ten of them.
+const TICK_MS: u64 = 1000;
+
+/// As many heaps as no program has threads that move data: a heap more costs a mailbox.
+const HEAPS: usize = 4096;
+
+/// Of a node's memory this part may wait for reuse, as superblocks, and the same again as mapped blocks. A query's tables
+/// are freed at its end and wanted again by the next one, and fresh pages cost more than what is done with them.
+const WAITING_PART: u64 = 16;
+
+/// The memory of this process, if a runtime has installed it.
+#[inline]
+pub(crate) fn process() -> Option<&'static Process> {
+    PROCESS.get()
+}
+
+/// Installs the memory of this process for the nodes of a machine, unless there is one, and gives what could not be done.
+pub(crate) fn install(topology: &Topology) -> Result<&'static Process, String> {
+    if let Some(process) = PROCESS.get() {
+        return Ok(process);
+    }
+    let numbers: Vec<u32> = topology.nodes.iter().map(|node| node.os_index).collect();
+    if let Some(online) = nodes_online()
+        && let Some(other) = numbers.iter().find(|number| !online.contains(number))
+    {
+        return Err(format!("no memory is placed on nodes: this machine has no node {other}"));
+    }
+    let cpus = topology.pus.iter().map(|pu| pu.os_index as usize + 1).max().unwrap_or(0);
+    let mut near = vec![NodeId::new(0); cpus];
+    topology.pus.iter().for_each(|pu| near[pu.os_index as usize] = pu.node);
+    let memory = reserve(topology, options(topology))?;
+    let process = Process { memory, numbers, near, began: Instant::now(), told: AtomicU64::new(0) };
+    // Another thread may have been faster; then its memory stays, and this one goes.
+    Ok(PROCESS.get_or_init(|| process))
+}
+
+fn options(topology: &Topology) -> Options {
+    let options = Options { heaps: HEAPS, ..Options::default() };
+    let node_bytes = topology.nodes.iter().map(|node| node.bytes).filter(|&bytes| bytes > 0).min();
+    let Some(waiting) = node_bytes.map(|bytes| (bytes / WAITING_PART) as usize) else { return options };
+    Options { superblocks_waiting: waiting / options.superblock_bytes, mapped_waiting_bytes: waiting, ..options }
+}
+
+/// With as many addresses as the system gives: a limit on them is no reason to do without.
+fn reserve(topology: &Topology, mut options: Options) -> Result<Arc<Memory>, String> {
+    loop {
+        match Memory::new(Arc::new(SystemPages::new(topology)), topology, options.clone()) {
+            Ok(memory) => return Ok(memory),
+            Err(error) if options.range_bytes <= SMALLEST_RANGE => {
+                return Err(format!("no memory is placed on nodes: {error}"));
+            }
+            Err(_) => options.range_bytes /= 2,
+        }
+    }
+}
+
+/// A range of fewer bytes a node holds too little to be worth it.
+const SMALLEST_RANGE: usize = 1 << 30;
+
+impl Process {
+    /// The node of this memory that has this number in the system.
+    pub(crate) fn node(&self, number: u32) -> Option<NodeId> {
+        self.numbers.iter().position(|&own| own == number).map(NodeId::new)
+    }
+
+    /// The node where this thread runs.
+    fn node_here(&self) -> NodeId {
+        #[expect(unsafe_code, reason = "asks the system where this thread runs")]
+        // SAFETY: no pointer is involved.
+        let cpu = unsafe { libc::sched_getcpu() };
+        usize::try_from(cpu).ok().and_then(|cpu| self.near.get(cpu)).copied().unwrap_or(NodeId::new(0))
+    }
+
+    /// Tells the memory the time, now and then.
+    pub(crate) fn tick(&self) {
+        let now = self.began.elapsed().as_millis() as u64 / TICK_MS;
+        if self.told.fetch_max(now, Ordering::Relaxed) < now {
+            self.memory.tick(now);
+        }
+    }
+}
+
+/// A thread's heap.
+struct Here {
+    heap: UnsafeCell<Option<Heap>>,
+    /// The node of this thread's seat.
+    seat: Cell<Option<NodeId>>,
+    /// Whether the heap is in use: what it needs itself while it works comes from elsewhere.
+    busy: Cell<bool>,
+}
+
+thread_local! {
+    static HERE: Here = const { Here { heap: UnsafeCell::new(None), seat: Cell::new(None), busy: Cell::new(false) } };
+}
+
+impl Here {
+    #[inline]
+    fn with<R>(&self, use_heap: impl FnOnce(&mut Option<Heap>) -> R) -> Option<R> {
+        if self.busy.replace(true) {
+            return None;
+        }
+        let idle = Idle(&self.busy);
+        #[expect(unsafe_code, reason = "a heap that is used by this thread alone")]
+        // SAFETY: the value is this thread's, and `busy` says that nobody has a reference to it.
+        let result = use_heap(unsafe { &mut *self.heap.get() });
+        drop(idle);
+        Some(result)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn open(&self, process: &Process) -> Option<Heap> {
+        let node = self.seat.get().unwrap_or_else(|| process.node_here());
+        Heap::new(&process.memory, node).ok()
+    }
+}
+
+/// Says that the heap is free again, even after a panic.
+struct Idle<'a>(&'a Cell<bool>);
+
+impl Drop for Idle<'_> {
+    fn drop(&mut self) {
+        self.0.set(false);
+    }
+}
+
+/// Lets this thread use its heap; `None` while it is in use already, when the thread is about to end, or if there are too
+/// many heaps.
+#[inline]
+pub(crate) fn with_heap<R>(process: &Process, use_heap: impl FnOnce(&mut Heap) -> R) -> Option<R> {
+    HERE.try_with(|here| {
+        here.with(|heap| {
+            if heap.is_none() {
+                *heap = here.open(process);
+            }
+            heap.as_mut().map(use_heap)
+        })
+    })
+    .ok()
+    .flatten()
+    .flatten()
+}
+
+/// Lets this thread use its heap if it has one.
+fn with_own(use_heap: impl FnOnce(&mut Heap)) {
+    let _ = HERE.try_with(|here| here.with(|heap| heap.as_mut().map(use_heap)));
+}
+
+/// This thread sits on a seat of this node from now on: its heap is there.
+pub(crate) fn sit(process: &Process, number: u32) {
+    let node = process.node(number);
+    let _ = HERE.try_with(|here| {
+        here.seat.set(node);
+        // One from before may be of another node.
+        here.with(|heap| heap.take_if(|heap| node.is_some_and(|node| node != heap.node())));
+    });
+}
+
+/// A task has finished: others' blocks go home, and own ones come back.
+pub(crate) fn finish_task() {
+    with_own(Heap::finish_task);
+}
+
+/// The thread is about to sleep: what it has for its next blocks may go to others.
+pub(crate) fn trim() {
+    with_own(Heap::trim);
+    if let Some(process) = process() {
+        process.tick();
+    }
+}
