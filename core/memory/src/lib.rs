@@ -23,6 +23,7 @@ mod pages;
 mod region;
 mod sizes;
 mod slab;
+mod slots;
 mod superblock;
 mod sync;
 
