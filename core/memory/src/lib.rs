@@ -14,12 +14,14 @@
 //!
 //! Each node has one range of addresses, so [`Region::node_of`] is arithmetic.
 
+mod atlas;
 pub mod distribution;
 mod foreign;
 mod heap;
 mod ledger;
 mod memory;
 mod pages;
+mod placed;
 mod region;
 mod sizes;
 mod slab;
@@ -31,6 +33,7 @@ pub use foreign::Foreign;
 pub use heap::Heap;
 pub use memory::{AllocError, Memory, Options, OptionsError};
 pub use pages::{Call, FakePages, PageError, Pages, Placement, Policy};
+pub use placed::{Footprint, MOST_RUNS, PlaceError, Placed};
 pub use region::Region;
 pub use sizes::{LINE, Series, SeriesError, Sizes};
 pub use superblock::Counts;
