@@ -106,6 +106,11 @@ impl Lies<'_> {
         (location, end.clamp(offset + 1, self.bytes))
     }
 
+    /// Where a unit lies.
+    pub(crate) fn at_unit(&self, unit: usize) -> Option<Location> {
+        self.at(unit * self.unit).0
+    }
+
     /// Tells the bytes at each location from one offset up to another, in any order.
     pub(crate) fn tally(&self, from: usize, to: usize, tell: &mut dyn FnMut(Option<Location>, usize)) {
         let mut from = from;

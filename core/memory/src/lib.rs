@@ -14,6 +14,7 @@
 //!
 //! Each node has one range of addresses, so [`Region::node_of`] is arithmetic.
 
+mod array;
 mod atlas;
 pub mod distribution;
 mod foreign;
@@ -29,6 +30,7 @@ mod slots;
 mod superblock;
 mod sync;
 
+pub use array::{ArrayError, ArrayOptions, DistArray, Iter, Pattern, Run, RunMut, Zero};
 pub use foreign::Foreign;
 pub use heap::Heap;
 pub use memory::{AllocError, Memory, Options, OptionsError};

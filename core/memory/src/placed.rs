@@ -415,6 +415,17 @@ impl Placed {
         self.lies().at(offset).0.filter(|_| known)
     }
 
+    /// The location that a unit was asked to lie at last, whether it could be placed or not. Panics if there is none.
+    pub(crate) fn wished(&self, unit: usize) -> Location {
+        let told = self.lies().at_unit(unit).or_else(|| self.arrangement.location_of(unit));
+        told.expect("units of an array lie at one location each")
+    }
+
+    /// The memory that it is of.
+    pub fn memory(&self) -> &Arc<Memory> {
+        &self.memory
+    }
+
     /// How many copies there are; 1 if it is not replicated.
     pub fn copies(&self) -> usize {
         self.all / self.stride
