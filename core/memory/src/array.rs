@@ -677,7 +677,7 @@ mod tests {
         let options = Options {
             superblock_bytes: 1 << 20,
             range_bytes: 2 << 20,
-            placed_bytes: 32 << 20,
+            placed_bytes: if cfg!(miri) { 4 << 20 } else { 32 << 20 },
             series,
             ..Options::default()
         };
@@ -727,6 +727,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "chance needs many segments")]
     fn a_random_array_is_its_seeds_and_uses_all_locations() {
         let (memory, _) = memory(4);
         let owners = |seed: u64| {

@@ -215,6 +215,11 @@ impl Memory {
         &self.placing.locations
     }
 
+    /// All nodes by their distance from one, which comes first.
+    pub(crate) fn near(&self, node: NodeId) -> &[NodeId] {
+        &self.placing.near[node.index()]
+    }
+
     /// Why the page source first refused to place something; there, the first touch decides where it lies. `None` if all is
     /// well.
     pub fn placing_refused(&self) -> Option<PageError> {
