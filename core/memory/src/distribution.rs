@@ -94,6 +94,11 @@ pub enum Arrangement {
         /// Ascending; the last one is the number of units.
         ends: Vec<usize>,
     },
+    /// Each unit where a list says.
+    Each {
+        /// The location of each unit.
+        locations: Vec<Location>,
+    },
     /// Each location has all units, for reading.
     Copies {
         /// How many locations there are.
@@ -103,7 +108,7 @@ pub enum Arrangement {
 
 impl Arrangement {
     /// Where a unit lies; `None` where nobody knows, or where every location has it. Panics for a unit behind the last
-    /// part.
+    /// part, or that is not in the list.
     pub fn location_of(&self, unit: usize) -> Option<Location> {
         match self {
             Arrangement::Unplaced | Arrangement::Copies { .. } => None,
@@ -114,6 +119,7 @@ impl Arrangement {
                 assert!(location < ends.len(), "unit {unit} of {}", ends.last().unwrap_or(&0));
                 Some(location)
             }
+            Arrangement::Each { locations } => Some(locations[unit]),
         }
     }
 
@@ -132,6 +138,10 @@ impl Arrangement {
                     .map(|(location, part)| (part, location))
                     .filter(|(part, _)| !part.is_empty())
                     .collect()
+            }
+            Arrangement::Each { locations } => {
+                let each = locations[..units].iter().enumerate();
+                each.map(|(unit, location)| (unit..unit + 1, *location)).collect()
             }
             Arrangement::Copies { locations } => (0..*locations).map(|location| (0..units, location)).collect(),
         }

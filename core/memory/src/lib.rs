@@ -14,22 +14,31 @@
 //!
 //! Each node has one range of addresses, so [`Region::node_of`] is arithmetic.
 
+mod array;
+mod atlas;
 pub mod distribution;
 mod foreign;
 mod heap;
 mod ledger;
 mod memory;
 mod pages;
+mod placed;
+mod pool;
 mod region;
 mod sizes;
 mod slab;
+mod slots;
+mod stack;
 mod superblock;
 mod sync;
 
+pub use array::{ArrayError, ArrayOptions, DistArray, Iter, Pattern, Run, RunMut, Zero};
 pub use foreign::Foreign;
 pub use heap::Heap;
 pub use memory::{AllocError, Memory, Options, OptionsError};
 pub use pages::{Call, FakePages, PageError, Pages, Placement, Policy};
+pub use placed::{Footprint, MOST_RUNS, PlaceError, Placed};
+pub use pool::{DistPool, Frees, PoolError, PoolHandle, PoolItem, PoolOptions};
 pub use region::Region;
 pub use sizes::{LINE, Series, SeriesError, Sizes};
 pub use superblock::Counts;

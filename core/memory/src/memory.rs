@@ -1,8 +1,10 @@
 //! The shared part: ranges, superblocks, and the ways between heaps.
 
+use crate::distribution::Distribution;
 use crate::foreign::{Batch, Doors, Foreign};
 use crate::ledger::Ledger;
 use crate::pages::{PageError, Pages, Policy};
+use crate::placed::Placing;
 use crate::region::{Ranges, Region};
 use crate::sizes::{LINE, Series, SeriesError, Sizes};
 use crate::slab::{Kind, NOBODY, ORPHAN, RUN_BYTES, Slab};
@@ -19,6 +21,11 @@ pub struct Options {
     pub superblock_bytes: usize,
     /// Addresses, not memory, that are reserved for each node, in bytes. 1 TiB.
     pub range_bytes: usize,
+    /// Addresses, not memory, that are reserved for what is placed ([`Memory::place`]) when something first is, in bytes.
+    /// 1 TiB.
+    pub placed_bytes: usize,
+    /// How memory lies that is placed without a choice. Standard.
+    pub distribution: Distribution,
     /// The block sizes that heaps serve; what is larger is mapped.
     pub series: Series,
     /// What happens when a node is full.
@@ -46,6 +53,8 @@ impl Default for Options {
         Options {
             superblock_bytes: 10 << 20,
             range_bytes: 1 << 40,
+            placed_bytes: 1 << 40,
+            distribution: Distribution::default(),
             series: Series::default(),
             policy: Policy::default(),
             foreign: Foreign::default(),
@@ -176,6 +185,7 @@ pub struct Memory {
     pub(crate) superblocks: Superblocks,
     pub(crate) doors: Doors,
     pub(crate) ledger: Ledger,
+    pub(crate) placing: Placing,
     unplaced: Vec<PageError>,
 }
 
@@ -212,10 +222,13 @@ impl Memory {
         let (ranges, unplaced) = Ranges::reserve(&*pages, nodes, bytes, superblock, options.policy)
             .map_err(|error| OptionsError::Range { range_bytes: bytes, nodes, error })?;
         let classes = sizes.classes() + 1;
+        let placing = Placing::new(&pages, topology, &options);
+        unplaced.iter().for_each(|&error| placing.refused(error));
         Ok(Arc::new(Memory {
             superblocks: Superblocks::new(pages, ranges, topology, &options, classes),
             doors: Doors::new(options.foreign, options.heaps),
             ledger: Ledger::default(),
+            placing,
             options,
             sizes,
             unplaced,
@@ -361,11 +374,11 @@ impl Memory {
 
 impl Region for Memory {
     fn owns(&self, address: *const u8) -> bool {
-        self.superblocks.ranges.owns(address)
+        self.superblocks.ranges.owns(address) || self.placing.owns(address)
     }
 
     fn node_of(&self, address: *const u8) -> Option<NodeId> {
-        self.superblocks.ranges.node_of(address)
+        self.superblocks.ranges.node_of(address).or_else(|| self.placing.node_of(address))
     }
 }
 

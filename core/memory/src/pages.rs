@@ -24,9 +24,9 @@ pub enum Policy {
 pub enum Placement<'a> {
     /// All on one node.
     On(NodeId, Policy),
-    /// Page by page in turn over these nodes.
+    /// Page by page in turn over these nodes, which ascend: the page at address `a` on `nodes[a / page_bytes % nodes.len()]`.
     Interleaved(&'a [NodeId]),
-    /// As the machine would do it anyway.
+    /// As the machine would do it anyway; takes back what was said before.
     Standard,
 }
 
@@ -72,13 +72,17 @@ pub unsafe trait Pages: Send + Sync {
     /// Says where the pages of a part of a reserved range shall lie, once they are touched.
     ///
     /// # Errors
-    /// The node is none, or the source can't place at all; the range is usable all the same.
+    /// The node is none, or the source can't place at all, or not like this; the range is usable all the same.
     ///
     /// # Safety
     /// The part is in a range that this source reserved, and nothing in it was touched since.
     unsafe fn place(&self, start: NonNull<u8>, bytes: usize, placement: Placement<'_>) -> Result<(), PageError>;
 
-    /// Makes a part of a placed range usable, on `node` as far as the source can tell. It reads as zeros.
+    /// Whether a node has so many bytes left, as far as the source can tell: others may take them meanwhile.
+    fn has_room(&self, node: NodeId, bytes: usize) -> bool;
+
+    /// Makes a part of a placed range usable, on `node` as far as the source can tell, or on those that it was interleaved
+    /// over. It reads as zeros.
     ///
     /// # Errors
     /// [`PageError::Full`] if the node or the machine has no memory left; then nothing is committed.
@@ -92,6 +96,16 @@ pub unsafe trait Pages: Send + Sync {
     /// # Safety
     /// The part was committed, and nobody reads or writes it any more.
     unsafe fn decommit(&self, start: NonNull<u8>, bytes: usize, node: NodeId);
+
+    /// Moves a committed part, one that was committed in one call, to another node. Its contents stay, in use or not; if it
+    /// is refused, they stay as well.
+    ///
+    /// # Errors
+    /// As [`Pages::place`]; [`PageError::Full`] if the policy is strict and the node has no room.
+    ///
+    /// # Safety
+    /// The part was committed.
+    unsafe fn relocate(&self, start: NonNull<u8>, bytes: usize, to: NodeId, policy: Policy) -> Result<(), PageError>;
 
     /// Gives a whole reserved range back.
     ///
@@ -122,6 +136,8 @@ pub enum Call {
     Commit(usize, usize, NodeId),
     /// [`Pages::decommit`]: offset, bytes, node.
     Decommit(usize, usize, NodeId),
+    /// [`Pages::relocate`]: offset, bytes, node, policy.
+    Relocate(usize, usize, NodeId, Policy),
     /// [`Pages::release`]: bytes.
     Release(usize),
     /// [`Pages::advise_huge`]: offset, bytes.
@@ -151,6 +167,8 @@ struct Fake {
     ranges: Vec<FakeRange>,
     /// Bytes that each node can still commit.
     free: Vec<usize>,
+    /// Why nothing is placed.
+    refusal: Option<PageError>,
     calls: Vec<Call>,
 }
 
@@ -161,8 +179,41 @@ struct FakeRange {
     align: usize,
     /// How far behind the beginning of the allocation the range begins.
     lead: usize,
-    /// Parts that are committed: offset, bytes, node.
-    committed: Vec<(usize, usize, NodeId)>,
+    /// Parts that are interleaved.
+    interleaved: Vec<Part>,
+    committed: Vec<Part>,
+}
+
+/// A part of a range, by its offset, on nodes that take its pages in turn.
+#[derive(Clone, Debug, PartialEq)]
+struct Part {
+    offset: usize,
+    bytes: usize,
+    nodes: Vec<NodeId>,
+}
+
+impl Part {
+    fn is_apart(&self, offset: usize, bytes: usize) -> bool {
+        self.offset + self.bytes <= offset || offset + bytes <= self.offset
+    }
+
+    fn holds(&self, offset: usize) -> bool {
+        (self.offset..self.offset + self.bytes).contains(&offset)
+    }
+
+    /// The node of an address in it.
+    fn node_of(&self, address: usize) -> NodeId {
+        self.nodes[address / FAKE_PAGE % self.nodes.len()]
+    }
+
+    /// How many of its bytes are on a node, if its range begins there.
+    fn bytes_on(&self, node: NodeId, start: usize) -> usize {
+        let pages = (self.offset..self.offset + self.bytes).step_by(FAKE_PAGE);
+        match self.nodes[..] {
+            [one] => self.bytes * usize::from(one == node),
+            _ => FAKE_PAGE * pages.filter(|offset| self.node_of(start + offset) == node).count(),
+        }
+    }
 }
 
 const FAKE_PAGE: usize = 4096;
@@ -177,12 +228,22 @@ impl FakePages {
     /// A source for so many nodes, none of which is ever full.
     pub fn new(nodes: usize) -> FakePages {
         let free = vec![usize::MAX; nodes];
-        FakePages { state: Mutex::new(Fake { ranges: Vec::new(), free, calls: Vec::new() }) }
+        FakePages { state: Mutex::new(Fake { ranges: Vec::new(), free, refusal: None, calls: Vec::new() }) }
     }
 
     /// From now on the node has so many bytes left.
     pub fn set_free(&self, node: NodeId, bytes: usize) {
         self.with(|fake| fake.free[node.index()] = bytes);
+    }
+
+    /// From now on nothing is placed, for this reason; or all is again.
+    pub fn refuse_placing(&self, why: Option<PageError>) {
+        self.with(|fake| fake.refusal = why);
+    }
+
+    /// How many ranges are reserved.
+    pub fn reserved(&self) -> usize {
+        self.with(|fake| fake.ranges.len())
     }
 
     /// All calls since the last time this was asked.
@@ -193,8 +254,10 @@ impl FakePages {
     /// How many bytes are committed on a node.
     pub fn committed(&self, node: NodeId) -> usize {
         self.with(|fake| {
-            let parts = fake.ranges.iter().flat_map(|range| &range.committed);
-            parts.filter(|part| part.2 == node).map(|part| part.1).sum()
+            let on_node = |range: &FakeRange| -> usize {
+                range.committed.iter().map(|part| part.bytes_on(node, range.start)).sum()
+            };
+            fake.ranges.iter().map(on_node).sum()
         })
     }
 
@@ -215,6 +278,13 @@ impl Fake {
         let offset = start - range.start;
         (range, offset)
     }
+
+    /// A part of a range that begins there is committed no more.
+    fn give_back(&mut self, part: &Part, start: usize) {
+        for (at, free) in self.free.iter_mut().enumerate() {
+            *free = free.saturating_add(part.bytes_on(NodeId::new(at), start));
+        }
+    }
 }
 
 #[expect(unsafe_code, reason = "the fake is a page source")]
@@ -233,23 +303,39 @@ unsafe impl Pages for FakePages {
         let start = unsafe { begin.add(lead) };
         self.with(|fake| {
             fake.calls.push(Call::Reserve(bytes, align));
-            fake.ranges.push(FakeRange { start: start.addr().get(), bytes, align, lead, committed: Vec::new() });
+            let (interleaved, committed) = (Vec::new(), Vec::new());
+            fake.ranges.push(FakeRange { start: start.addr().get(), bytes, align, lead, interleaved, committed });
         });
         Ok(start)
     }
 
     unsafe fn place(&self, start: NonNull<u8>, bytes: usize, placement: Placement<'_>) -> Result<(), PageError> {
         self.with(|fake| {
-            let nodes = fake.free.len();
+            let (nodes, refusal) = (fake.free.len(), fake.refusal);
             let (range, offset) = fake.range(start, bytes);
             assert!(
-                range.committed.iter().all(|part| part.0 + part.1 <= offset || offset + bytes <= part.0),
+                range.committed.iter().all(|part| part.is_apart(offset, bytes)),
                 "a range is placed before any of it is committed"
             );
+            if let Some(error) = refusal {
+                return Err(error);
+            }
+            let asked: &[NodeId] = match &placement {
+                Placement::On(node, _) => &[*node],
+                Placement::Interleaved(nodes) => nodes,
+                Placement::Standard => &[],
+            };
+            if let Some(&none) = asked.iter().find(|node| node.index() >= nodes) {
+                return Err(PageError::NoSuchNode(none));
+            }
+            range.interleaved.retain(|part| part.is_apart(offset, bytes));
             let call = match placement {
-                Placement::On(node, _) if node.index() >= nodes => return Err(PageError::NoSuchNode(node)),
                 Placement::On(node, policy) => Call::Place(offset, bytes, node, policy),
-                Placement::Interleaved(nodes) => Call::Interleave(offset, bytes, nodes.to_vec()),
+                Placement::Interleaved(nodes) => {
+                    assert!(nodes.is_sorted() && !nodes.is_empty(), "nodes in turn ascend: {nodes:?}");
+                    range.interleaved.push(Part { offset, bytes, nodes: nodes.to_vec() });
+                    Call::Interleave(offset, bytes, nodes.to_vec())
+                }
                 Placement::Standard => Call::Interleave(offset, bytes, Vec::new()),
             };
             fake.calls.push(call);
@@ -257,15 +343,21 @@ unsafe impl Pages for FakePages {
         })
     }
 
+    fn has_room(&self, node: NodeId, bytes: usize) -> bool {
+        self.with(|fake| fake.free[node.index()] >= bytes)
+    }
+
     unsafe fn commit(&self, start: NonNull<u8>, bytes: usize, node: NodeId) -> Result<(), PageError> {
         self.with(|fake| {
-            if fake.free[node.index()] < bytes {
+            let (range, offset) = fake.range(start, bytes);
+            let free = range.committed.iter().all(|part| part.is_apart(offset, bytes));
+            assert!(free, "{bytes} bytes at {offset} are committed already");
+            let interleaved = range.interleaved.iter().find(|part| !part.is_apart(offset, bytes));
+            let nodes = interleaved.map_or(vec![node], |part| part.nodes.clone());
+            let (part, begin) = (Part { offset, bytes, nodes }, range.start);
+            if !fake.free.iter().enumerate().all(|(at, &free)| part.bytes_on(NodeId::new(at), begin) <= free) {
                 return Err(PageError::Full);
             }
-            let (range, offset) = fake.range(start, bytes);
-            let apart = |part: &(usize, usize, NodeId)| part.0 + part.1 <= offset || offset + bytes <= part.0;
-            assert!(range.committed.iter().all(apart), "{bytes} bytes at {offset} are committed already");
-            range.committed.push((offset, bytes, node));
             // Miri finds that out otherwise, and is slow.
             if cfg!(debug_assertions) && !cfg!(miri) {
                 // Of much memory only a word in each page is looked at, and touched thereby.
@@ -274,7 +366,10 @@ unsafe impl Pages for FakePages {
                 let dirty = (0..bytes).step_by(step).find(|&at| unsafe { start.add(at).cast::<u64>().read() } != 0);
                 assert_eq!(dirty, None, "somebody wrote to memory at {offset} that was not committed");
             }
-            fake.free[node.index()] = fake.free[node.index()].saturating_sub(bytes);
+            for (at, free) in fake.free.iter_mut().enumerate() {
+                *free = free.saturating_sub(part.bytes_on(NodeId::new(at), begin));
+            }
+            fake.range(start, bytes).0.committed.push(part);
             fake.calls.push(Call::Commit(offset, bytes, node));
             Ok(())
         })
@@ -283,13 +378,38 @@ unsafe impl Pages for FakePages {
     unsafe fn decommit(&self, start: NonNull<u8>, bytes: usize, node: NodeId) {
         self.with(|fake| {
             let (range, offset) = fake.range(start, bytes);
-            let part = range.committed.iter().position(|&part| part == (offset, bytes, node));
-            range.committed.swap_remove(part.expect("what is given back was committed, as one part"));
+            let is_it = |part: &Part| (part.offset, part.bytes) == (offset, bytes);
+            let at = range.committed.iter().position(is_it).expect("what is given back was committed, as one part");
+            let part = range.committed.swap_remove(at);
             // SAFETY: in the range, and nobody uses it, says the caller.
             unsafe { start.write_bytes(0, bytes) };
-            fake.free[node.index()] = fake.free[node.index()].saturating_add(bytes);
+            let begin = range.start;
+            fake.give_back(&part, begin);
             fake.calls.push(Call::Decommit(offset, bytes, node));
         });
+    }
+
+    unsafe fn relocate(&self, start: NonNull<u8>, bytes: usize, to: NodeId, policy: Policy) -> Result<(), PageError> {
+        self.with(|fake| {
+            if let Some(error) = fake.refusal {
+                return Err(error);
+            }
+            match fake.free.get(to.index()) {
+                None => return Err(PageError::NoSuchNode(to)),
+                Some(&free) if free < bytes => return Err(PageError::Full),
+                Some(_) => {}
+            }
+            let (range, offset) = fake.range(start, bytes);
+            let part = range.committed.iter_mut().find(|part| (part.offset, part.bytes) == (offset, bytes));
+            let part = part.expect("what is moved was committed, as one part");
+            let before = part.clone();
+            part.nodes = vec![to];
+            let begin = range.start;
+            fake.give_back(&before, begin);
+            fake.free[to.index()] = fake.free[to.index()].saturating_sub(bytes);
+            fake.calls.push(Call::Relocate(offset, bytes, to, policy));
+            Ok(())
+        })
     }
 
     unsafe fn release(&self, start: NonNull<u8>, bytes: usize, align: usize) {
@@ -298,9 +418,7 @@ unsafe impl Pages for FakePages {
                 |range: &FakeRange| (range.start, range.bytes, range.align) == (start.addr().get(), bytes, align);
             let at = fake.ranges.iter().position(whole).expect("a whole range is released");
             let range = fake.ranges.swap_remove(at);
-            for (_, bytes, node) in range.committed {
-                fake.free[node.index()] = fake.free[node.index()].saturating_add(bytes);
-            }
+            range.committed.iter().for_each(|part| fake.give_back(part, range.start));
             fake.calls.push(Call::Release(bytes));
             let layout = fake_layout(bytes, align).expect("it was reserved");
             // SAFETY: `reserve` allocated it there with this layout.
@@ -321,7 +439,7 @@ unsafe impl Pages for FakePages {
                 let range =
                     fake.ranges.iter().find(|range| (range.start..range.start + range.bytes).contains(&address))?;
                 let offset = address - range.start;
-                range.committed.iter().find(|part| (part.0..part.0 + part.1).contains(&offset)).map(|part| part.2)
+                range.committed.iter().find(|part| part.holds(offset)).map(|part| part.node_of(address))
             };
             addresses.iter().map(node_of).collect()
         })
@@ -362,5 +480,32 @@ mod tests {
         let calls = pages.take_calls();
         assert_eq!(calls[1], Call::Place(0, 1 << 15, one, Policy::Strict));
         assert_eq!(calls.last(), Some(&Call::Release(1 << 16)));
+    }
+
+    #[test]
+    #[expect(unsafe_code, reason = "calls the page source")]
+    fn pages_in_turn_lie_by_their_addresses() {
+        let pages = FakePages::new(3);
+        let [zero, one, two] = [0, 1, 2].map(NodeId::new);
+        let start = pages.reserve(8 * 4096, 3 * 4096).unwrap();
+        let at = start.addr().get();
+        // SAFETY: parts of the range, committed and given back once each, by this test alone.
+        unsafe {
+            pages.place(start, 8 * 4096, Placement::Interleaved(&[zero, two])).unwrap();
+            pages.commit(start.add(4096), 3 * 4096, zero).unwrap();
+            let expected = (1..4).map(|page| Some([zero, two][(at / 4096 + page) % 2]));
+            let asked: Vec<usize> = (1..4).map(|page| at + page * 4096).collect();
+            assert_eq!(pages.truth(&asked), expected.collect::<Vec<_>>());
+            assert_eq!(pages.committed(zero) + pages.committed(two), 3 * 4096);
+            assert_eq!(pages.committed(one), 0);
+            pages.set_free(two, 4096);
+            assert!(!pages.has_room(two, 8192));
+            assert_eq!(pages.commit(start.add(4 * 4096), 4 * 4096, zero), Err(PageError::Full));
+            pages.decommit(start.add(4096), 3 * 4096, zero);
+            pages.refuse_placing(Some(PageError::Refused(1)));
+            assert_eq!(pages.place(start, 4096, Placement::Standard), Err(PageError::Refused(1)));
+            pages.release(start, 8 * 4096, 3 * 4096);
+        }
+        assert_eq!(pages.reserved(), 0);
     }
 }

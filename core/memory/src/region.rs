@@ -164,6 +164,17 @@ impl Ranges {
         NodeId::new(index / self.per_node)
     }
 
+    /// Where the addresses of the node end that has this superblock.
+    pub(crate) fn end_of_node(&self, index: usize) -> usize {
+        self.base.addr().get() + (index / self.per_node + 1) * self.per_node * self.superblock
+    }
+
+    /// Where the ranges begin, if they do behind an address and before `end`; else `end`.
+    pub(crate) fn next(&self, address: usize, end: usize) -> usize {
+        let base = self.base.addr().get();
+        if address < base { base.min(end) } else { end }
+    }
+
     /// How many superblocks a node's part has.
     pub(crate) fn per_node(&self) -> usize {
         self.per_node

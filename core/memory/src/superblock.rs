@@ -10,6 +10,7 @@ use crate::pages::{PageError, Pages, Policy};
 use crate::region::Ranges;
 use crate::sizes::LINE;
 use crate::slab::{Chain, Kind, NOBODY, ORPHAN, RUN_BYTES, Slab, colour};
+use crate::slots::Slots;
 use crate::sync::{Mutex, Padded};
 use std::alloc::Layout;
 use std::ptr::NonNull;
@@ -462,63 +463,6 @@ pub(crate) fn capacity(superblock: usize, block_bytes: usize) -> u32 {
     (room / block_bytes) as u32
 }
 
-/// Which superblocks' addresses of a node are in use.
-#[derive(Debug)]
-struct Slots {
-    /// A bit for each; set if in use.
-    used: Box<[u64]>,
-    count: usize,
-    /// All below are in use.
-    full_below: usize,
-}
-
-impl Slots {
-    fn new(count: usize) -> Slots {
-        Slots { used: vec![0; count.div_ceil(64)].into(), count, full_below: 0 }
-    }
-
-    fn is_used(&self, at: usize) -> bool {
-        self.used[at / 64] >> (at % 64) & 1 == 1
-    }
-
-    fn set(&mut self, first: usize, count: usize, used: bool) {
-        for at in first..first + count {
-            debug_assert_ne!(self.is_used(at), used, "slots change hands one by one");
-            self.used[at / 64] ^= 1 << (at % 64);
-        }
-    }
-
-    /// Takes the lowest place where so many in a row are free.
-    fn take(&mut self, count: usize) -> Option<usize> {
-        while self.full_below < self.count && self.is_used(self.full_below) {
-            self.full_below += 1;
-        }
-        let mut first = self.full_below;
-        let mut at = first;
-        while at - first < count {
-            if at >= self.count {
-                return None;
-            }
-            if at.is_multiple_of(64) && self.used[at / 64] == u64::MAX {
-                at += 64;
-                first = at;
-            } else {
-                at += 1;
-                if self.is_used(at - 1) {
-                    first = at;
-                }
-            }
-        }
-        self.set(first, count, true);
-        Some(first)
-    }
-
-    fn give(&mut self, first: usize, count: usize) {
-        self.set(first, count, false);
-        self.full_below = self.full_below.min(first);
-    }
-}
-
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
@@ -613,21 +557,6 @@ mod tests {
         assert!(refused(Options { heaps: 0, ..Options::default() }).contains("from 1 to 65536"));
         assert!(refused(Options { batch_blocks: 0, ..Options::default() }).contains("at least 1"));
         assert!(refused(Options { range_bytes: 1 << 60, ..Options::default() }).contains("take fewer"));
-    }
-
-    #[test]
-    fn slots_are_taken_in_rows_and_lowest_first() {
-        let mut slots = Slots::new(200);
-        assert_eq!(slots.take(130), Some(0));
-        assert_eq!(slots.take(1), Some(130));
-        slots.give(3, 2);
-        assert_eq!(slots.take(3), Some(131));
-        assert_eq!(slots.take(2), Some(3));
-        assert_eq!(slots.take(67), None);
-        assert_eq!(slots.take(66), Some(134));
-        assert_eq!(slots.take(1), None);
-        slots.give(0, 200);
-        assert_eq!(slots.take(200), Some(0));
     }
 }
 

@@ -5,7 +5,7 @@ pub(crate) use std::{
     hint::spin_loop,
     sync::{
         Mutex,
-        atomic::{AtomicBool, AtomicPtr, Ordering},
+        atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
     },
 };
 
@@ -15,7 +15,7 @@ pub(crate) use loom::{
     hint::spin_loop,
     sync::{
         Mutex,
-        atomic::{AtomicBool, AtomicPtr, Ordering},
+        atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
     },
 };
 

@@ -14,6 +14,12 @@ const MPOL_PREFERRED: libc::c_int = 1;
 const MPOL_BIND: libc::c_int = 2;
 const MPOL_INTERLEAVE: libc::c_int = 3;
 
+/// Tells mbind to move the pages of this process that are there already.
+const MPOL_MF_MOVE: libc::c_uint = 1 << 1;
+
+/// Words of a mask that has room for every node a kernel can be built for: 1,024 of them on x86-64.
+const MOST_NODES: usize = 1024 / libc::c_ulong::BITS as usize;
+
 /// How get_mempolicy is asked for the policy of an address.
 const MPOL_F_ADDR: libc::c_ulong = 2;
 
@@ -46,13 +52,66 @@ impl SystemPages {
     fn mask(&self, nodes: &[NodeId]) -> Result<Vec<libc::c_ulong>, PageError> {
         const BITS: u32 = libc::c_ulong::BITS;
         let mut mask = vec![0; 1];
-        for &node in nodes {
-            let number = self.number(node)?;
+        for number in self.numbers_of(nodes)? {
             let word = (number / BITS) as usize;
             mask.resize(mask.len().max(word + 1), 0);
             mask[word] |= 1 << (number % BITS);
         }
         Ok(mask)
+    }
+
+    /// What mbind says to this. With `MPOL_MF_MOVE` it moves pages that are there already.
+    ///
+    /// # Safety
+    /// The addresses are reserved.
+    #[expect(unsafe_code, reason = "libc has no wrapper of mbind")]
+    unsafe fn bind(
+        &self,
+        start: NonNull<u8>,
+        bytes: usize,
+        placement: Placement<'_>,
+        flags: libc::c_uint,
+    ) -> Result<libc::c_long, PageError> {
+        let (mode, mask) = match placement {
+            Placement::On(node, Policy::Preferred) => (MPOL_PREFERRED, self.mask(&[node])?),
+            Placement::On(node, Policy::Strict) => (MPOL_BIND, self.mask(&[node])?),
+            Placement::Interleaved(nodes) => (MPOL_INTERLEAVE, self.mask(nodes)?),
+            Placement::Standard => (MPOL_DEFAULT, Vec::new()),
+        };
+        // The kernel reads one bit less than it is told.
+        let bits = if mask.is_empty() { 0 } else { mask.len() * libc::c_ulong::BITS as usize + 1 };
+        // SAFETY: the kernel keeps the contents; the mask has as many bits as told, and one that is not read.
+        Ok(unsafe { libc::syscall(libc::SYS_mbind, start.as_ptr(), bytes, mode, mask.as_ptr(), bits, flags) })
+    }
+
+    /// Holds the kernel to its turns: it leaves out nodes that it has no memory on, and a huge page would be one turn.
+    fn check_turns(&self, start: NonNull<u8>, bytes: usize, nodes: &[NodeId]) -> Result<(), PageError> {
+        let asked = self.mask(nodes)?;
+        let (mut mode, mut mask): (libc::c_int, _) = (MPOL_DEFAULT, vec![0; asked.len().max(MOST_NODES)]);
+        let bits = mask.len() * libc::c_ulong::BITS as usize;
+        #[expect(unsafe_code, reason = "libc has no wrapper of get_mempolicy")]
+        // SAFETY: the kernel writes one integer and as many bits as the mask has; it looks the address up. Then it is
+        // given advice, which changes no contents.
+        let done = unsafe {
+            let (mode, mask) = (&raw mut mode, mask.as_mut_ptr());
+            libc::madvise(start.as_ptr().cast(), bytes, libc::MADV_NOHUGEPAGE);
+            libc::syscall(libc::SYS_get_mempolicy, mode, mask, bits, start.as_ptr(), MPOL_F_ADDR)
+        };
+        if done != 0 {
+            return Err(PageError::Refused(last_error()));
+        }
+        let is_in =
+            |number: u32| mask[(number / libc::c_ulong::BITS) as usize] >> (number % libc::c_ulong::BITS) & 1 == 1;
+        for &node in nodes {
+            if !is_in(self.number(node)?) {
+                return Err(PageError::NoSuchNode(node));
+            }
+        }
+        if self.numbers_of(nodes)?.is_sorted() { Ok(()) } else { Err(PageError::Refused(libc::EINVAL)) }
+    }
+
+    fn numbers_of(&self, nodes: &[NodeId]) -> Result<Vec<u32>, PageError> {
+        nodes.iter().map(|&node| self.number(node)).collect()
     }
 
     /// Whether a node has so many bytes that nothing uses. The kernel kills who touches a page that it can't give, so it
@@ -76,6 +135,14 @@ pub(crate) fn nodes_online() -> Option<Vec<u32>> {
         numbers.extend(first.parse::<u32>().ok()?..=last.parse().ok()?);
     }
     Some(numbers)
+}
+
+/// Why mbind failed just now.
+fn refusal(placement: Placement<'_>) -> PageError {
+    match placement {
+        Placement::On(node, _) if last_error() == libc::EINVAL => PageError::NoSuchNode(node),
+        _ => PageError::Refused(last_error()),
+    }
 }
 
 fn last_error() -> i32 {
@@ -112,22 +179,17 @@ unsafe impl Pages for SystemPages {
     }
 
     unsafe fn place(&self, start: NonNull<u8>, bytes: usize, placement: Placement<'_>) -> Result<(), PageError> {
-        let (mode, mask) = match placement {
-            Placement::On(node, Policy::Preferred) => (MPOL_PREFERRED, self.mask(&[node])?),
-            Placement::On(node, Policy::Strict) => (MPOL_BIND, self.mask(&[node])?),
-            Placement::Interleaved(nodes) => (MPOL_INTERLEAVE, self.mask(nodes)?),
-            Placement::Standard => (MPOL_DEFAULT, Vec::new()),
-        };
-        // The kernel reads one bit less than it is told.
-        let bits = if mask.is_empty() { 0 } else { mask.len() * libc::c_ulong::BITS as usize + 1 };
-        // SAFETY: the addresses are reserved, by the caller's promise, and have no pages yet; the mask has as many bits as
-        // told, and one that is not read.
-        let done = unsafe { libc::syscall(libc::SYS_mbind, start.as_ptr(), bytes, mode, mask.as_ptr(), bits, 0) };
+        // SAFETY: the addresses are reserved, by the caller's promise, and have no pages yet.
+        let done = unsafe { self.bind(start, bytes, placement, 0)? };
         match (done, placement) {
+            (0, Placement::Interleaved(nodes)) => self.check_turns(start, bytes, nodes),
             (0, _) => Ok(()),
-            (_, Placement::On(node, _)) if last_error() == libc::EINVAL => Err(PageError::NoSuchNode(node)),
-            _ => Err(PageError::Refused(last_error())),
+            _ => Err(refusal(placement)),
         }
+    }
+
+    fn has_room(&self, node: NodeId, bytes: usize) -> bool {
+        self.number(node).is_ok_and(|number| SystemPages::has_free(number, bytes))
     }
 
     unsafe fn commit(&self, start: NonNull<u8>, bytes: usize, node: NodeId) -> Result<(), PageError> {
@@ -154,6 +216,16 @@ unsafe impl Pages for SystemPages {
             libc::madvise(start.as_ptr().cast(), bytes, libc::MADV_DONTNEED);
             libc::mprotect(start.as_ptr().cast(), bytes, libc::PROT_NONE);
         }
+    }
+
+    unsafe fn relocate(&self, start: NonNull<u8>, bytes: usize, to: NodeId, policy: Policy) -> Result<(), PageError> {
+        if policy == Policy::Strict && !self.has_room(to, bytes) {
+            return Err(PageError::Full);
+        }
+        let placement = Placement::On(to, policy);
+        // SAFETY: the addresses are reserved, by the caller's promise.
+        let done = unsafe { self.bind(start, bytes, placement, MPOL_MF_MOVE)? };
+        if done == 0 { Ok(()) } else { Err(refusal(placement)) }
     }
 
     unsafe fn release(&self, start: NonNull<u8>, bytes: usize, _align: usize) {

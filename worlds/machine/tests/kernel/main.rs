@@ -6,6 +6,7 @@
 
 mod affinity;
 mod pages;
+mod placed;
 mod sysfs;
 mod topology;
 

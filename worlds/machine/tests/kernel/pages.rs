@@ -190,7 +190,7 @@ fn touch_new_pages() -> io::Result<Vec<i32>> {
 }
 
 /// The node of each page, or a negative error number for a page that is nowhere.
-fn nodes_of(pages: &[*mut u8]) -> io::Result<Vec<i32>> {
+pub(crate) fn nodes_of(pages: &[*mut u8]) -> io::Result<Vec<i32>> {
     let mut nodes = vec![i32::MIN; pages.len()];
     let nowhere = std::ptr::null::<i32>();
     #[expect(unsafe_code, reason = "libc has no wrapper of move_pages")]

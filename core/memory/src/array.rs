@@ -1,0 +1,914 @@
+//! An array whose segments lie at different locations, and that says where, so that work on it can run near.
+//!
+//! Wheeler, Thain, Murphy, "Portable Performance from Workstation to Supercomputer: Distributing Data Structures with
+//! Qthreads", §5.2: the qarray. Segments of whole pages; a static hash of their numbers says where each lies, or a list does,
+//! and then segments can be relocated; elements below 64 bytes are rounded up to a multiple of 8.
+//!
+//! We differ: the addresses are contiguous, and an element that does not fit into a segment's rest continues in the next
+//! one, so indexing is that of a slice; the list of owners stands beside the segments and not in them, where asking for a
+//! segment's location would touch it; relocating a segment moves its memory.
+
+use crate::distribution::{Arrangement, Location};
+use crate::memory::Memory;
+use crate::placed::{MOST_RUNS, PlaceError, Placed};
+use std::alloc::Layout;
+use std::fmt;
+use std::iter::FusedIterator;
+use std::marker::PhantomData;
+use std::ops::{Index, IndexMut, Range};
+use std::ptr::NonNull;
+use std::sync::Arc;
+use vicus_topology::NodeId;
+
+/// At which location each segment lies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Pattern {
+    /// Segment by segment round all locations, by the segment's number alone: "Static Hash". Nothing is stored, and no
+    /// segment can be relocated.
+    #[default]
+    StaticHash,
+    /// The same with a list: "Dist Reg Stripes".
+    Stripes,
+    /// As many neighbours at each location: "Dist Reg Fields".
+    Fields,
+    /// By chance, from this seed: "Dist Rand".
+    Random(u64),
+    /// All at one location.
+    AllOn(Location),
+}
+
+impl Pattern {
+    fn arrangement(self, segments: usize, locations: usize) -> Arrangement {
+        let each = |location: &dyn Fn(usize) -> Location| Arrangement::Each {
+            locations: (0..segments).map(location).collect(),
+        };
+        match self {
+            Pattern::StaticHash => Arrangement::Round { locations },
+            Pattern::Stripes => each(&|segment| segment % locations),
+            Pattern::Fields => each(&|segment| (segment as u128 * locations as u128 / segments as u128) as usize),
+            Pattern::Random(seed) => each(&|segment| (mixed(seed, segment as u64) % locations as u64) as usize),
+            Pattern::AllOn(location) => each(&|_| location),
+        }
+    }
+}
+
+/// The number of this place in SplitMix64's stream of a seed (Steele, Lea, Flood, OOPSLA 2014, Fig. 17).
+pub(crate) fn mixed(seed: u64, place: u64) -> u64 {
+    let mut bits = seed.wrapping_add(0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(place.wrapping_add(1)));
+    bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    bits = (bits ^ bits >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    bits ^ bits >> 31
+}
+
+/// How an array lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ArrayOptions {
+    /// Where its segments lie. The static hash.
+    pub pattern: Pattern,
+    /// Pages of a segment; doubled as often as it takes to have at most [`MOST_RUNS`] segments. 16.
+    pub segment_pages: usize,
+}
+
+impl Default for ArrayOptions {
+    fn default() -> ArrayOptions {
+        ArrayOptions { pattern: Pattern::default(), segment_pages: 16 }
+    }
+}
+
+/// Why there is no array, or why a segment stays where it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ArrayError {
+    /// So many elements of so many bytes are more than addresses can tell.
+    TooLarge {
+        /// How many elements.
+        len: usize,
+        /// Bytes from one to the next.
+        stride: usize,
+    },
+    /// Segments of no page, or of more than there are addresses.
+    SegmentPages(usize),
+    /// It could not be placed, or the segment not be moved.
+    Place(PlaceError),
+    /// There is no such location.
+    NoSuchLocation {
+        /// The location that was asked for.
+        location: Location,
+        /// How many there are.
+        locations: usize,
+    },
+    /// There is no such segment.
+    NoSuchSegment {
+        /// The segment that was asked for.
+        segment: usize,
+        /// How many there are.
+        segments: usize,
+    },
+    /// The array lies by a static hash.
+    Fixed,
+}
+
+impl fmt::Display for ArrayError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ArrayError::TooLarge { len, stride } => {
+                write!(f, "{len} elements of {stride} bytes are more than there are addresses")
+            }
+            ArrayError::SegmentPages(pages) => {
+                write!(f, "a segment of {pages} pages: take at least 1, and not all memory")
+            }
+            ArrayError::Place(error) => error.fmt(f),
+            ArrayError::NoSuchLocation { location, locations } => {
+                write!(f, "there is no location {location}: there are {locations}, counted from 0")
+            }
+            ArrayError::NoSuchSegment { segment, segments } => {
+                write!(f, "there is no segment {segment}: there are {segments}, counted from 0")
+            }
+            ArrayError::Fixed => {
+                write!(f, "a static hash says where the segments lie: take another pattern to relocate them")
+            }
+        }
+    }
+}
+
+impl std::error::Error for ArrayError {}
+
+impl From<PlaceError> for ArrayError {
+    fn from(error: PlaceError) -> ArrayError {
+        ArrayError::Place(error)
+    }
+}
+
+/// A type whose value may be all zero bits: fresh memory is one.
+///
+/// # Safety
+/// A value of zero bytes is valid.
+#[expect(unsafe_code, reason = "whoever implements it promises something")]
+pub unsafe trait Zero {}
+
+macro_rules! zero {
+    ($($number:ty)*) => { $(
+        #[expect(unsafe_code, reason = "promises that zero is a number")]
+        // SAFETY: all bits zero is the number 0.
+        unsafe impl Zero for $number {}
+    )* };
+}
+
+zero! { u8 u16 u32 u64 u128 usize i8 i16 i32 i64 i128 isize f32 f64 }
+
+#[expect(unsafe_code, reason = "promises it of arrays")]
+// SAFETY: an array is its elements.
+unsafe impl<T: Zero, const N: usize> Zero for [T; N] {}
+
+/// A distributed array. Elements below 64 bytes are rounded up to a multiple of 8 bytes, unless it is `TIGHT`.
+///
+/// ```
+/// use std::sync::Arc;
+/// use vicus_memory::{ArrayOptions, DistArray, FakePages, Memory, Options};
+/// use vicus_topology::Topology;
+///
+/// let machine = Topology::parse("node:2 core:1").unwrap();
+/// let options = Options { range_bytes: 32 << 20, placed_bytes: 32 << 20, ..Options::default() };
+/// let memory = Memory::new(Arc::new(FakePages::new(2)), &machine, options).unwrap();
+/// let squares = DistArray::from_fn(&memory, 50_000, ArrayOptions::default(), |i| (i * i) as u64).unwrap();
+/// assert_eq!(squares[300], 90_000);
+/// // Each location's part, to be summed up there.
+/// let sum = |location| squares.runs(location).flat_map(|run| run.iter()).sum::<u64>();
+/// assert_eq!(sum(0) + sum(1), squares.iter().sum::<u64>());
+/// ```
+pub struct DistArray<T, const TIGHT: bool = false> {
+    placed: Placed,
+    len: usize,
+    segment_bytes: usize,
+    segments: usize,
+    pattern: Pattern,
+    elements: PhantomData<T>,
+}
+
+#[expect(unsafe_code, reason = "its elements are in raw memory")]
+// SAFETY: it owns its elements as a vector does.
+unsafe impl<T: Send, const TIGHT: bool> Send for DistArray<T, TIGHT> {}
+
+#[expect(unsafe_code, reason = "its elements are in raw memory")]
+// SAFETY: as above; `&self` gives `&T` alone.
+unsafe impl<T: Sync, const TIGHT: bool> Sync for DistArray<T, TIGHT> {}
+
+impl<T> DistArray<T> {
+    /// So many elements, each made from its index.
+    ///
+    /// # Errors
+    /// It can't be placed like this; see [`ArrayError`].
+    pub fn from_fn(
+        memory: &Arc<Memory>,
+        len: usize,
+        options: ArrayOptions,
+        f: impl FnMut(usize) -> T,
+    ) -> Result<DistArray<T>, ArrayError> {
+        DistArray::filled(memory, len, options, f)
+    }
+
+    /// So many zeros; no page is touched.
+    ///
+    /// # Errors
+    /// As [`DistArray::from_fn`].
+    pub fn zeroed(memory: &Arc<Memory>, len: usize, options: ArrayOptions) -> Result<DistArray<T>, ArrayError>
+    where
+        T: Zero,
+    {
+        DistArray::of_zeros(memory, len, options)
+    }
+}
+
+impl<T> DistArray<T, true> {
+    /// The same, with elements as large as they are.
+    ///
+    /// # Errors
+    /// As [`DistArray::from_fn`].
+    pub fn tight_from_fn(
+        memory: &Arc<Memory>,
+        len: usize,
+        options: ArrayOptions,
+        f: impl FnMut(usize) -> T,
+    ) -> Result<DistArray<T, true>, ArrayError> {
+        DistArray::filled(memory, len, options, f)
+    }
+
+    /// The same, with elements as large as they are.
+    ///
+    /// # Errors
+    /// As [`DistArray::from_fn`].
+    pub fn tight_zeroed(
+        memory: &Arc<Memory>,
+        len: usize,
+        options: ArrayOptions,
+    ) -> Result<DistArray<T, true>, ArrayError>
+    where
+        T: Zero,
+    {
+        DistArray::of_zeros(memory, len, options)
+    }
+}
+
+impl<T, const TIGHT: bool> DistArray<T, TIGHT> {
+    /// Bytes from one element to the next. A multiple of the alignment: either it divides 8, or it divides a size that is a
+    /// multiple of 8 already.
+    pub const STRIDE: usize = match size_of::<T>() {
+        0 => 1,
+        size if TIGHT || size >= 64 => size,
+        size => size.next_multiple_of(8),
+    };
+
+    fn filled(
+        memory: &Arc<Memory>,
+        len: usize,
+        options: ArrayOptions,
+        mut f: impl FnMut(usize) -> T,
+    ) -> Result<DistArray<T, TIGHT>, ArrayError> {
+        let mut array = DistArray::empty(memory, len, options)?;
+        for index in 0..len {
+            let at = array.at(index);
+            #[expect(unsafe_code, reason = "the memory is raw")]
+            // SAFETY: there is room for that element, and nothing in it yet.
+            unsafe {
+                at.write(f(index));
+            }
+            // If `f` panics next, so many are dropped.
+            array.len = index + 1;
+        }
+        Ok(array)
+    }
+
+    fn of_zeros(memory: &Arc<Memory>, len: usize, options: ArrayOptions) -> Result<DistArray<T, TIGHT>, ArrayError>
+    where
+        T: Zero,
+    {
+        let mut array = DistArray::empty(memory, len, options)?;
+        array.len = len;
+        Ok(array)
+    }
+
+    /// With room for so many elements, and none yet.
+    fn empty(memory: &Arc<Memory>, len: usize, options: ArrayOptions) -> Result<DistArray<T, TIGHT>, ArrayError> {
+        let too_large = ArrayError::TooLarge { len, stride: Self::STRIDE };
+        let bytes = len.checked_mul(Self::STRIDE).ok_or(too_large.clone())?;
+        let layout = Layout::from_size_align(bytes, align_of::<T>()).map_err(|_| too_large)?;
+        let (locations, pattern) = (memory.locations().len(), options.pattern);
+        if let Pattern::AllOn(location) = pattern
+            && location >= locations
+        {
+            return Err(ArrayError::NoSuchLocation { location, locations });
+        }
+        let page = memory.pages().page_bytes();
+        let segment =
+            options.segment_pages.checked_mul(page).filter(|&bytes| bytes > 0 && bytes <= isize::MAX as usize);
+        let mut segment_bytes = segment.ok_or(ArrayError::SegmentPages(options.segment_pages))?;
+        // Page by page in turn is one run, however long.
+        let in_turn = pattern == Pattern::StaticHash && segment_bytes == page;
+        while !in_turn && bytes.div_ceil(segment_bytes) > MOST_RUNS {
+            segment_bytes *= 2;
+        }
+        let segments = bytes.div_ceil(segment_bytes).max(1);
+        let placed = memory.place_as(layout, segment_bytes, pattern.arrangement(segments, locations))?;
+        Ok(DistArray { placed, len: 0, segment_bytes, segments, pattern, elements: PhantomData })
+    }
+
+    /// Where an element is, or would be. With the provenance of all.
+    #[inline(always)]
+    fn at(&self, index: usize) -> NonNull<T> {
+        #[expect(unsafe_code, reason = "an offset within the array")]
+        // SAFETY: the memory has room for the elements up to the last, and callers don't ask beyond the end of that.
+        unsafe {
+            self.placed.start().byte_add(index * Self::STRIDE).cast()
+        }
+    }
+
+    /// How many elements it has.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// An element; `None` if there is no such index.
+    #[inline]
+    pub fn get(&self, index: usize) -> Option<&T> {
+        #[expect(unsafe_code, reason = "the memory is raw")]
+        // SAFETY: there is such an element, and `&self` keeps it.
+        (index < self.len).then(|| unsafe { self.at(index).as_ref() })
+    }
+
+    /// The same for writing.
+    #[inline]
+    pub fn get_mut(&mut self, index: usize) -> Option<&mut T> {
+        #[expect(unsafe_code, reason = "the memory is raw")]
+        // SAFETY: there is such an element, and `&mut self` keeps it.
+        (index < self.len).then(|| unsafe { self.at(index).as_mut() })
+    }
+
+    /// All elements as a run, whatever their locations.
+    pub fn all(&self) -> Run<'_, T, TIGHT> {
+        self.run(0..self.len)
+    }
+
+    /// The elements of a range of indices. Panics if it is not within the array.
+    pub fn run(&self, range: Range<usize>) -> Run<'_, T, TIGHT> {
+        let (start, end, len) = (range.start, range.end, self.len);
+        assert!(start <= end && end <= len, "elements {start} to {end} of {len}");
+        Run { first: self.at(start), len: end - start, start, elements: PhantomData }
+    }
+
+    /// All elements in order.
+    pub fn iter(&self) -> Iter<'_, T, TIGHT> {
+        self.all().iter()
+    }
+
+    /// All elements as one slice, if there is nothing between them: then their size is their stride.
+    pub fn as_slice(&self) -> Option<&[T]> {
+        self.all().as_slice()
+    }
+
+    /// How many segments it has.
+    pub fn segments(&self) -> usize {
+        self.segments
+    }
+
+    /// How many bytes a segment has.
+    pub fn segment_bytes(&self) -> usize {
+        self.segment_bytes
+    }
+
+    /// The indices of the elements that begin in a segment. Panics if there is no such segment.
+    pub fn segment(&self, segment: usize) -> Range<usize> {
+        assert!(segment < self.segments, "segment {segment} of {}", self.segments);
+        let first = |segment: usize| (segment * self.segment_bytes).div_ceil(Self::STRIDE).min(self.len);
+        first(segment)..first(segment + 1)
+    }
+
+    /// The segment in which an element begins. Panics if there is no such element.
+    pub fn segment_of(&self, index: usize) -> usize {
+        assert!(index < self.len, "element {index} of {}", self.len);
+        index * Self::STRIDE / self.segment_bytes
+    }
+
+    /// The location that a segment was asked to lie at. Panics if there is no such segment.
+    pub fn location_of(&self, segment: usize) -> Location {
+        assert!(segment < self.segments, "segment {segment} of {}", self.segments);
+        self.placed.wished(segment)
+    }
+
+    /// The node that an element was asked to lie on; `None` if nothing can be placed here. Panics if there is no such
+    /// element.
+    pub fn node_of(&self, index: usize) -> Option<NodeId> {
+        use crate::region::Region;
+        assert!(index < self.len, "element {index} of {}", self.len);
+        self.placed.node_of(self.at(index).as_ptr().cast())
+    }
+
+    /// The elements at one location, as runs that are as long as can be: what is to be worked on there.
+    pub fn runs(&self, location: Location) -> impl Iterator<Item = Run<'_, T, TIGHT>> {
+        let ranges = self.ranges().filter(move |(_, at)| *at == location);
+        ranges.map(|(range, _)| self.run(range))
+    }
+
+    /// The indices in order, in ranges that lie at one location each and are as long as can be. Those of segments in which
+    /// no element begins are left out.
+    pub fn ranges(&self) -> impl Iterator<Item = (Range<usize>, Location)> {
+        let mut segment = 0;
+        std::iter::from_fn(move || {
+            if segment == self.segments {
+                return None;
+            }
+            let (first, location) = (segment, self.location_of(segment));
+            while segment < self.segments && self.location_of(segment) == location {
+                segment += 1;
+            }
+            Some((self.segment(first).start..self.segment(segment - 1).end, location))
+        })
+        .filter(|(range, _)| !range.is_empty())
+    }
+
+    /// The same for writing: each range can go to a thread of its own.
+    pub fn ranges_mut(&mut self) -> Vec<(RunMut<'_, T, TIGHT>, Location)> {
+        let run = |range: Range<usize>| RunMut {
+            first: self.at(range.start),
+            len: range.len(),
+            start: range.start,
+            elements: PhantomData,
+        };
+        self.ranges().map(|(range, location)| (run(range), location)).collect()
+    }
+
+    /// Moves a segment to another location. Its elements stay what and where they are, in use or not.
+    ///
+    /// # Errors
+    /// It can't be moved; then it stays where it is.
+    pub fn relocate(&self, segment: usize, location: Location) -> Result<(), ArrayError> {
+        let (segments, locations) = (self.segments, self.placed.memory().locations().len());
+        if self.pattern == Pattern::StaticHash {
+            return Err(ArrayError::Fixed);
+        }
+        if segment >= segments {
+            return Err(ArrayError::NoSuchSegment { segment, segments });
+        }
+        if location >= locations {
+            return Err(ArrayError::NoSuchLocation { location, locations });
+        }
+        Ok(self.placed.relocate(segment, location)?)
+    }
+
+    /// The memory that it lies in.
+    pub fn placed(&self) -> &Placed {
+        &self.placed
+    }
+}
+
+impl<T, const TIGHT: bool> Drop for DistArray<T, TIGHT> {
+    fn drop(&mut self) {
+        if std::mem::needs_drop::<T>() {
+            for index in 0..self.len {
+                #[expect(unsafe_code, reason = "the memory is raw")]
+                // SAFETY: it is initialised, and dropped once, here.
+                unsafe {
+                    self.at(index).drop_in_place();
+                }
+            }
+        }
+    }
+}
+
+impl<T, const TIGHT: bool> Index<usize> for DistArray<T, TIGHT> {
+    type Output = T;
+
+    #[inline]
+    fn index(&self, index: usize) -> &T {
+        match self.get(index) {
+            Some(element) => element,
+            None => no_such_element(index, self.len),
+        }
+    }
+}
+
+impl<T, const TIGHT: bool> IndexMut<usize> for DistArray<T, TIGHT> {
+    #[inline]
+    fn index_mut(&mut self, index: usize) -> &mut T {
+        let len = self.len;
+        match self.get_mut(index) {
+            Some(element) => element,
+            None => no_such_element(index, len),
+        }
+    }
+}
+
+#[cold]
+fn no_such_element(index: usize, len: usize) -> ! {
+    panic!("there is no element {index}: the array has {len}, counted from 0")
+}
+
+impl<T, const TIGHT: bool> fmt::Debug for DistArray<T, TIGHT> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let DistArray { placed: _, len, segment_bytes, segments, pattern, elements: _ } = self;
+        write!(f, "{len} elements in {segments} segments of {segment_bytes} bytes, {pattern:?}")
+    }
+}
+
+/// Neighbouring elements of an array.
+pub struct Run<'a, T, const TIGHT: bool = false> {
+    first: NonNull<T>,
+    len: usize,
+    start: usize,
+    elements: PhantomData<&'a [T]>,
+}
+
+impl<T, const TIGHT: bool> Clone for Run<'_, T, TIGHT> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T, const TIGHT: bool> Copy for Run<'_, T, TIGHT> {}
+
+#[expect(unsafe_code, reason = "it has a pointer")]
+// SAFETY: it is a shared slice in all but its stride.
+unsafe impl<T: Sync, const TIGHT: bool> Send for Run<'_, T, TIGHT> {}
+
+#[expect(unsafe_code, reason = "it has a pointer")]
+// SAFETY: as above.
+unsafe impl<T: Sync, const TIGHT: bool> Sync for Run<'_, T, TIGHT> {}
+
+impl<'a, T, const TIGHT: bool> Run<'a, T, TIGHT> {
+    /// The indices of its elements in the array.
+    pub fn indices(&self) -> Range<usize> {
+        self.start..self.start + self.len
+    }
+
+    /// Its elements in order.
+    #[inline]
+    pub fn iter(&self) -> Iter<'a, T, TIGHT> {
+        Iter { next: self.first, left: self.len, elements: PhantomData }
+    }
+
+    /// The same as a slice, if there is nothing between two elements: known when the program is built.
+    #[inline]
+    pub fn as_slice(&self) -> Option<&'a [T]> {
+        #[expect(unsafe_code, reason = "the memory is raw")]
+        // SAFETY: so many elements one behind the other, which the array's borrow keeps.
+        is_slice::<T, TIGHT>().then(|| unsafe { std::slice::from_raw_parts(self.first.as_ptr(), self.len) })
+    }
+}
+
+const fn is_slice<T, const TIGHT: bool>() -> bool {
+    DistArray::<T, TIGHT>::STRIDE == size_of::<T>()
+}
+
+/// Neighbouring elements of an array, for writing.
+pub struct RunMut<'a, T, const TIGHT: bool = false> {
+    first: NonNull<T>,
+    len: usize,
+    start: usize,
+    elements: PhantomData<&'a mut [T]>,
+}
+
+#[expect(unsafe_code, reason = "it has a pointer")]
+// SAFETY: it is a slice for writing in all but its stride.
+unsafe impl<T: Send, const TIGHT: bool> Send for RunMut<'_, T, TIGHT> {}
+
+#[expect(unsafe_code, reason = "it has a pointer")]
+// SAFETY: as above.
+unsafe impl<T: Sync, const TIGHT: bool> Sync for RunMut<'_, T, TIGHT> {}
+
+impl<T, const TIGHT: bool> RunMut<'_, T, TIGHT> {
+    /// The indices of its elements in the array.
+    pub fn indices(&self) -> Range<usize> {
+        self.start..self.start + self.len
+    }
+
+    /// Its elements in order.
+    #[inline]
+    pub fn iter_mut(&mut self) -> impl ExactSizeIterator<Item = &mut T> {
+        let first = self.first;
+        (0..self.len).map(move |index| {
+            #[expect(unsafe_code, reason = "the memory is raw")]
+            // SAFETY: an element of this run, handed out once.
+            unsafe {
+                first.byte_add(index * DistArray::<T, TIGHT>::STRIDE).as_mut()
+            }
+        })
+    }
+
+    /// The same as a slice, if there is nothing between two elements: known when the program is built.
+    #[inline]
+    pub fn as_mut_slice(&mut self) -> Option<&mut [T]> {
+        #[expect(unsafe_code, reason = "the memory is raw")]
+        // SAFETY: so many elements one behind the other, which this borrow keeps.
+        is_slice::<T, TIGHT>().then(|| unsafe { std::slice::from_raw_parts_mut(self.first.as_ptr(), self.len) })
+    }
+}
+
+/// The elements of a run in order.
+pub struct Iter<'a, T, const TIGHT: bool = false> {
+    next: NonNull<T>,
+    left: usize,
+    elements: PhantomData<&'a [T]>,
+}
+
+impl<'a, T, const TIGHT: bool> Iterator for Iter<'a, T, TIGHT> {
+    type Item = &'a T;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<&'a T> {
+        self.left = self.left.checked_sub(1)?;
+        #[expect(unsafe_code, reason = "the memory is raw")]
+        // SAFETY: one of the run's elements, which the array's borrow keeps; behind the last one the memory goes on at
+        // least to the end of its stride.
+        unsafe {
+            let element = self.next.as_ref();
+            self.next = self.next.byte_add(DistArray::<T, TIGHT>::STRIDE);
+            Some(element)
+        }
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left, Some(self.left))
+    }
+
+    #[inline]
+    fn fold<B, F: FnMut(B, &'a T) -> B>(self, init: B, f: F) -> B {
+        let run = Run::<T, TIGHT> { first: self.next, len: self.left, start: 0, elements: PhantomData };
+        let stride = DistArray::<T, TIGHT>::STRIDE;
+        match run.as_slice() {
+            Some(slice) => slice.iter().fold(init, f),
+            #[expect(unsafe_code, reason = "the memory is raw")]
+            // SAFETY: one of the run's elements, which the array's borrow keeps.
+            None => (0..run.len).map(|index| unsafe { run.first.byte_add(index * stride).as_ref() }).fold(init, f),
+        }
+    }
+}
+
+impl<T, const TIGHT: bool> ExactSizeIterator for Iter<'_, T, TIGHT> {}
+impl<T, const TIGHT: bool> FusedIterator for Iter<'_, T, TIGHT> {}
+
+#[expect(unsafe_code, reason = "it has a pointer")]
+// SAFETY: it is a slice's iterator in all but its stride.
+unsafe impl<T: Sync, const TIGHT: bool> Send for Iter<'_, T, TIGHT> {}
+
+#[expect(unsafe_code, reason = "it has a pointer")]
+// SAFETY: as above.
+unsafe impl<T: Sync, const TIGHT: bool> Sync for Iter<'_, T, TIGHT> {}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::memory::Options;
+    use crate::pages::{FakePages, PageError};
+    use std::rc::Rc;
+    use vicus_topology::Topology;
+
+    const PAGE: usize = 4096;
+
+    /// Where a segment of so many should lie.
+    type Locations<'a> = &'a dyn Fn(usize, usize) -> usize;
+
+    fn memory(nodes: usize) -> (Arc<Memory>, Arc<FakePages>) {
+        let machine = Topology::parse(&format!("node:{nodes} core:1")).unwrap();
+        let pages = Arc::new(FakePages::new(nodes));
+        let series = crate::Series { limit: 64 << 10, ..Default::default() };
+        let options = Options {
+            superblock_bytes: 1 << 20,
+            range_bytes: 2 << 20,
+            placed_bytes: if cfg!(miri) { 4 << 20 } else { 32 << 20 },
+            series,
+            ..Options::default()
+        };
+        (Memory::new(pages.clone(), &machine, options).unwrap(), pages)
+    }
+
+    fn options(pattern: Pattern, segment_pages: usize) -> ArrayOptions {
+        ArrayOptions { pattern, segment_pages }
+    }
+
+    /// Each element is on its segment's node by the page source's word, the ranges are a partition, and neighbours in it
+    /// differ.
+    #[test]
+    fn each_pattern_puts_segments_where_it_says() {
+        let (memory, _) = memory(3);
+        let count = if cfg!(miri) { 2_000 } else { 20_000 };
+        let hash = |segment: usize, _: usize| segment % 3;
+        let fields = |segment: usize, segments: usize| (0..3).find(|part| segment * 3 < segments * (part + 1)).unwrap();
+        let cases: [(Pattern, Locations<'_>); 4] = [
+            (Pattern::StaticHash, &hash),
+            (Pattern::Stripes, &hash),
+            (Pattern::Fields, &fields),
+            (Pattern::AllOn(2), &|_, _| 2),
+        ];
+        for (pattern, expected) in cases {
+            for segment_pages in [1, 3] {
+                let array: DistArray<u64> =
+                    DistArray::from_fn(&memory, count, options(pattern, segment_pages), |i| i as u64 * 3).unwrap();
+                let segments = (count * 8).div_ceil(segment_pages * PAGE);
+                assert_eq!(array.segments(), segments);
+                for index in (0..count).step_by(if cfg!(miri) { 97 } else { 1 }) {
+                    let segment = index * 8 / (segment_pages * PAGE);
+                    let location = expected(segment, segments);
+                    assert_eq!(array.segment_of(index), segment);
+                    assert_eq!(array.location_of(segment), location, "{pattern:?}, segment {segment} of {segments}");
+                    assert_eq!(array.node_of(index), Some(NodeId::new(location)));
+                    let address = std::ptr::from_ref(&array[index]).addr();
+                    assert_eq!(memory.pages().truth(&[address]), [Some(NodeId::new(location))]);
+                    assert_eq!(array[index], index as u64 * 3);
+                }
+                let ranges: Vec<_> = array.ranges().collect();
+                assert_eq!(ranges.first().map(|first| first.0.start), Some(0));
+                assert_eq!(ranges.last().map(|last| last.0.end), Some(count));
+                assert!(ranges.windows(2).all(|two| two[0].0.end == two[1].0.start && two[0].1 != two[1].1));
+            }
+        }
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "chance needs many segments")]
+    fn a_random_array_is_its_seeds_and_uses_all_locations() {
+        let (memory, _) = memory(4);
+        let owners = |seed: u64| {
+            let array: DistArray<[u64; 512]> =
+                DistArray::zeroed(&memory, 400, options(Pattern::Random(seed), 1)).unwrap();
+            (0..array.segments()).map(|segment| array.location_of(segment)).collect::<Vec<_>>()
+        };
+        assert_eq!(owners(7), owners(7));
+        assert_ne!(owners(7), owners(8));
+        for location in 0..4 {
+            let share = owners(7).iter().filter(|&&at| at == location).count();
+            // 100 on average; the standard deviation is 8.7.
+            assert!((60..=140).contains(&share), "{share} of 400 at {location}");
+        }
+    }
+
+    #[test]
+    fn the_stream_is_splitmix64() {
+        // The first values of seed 1234567, as in the test vectors of Rosetta Code's "Pseudo-random numbers/Splitmix64".
+        let expected = [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423];
+        assert_eq!([0, 1, 2].map(|place| mixed(1_234_567, place)), expected);
+    }
+
+    #[test]
+    fn elements_below_64_bytes_are_rounded_up_to_8_unless_tight() {
+        fn strides<const BYTES: usize>() -> [usize; 2] {
+            [DistArray::<[u8; BYTES]>::STRIDE, DistArray::<[u8; BYTES], true>::STRIDE]
+        }
+        assert_eq!(strides::<1>(), [8, 1]);
+        assert_eq!(strides::<8>(), [8, 8]);
+        assert_eq!(strides::<44>(), [48, 44]);
+        assert_eq!(strides::<63>(), [64, 63]);
+        assert_eq!(strides::<64>(), [64, 64]);
+        assert_eq!(strides::<65>(), [65, 65]);
+        let (memory, _) = memory(2);
+        let bytes = |i: usize| [i as u8; 3];
+        let rounded = DistArray::from_fn(&memory, 1500, options(Pattern::Stripes, 1), bytes).unwrap();
+        let tight = DistArray::tight_from_fn(&memory, 1500, options(Pattern::Stripes, 1), bytes).unwrap();
+        let apart = |a: &[u8; 3], b: &[u8; 3]| std::ptr::from_ref(b).addr() - std::ptr::from_ref(a).addr();
+        assert_eq!((apart(&rounded[0], &rounded[1499]), apart(&tight[0], &tight[1499])), (1499 * 8, 1499 * 3));
+        assert!(rounded.as_slice().is_none());
+        let expected: Vec<[u8; 3]> = (0..1500).map(bytes).collect();
+        assert_eq!(tight.as_slice(), Some(&expected[..]));
+        assert!(rounded.iter().eq(&expected) && tight.iter().eq(&expected));
+        let folded = rounded.iter().fold(0, |sum, element| sum + usize::from(element[1]));
+        assert_eq!(folded, expected.iter().map(|element| usize::from(element[0])).sum::<usize>());
+        // Element 1365 begins in the first page and ends in the second: 1365 × 3 = 4095.
+        assert_eq!((tight.segment_of(1365), tight.segment(1)), (0, 1366..1500));
+        assert_eq!(tight[1365], [1365 % 256; 3].map(|byte: usize| byte as u8));
+    }
+
+    #[test]
+    fn elements_larger_than_a_segment_leave_segments_empty() {
+        let (memory, _) = memory(2);
+        let array: DistArray<[u64; 1200]> = DistArray::zeroed(&memory, 5, options(Pattern::StaticHash, 1)).unwrap();
+        let ranges: Vec<_> = array.ranges().collect();
+        // 9,600 bytes each: they begin in the pages 0, 2, 4, 7 and 9.
+        assert_eq!(ranges, [(0..1, 0), (1..2, 0), (2..3, 0), (3..4, 1), (4..5, 1)]);
+        assert_eq!(array.runs(0).map(|run| run.iter().count()).sum::<usize>(), 3);
+    }
+
+    #[test]
+    fn a_segment_is_relocated_unless_a_hash_says_where_it_lies() {
+        let (memory, pages) = memory(2);
+        let fixed: DistArray<u64> = DistArray::zeroed(&memory, 4096, options(Pattern::StaticHash, 1)).unwrap();
+        assert_eq!(fixed.relocate(0, 1), Err(ArrayError::Fixed));
+        for pattern in [Pattern::Stripes, Pattern::Fields, Pattern::Random(1), Pattern::AllOn(0)] {
+            let array: DistArray<u64> = DistArray::from_fn(&memory, 4096, options(pattern, 2), |i| i as u64).unwrap();
+            let held = &array[600];
+            for location in [1, 0, 1] {
+                array.relocate(1, location).unwrap();
+                assert_eq!((array.location_of(1), array.node_of(1500)), (location, Some(NodeId::new(location))));
+                let address = std::ptr::from_ref(&array[1500]).addr();
+                assert_eq!(memory.pages().truth(&[address]), [Some(NodeId::new(location))]);
+            }
+            assert_eq!(*held, 600, "in use meanwhile");
+            assert!(array.iter().copied().eq(0..4096));
+            let told = |error: Result<(), ArrayError>| error.unwrap_err().to_string();
+            assert_eq!(told(array.relocate(4, 0)), "there is no segment 4: there are 4, counted from 0");
+            assert_eq!(told(array.relocate(0, 2)), "there is no location 2: there are 2, counted from 0");
+            pages.refuse_placing(Some(PageError::Refused(1)));
+            assert!(told(array.relocate(1, 0)).contains("refused with error 1"));
+            assert_eq!(array.location_of(1), 1, "it stays where it is");
+            pages.refuse_placing(None);
+        }
+    }
+
+    #[test]
+    fn where_nothing_can_be_placed_work_is_divided_all_the_same() {
+        let (memory, pages) = memory(2);
+        pages.refuse_placing(Some(PageError::Refused(1)));
+        let array: DistArray<u64> = DistArray::zeroed(&memory, 4096, options(Pattern::Stripes, 1)).unwrap();
+        assert_eq!(array.runs(0).map(|run| run.iter().count()).sum::<usize>(), 2048);
+        assert_eq!(array.node_of(0), None);
+    }
+
+    #[test]
+    fn ranges_are_written_each_on_its_own() {
+        let (memory, _) = memory(2);
+        let mut array: DistArray<u32> = DistArray::zeroed(&memory, 3000, options(Pattern::Stripes, 1)).unwrap();
+        let mut runs = array.ranges_mut();
+        // In any order, all at hand at once.
+        for (run, location) in runs.iter_mut().rev() {
+            let (indices, location) = (run.indices(), *location as u32);
+            run.iter_mut().zip(indices).for_each(|(element, index)| *element = index as u32 * 2 + location);
+        }
+        // 512 elements of 8 bytes to a page.
+        assert!((0..3000).all(|index| array[index] == index as u32 * 2 + (index / 512 % 2) as u32));
+        array[2999] = 1;
+        *array.get_mut(0).unwrap() = 9;
+        assert_eq!((array[0], array.get(2999), array.get(3000)), (9, Some(&1), None));
+    }
+
+    #[test]
+    fn every_element_is_dropped_once_even_if_making_one_panics() {
+        let (memory, pages) = memory(2);
+        let token = Rc::new(());
+        let array: DistArray<Rc<()>> =
+            DistArray::from_fn(&memory, 700, options(Pattern::Stripes, 1), |_| token.clone()).unwrap();
+        assert_eq!(Rc::strong_count(&token), 701);
+        drop(array);
+        assert_eq!(Rc::strong_count(&token), 1);
+        let made = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            DistArray::from_fn(&memory, 700, ArrayOptions::default(), |i| {
+                assert!(i < 300, "no more");
+                token.clone()
+            })
+        }));
+        assert!(made.is_err());
+        assert_eq!(Rc::strong_count(&token), 1);
+        drop(memory);
+        assert_eq!(pages.reserved(), 0);
+    }
+
+    #[test]
+    fn what_can_not_be_is_refused_at_the_call() {
+        let (memory, _) = memory(2);
+        let refused = |len: usize, options: ArrayOptions| {
+            let array: Result<DistArray<u64>, _> = DistArray::zeroed(&memory, len, options);
+            array.unwrap_err().to_string()
+        };
+        let usual = ArrayOptions::default();
+        assert_eq!(
+            refused(usize::MAX, usual),
+            "18446744073709551615 elements of 8 bytes are more than there are addresses"
+        );
+        assert!(refused(usize::MAX / 8, usual).contains("more than there are addresses"));
+        assert!(refused(1 << 40, usual).contains("raise `Options::placed_bytes`"));
+        assert!(refused(1, options(Pattern::StaticHash, 0)).starts_with("a segment of 0 pages"));
+        assert!(refused(1, options(Pattern::StaticHash, usize::MAX)).contains("not all memory"));
+        assert!(refused(1, options(Pattern::AllOn(2), 1)).contains("no location 2: there are 2"));
+        let none: DistArray<u64> = DistArray::zeroed(&memory, 0, usual).unwrap();
+        assert_eq!((none.is_empty(), none.ranges().count(), none.iter().next()), (true, 0, None));
+        let unit = DistArray::from_fn(&memory, 5, usual, |_| ()).unwrap();
+        assert_eq!(unit.iter().count(), 5);
+    }
+
+    #[test]
+    #[should_panic(expected = "there is no element 3: the array has 3, counted from 0")]
+    fn an_index_behind_the_end_is_named() {
+        let (memory, _) = memory(1);
+        let array: DistArray<u64> = DistArray::zeroed(&memory, 3, ArrayOptions::default()).unwrap();
+        let _ = array[3];
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "64 MiB")]
+    fn large_arrays_have_larger_segments() {
+        let machine = Topology::parse("node:2 core:1").unwrap();
+        let wide = Options { placed_bytes: 256 << 20, range_bytes: 8 << 20, ..Options::default() };
+        let memory = Memory::new(Arc::new(FakePages::new(2)), &machine, wide).unwrap();
+        let bytes = MOST_RUNS * PAGE;
+        for (bytes, pages) in [(bytes, 1), (bytes + 1, 2)] {
+            let array: DistArray<u8, true> =
+                DistArray::tight_zeroed(&memory, bytes, options(Pattern::Stripes, 1)).unwrap();
+            assert_eq!(array.segment_bytes(), pages * PAGE);
+            assert_eq!(array.segments(), bytes.div_ceil(pages * PAGE));
+        }
+        // Page by page in turn needs no list.
+        let array: DistArray<u8, true> =
+            DistArray::tight_zeroed(&memory, bytes + 1, options(Pattern::StaticHash, 1)).unwrap();
+        assert_eq!(array.segment_bytes(), PAGE);
+    }
+}

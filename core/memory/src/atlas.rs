@@ -1,0 +1,435 @@
+//! Which placed range an address is in, and at which location it lies there: asked by anybody, without a lock.
+//!
+//! The atlas has a region of addresses of its own, cut into slots. Each slot in use points to the [`Plot`] of its range: a
+//! few words, and a table where the arrangement needs one. Plots and tables are never freed, only used again, so whoever
+//! reads an old one reads something; a version that is odd while a plot changes says that it was too late. (A sequence
+//! lock, as Boehm has it: "Can Seqlocks Get Along With Programming Language Memory Models?", MSPC 2012.)
+
+use crate::distribution::{Arrangement, Location};
+use crate::pages::{PageError, Pages};
+use crate::region::HUGE_PAGE;
+use crate::slots::Slots;
+use crate::sync::{AtomicPtr, AtomicUsize, Mutex, Ordering, fence};
+use std::ptr::{NonNull, null_mut};
+use std::sync::Arc;
+
+/// At most so many slots, so that their table is small; they are larger where there are more addresses.
+const MOST_SLOTS: usize = 1 << 16;
+
+/// The region and its map.
+pub(crate) struct Atlas {
+    pages: Arc<dyn Pages>,
+    base: NonNull<u8>,
+    bytes: usize,
+    slot_bytes: usize,
+    /// The plot of the range that each slot is a part of; null if none.
+    slots: Box<[AtomicPtr<Plot>]>,
+    state: Mutex<State>,
+}
+
+/// For whoever changes the map.
+struct State {
+    used: Slots,
+    /// All there are, from `Box::leak`.
+    plots: Vec<NonNull<Plot>>,
+    tables: Vec<NonNull<Table>>,
+    /// Those in no use.
+    free_plots: Vec<NonNull<Plot>>,
+    free_tables: Vec<NonNull<Table>>,
+}
+
+impl std::fmt::Debug for Atlas {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Atlas").field("base", &self.base).field("bytes", &self.bytes).finish_non_exhaustive()
+    }
+}
+
+#[expect(unsafe_code, reason = "it has pointers")]
+// SAFETY: the base is only read; plots and tables are shared, live as long as the atlas, and consist of atomics.
+unsafe impl Send for Atlas {}
+
+#[expect(unsafe_code, reason = "it has pointers")]
+// SAFETY: as above.
+unsafe impl Sync for Atlas {}
+
+/// How one range lies.
+struct Plot {
+    /// Odd while the rest changes, and while no range has it.
+    version: AtomicUsize,
+    start: AtomicUsize,
+    bytes: AtomicUsize,
+    unit: AtomicUsize,
+    kind: AtomicUsize,
+    argument: AtomicUsize,
+    table: AtomicPtr<Table>,
+}
+
+type Table = Box<[AtomicUsize]>;
+
+const UNPLACED: usize = 0;
+const ONE: usize = 1;
+const ROUND: usize = 2;
+const PARTS: usize = 3;
+const EACH: usize = 4;
+
+/// What a plot says.
+#[derive(Clone, Copy)]
+pub(crate) struct Lies<'a> {
+    pub(crate) start: usize,
+    pub(crate) bytes: usize,
+    /// Bytes of a unit.
+    unit: usize,
+    kind: usize,
+    /// Of `ONE` the location, of `ROUND` how many there are, of `PARTS` how many parts, of `EACH` how many units.
+    argument: usize,
+    /// Of `PARTS` where each location's part ends, in bytes; of `EACH` the location of each unit.
+    table: Option<&'a Table>,
+}
+
+impl Lies<'_> {
+    /// Where a byte of the range lies, and where the run of bytes that lie there ends. Offsets from the start.
+    pub(crate) fn at(&self, offset: usize) -> (Option<Location>, usize) {
+        let table = self.table.map_or(&[][..], |table| &table[..self.argument]);
+        let unit = offset / self.unit;
+        let (location, end) = match self.kind {
+            ONE => (Some(self.argument), self.bytes),
+            ROUND => (Some(unit % self.argument), (unit + 1) * self.unit),
+            PARTS => {
+                let location = table.partition_point(|end| end.load(Ordering::Relaxed) <= offset);
+                let end = table.get(location).map(|end| end.load(Ordering::Relaxed));
+                // No such part only if the table changes meanwhile, which the version then tells.
+                end.map_or((None, self.bytes), |end| (Some(location), end))
+            }
+            EACH => (Some(table[unit].load(Ordering::Relaxed)), (unit + 1) * self.unit),
+            _ => (None, self.bytes),
+        };
+        (location, end.clamp(offset + 1, self.bytes))
+    }
+
+    /// Where a unit lies.
+    pub(crate) fn at_unit(&self, unit: usize) -> Option<Location> {
+        self.at(unit * self.unit).0
+    }
+
+    /// Tells the bytes at each location from one offset up to another, in any order.
+    pub(crate) fn tally(&self, from: usize, to: usize, tell: &mut dyn FnMut(Option<Location>, usize)) {
+        let mut from = from;
+        let round = self.unit.saturating_mul(self.argument);
+        if self.kind == ROUND && to - from >= round {
+            let rounds = (to - from) / round;
+            (0..self.argument).for_each(|location| tell(Some(location), rounds * self.unit));
+            from += rounds * round;
+        }
+        while from < to {
+            let (location, end) = self.at(from);
+            let end = end.min(to);
+            tell(location, end - from);
+            from = end;
+        }
+    }
+}
+
+impl Plot {
+    fn lies(&self) -> Lies<'_> {
+        let table = self.table.load(Ordering::Relaxed);
+        Lies {
+            start: self.start.load(Ordering::Relaxed),
+            bytes: self.bytes.load(Ordering::Relaxed),
+            unit: self.unit.load(Ordering::Relaxed),
+            kind: self.kind.load(Ordering::Relaxed),
+            argument: self.argument.load(Ordering::Relaxed),
+            #[expect(unsafe_code, reason = "tables are never freed before the atlas is")]
+            // SAFETY: null, or a table of this atlas, which outlives the plot's borrow.
+            table: unsafe { table.as_ref() },
+        }
+    }
+
+    /// Writes what [`Plot::read`] reads. The caller has the atlas's lock, and the version is odd.
+    fn write(&self, lies: Lies<'_>, table: *mut Table) {
+        // A reader that sees any of this sees the odd version as well.
+        fence(Ordering::Release);
+        self.start.store(lies.start, Ordering::Relaxed);
+        self.bytes.store(lies.bytes, Ordering::Relaxed);
+        self.unit.store(lies.unit, Ordering::Relaxed);
+        self.kind.store(lies.kind, Ordering::Relaxed);
+        self.argument.store(lies.argument, Ordering::Relaxed);
+        self.table.store(table, Ordering::Relaxed);
+    }
+
+    /// What it says, if it does not change meanwhile.
+    fn read<R>(&self, f: impl FnOnce(Lies<'_>) -> R) -> Option<R> {
+        let version = self.version.load(Ordering::Acquire);
+        let unchanged = || {
+            fence(Ordering::Acquire);
+            self.version.load(Ordering::Relaxed) == version
+        };
+        if version % 2 == 1 {
+            return None;
+        }
+        let lies = self.lies();
+        // Asked twice: `f` relies on fields that fit together, and then reads the table.
+        if !unchanged() {
+            return None;
+        }
+        let answer = f(lies);
+        unchanged().then_some(answer)
+    }
+}
+
+/// A range's place in the atlas.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    first: usize,
+    slots: usize,
+    /// Null before it is entered.
+    plot: *const Plot,
+}
+
+impl Atlas {
+    /// Reserves about so many addresses.
+    pub(crate) fn reserve(pages: &Arc<dyn Pages>, bytes: usize) -> Result<Atlas, PageError> {
+        let slot_bytes = (bytes / MOST_SLOTS).max(HUGE_PAGE).next_power_of_two();
+        let slots = bytes.div_ceil(slot_bytes);
+        let bytes = slots.checked_mul(slot_bytes).ok_or(PageError::Full)?;
+        let base = pages.reserve(bytes, HUGE_PAGE)?;
+        Ok(Atlas {
+            pages: Arc::clone(pages),
+            base,
+            bytes,
+            slot_bytes,
+            slots: (0..slots).map(|_| AtomicPtr::new(null_mut())).collect(),
+            state: Mutex::new(State {
+                used: Slots::new(slots),
+                plots: Vec::new(),
+                tables: Vec::new(),
+                free_plots: Vec::new(),
+                free_tables: Vec::new(),
+            }),
+        })
+    }
+
+    /// How many addresses it has.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    fn with<R>(&self, f: impl FnOnce(&mut State) -> R) -> R {
+        f(&mut self.state.lock().expect("nothing panics behind the atlas's lock"))
+    }
+
+    /// So many addresses in a row that nobody has; they begin with a slot.
+    pub(crate) fn take(&self, bytes: usize) -> Option<(Entry, NonNull<u8>)> {
+        let slots = bytes.div_ceil(self.slot_bytes);
+        let first = self.with(|state| state.used.take(slots))?;
+        #[expect(unsafe_code, reason = "an offset within the region")]
+        // SAFETY: there is such a slot.
+        let start = unsafe { self.base.add(first * self.slot_bytes) };
+        Some((Entry { first, slots, plot: std::ptr::null() }, start))
+    }
+
+    /// Maps what was taken: from now on its addresses are known. For copies, `unit` is the distance between two.
+    pub(crate) fn enter(&self, entry: &mut Entry, start: usize, bytes: usize, unit: usize, as_said: &Arrangement) {
+        let list: &[usize] = match as_said {
+            Arrangement::Parts { ends } => ends,
+            Arrangement::Each { locations } => locations,
+            _ => &[],
+        };
+        let (kind, argument) = match as_said {
+            Arrangement::Unplaced => (UNPLACED, 0),
+            Arrangement::One(location) => (ONE, *location),
+            Arrangement::Round { locations } | Arrangement::Copies { locations } => (ROUND, *locations),
+            Arrangement::Parts { ends } => (PARTS, ends.len()),
+            Arrangement::Each { locations } => (EACH, locations.len()),
+        };
+        let scale = if kind == PARTS { unit } else { 1 };
+        let (plot, table) = self.with(|state| (state.plot(), state.table(list.len())));
+        #[expect(unsafe_code, reason = "plots and tables are never freed before the atlas is")]
+        // SAFETY: both are this atlas's.
+        let (shared, words) = unsafe { (plot.as_ref(), table.map(|table| table.as_ref())) };
+        shared
+            .write(Lies { start, bytes, unit, kind, argument, table: None }, table.map_or(null_mut(), NonNull::as_ptr));
+        for (word, value) in words.into_iter().flatten().zip(list) {
+            word.store(value.saturating_mul(scale), Ordering::Relaxed);
+        }
+        let version = shared.version.load(Ordering::Relaxed);
+        shared.version.store(version.wrapping_add(1), Ordering::Release);
+        for slot in &self.slots[entry.first..entry.first + entry.slots] {
+            slot.store(plot.as_ptr(), Ordering::Release);
+        }
+        entry.plot = plot.as_ptr();
+    }
+
+    /// Takes a range out of the map, if it was entered: its addresses are known no more.
+    pub(crate) fn leave(&self, entry: &Entry) {
+        if let Some(plot) = NonNull::new(entry.plot.cast_mut()) {
+            for slot in &self.slots[entry.first..entry.first + entry.slots] {
+                slot.store(null_mut(), Ordering::Relaxed);
+            }
+            #[expect(unsafe_code, reason = "plots are never freed before the atlas is")]
+            // SAFETY: as it says.
+            let shared = unsafe { plot.as_ref() };
+            let version = shared.version.load(Ordering::Relaxed);
+            // Release: who sees the odd version finds the slots empty.
+            shared.version.store(version.wrapping_add(1), Ordering::Release);
+            let table = NonNull::new(shared.table.load(Ordering::Relaxed));
+            self.with(|state| {
+                state.free_plots.push(plot);
+                state.free_tables.extend(table);
+            });
+        }
+    }
+
+    /// Gives the addresses of a range back that is not in the map any more.
+    pub(crate) fn give_back(&self, entry: &Entry) {
+        self.with(|state| state.used.give(entry.first, entry.slots));
+    }
+
+    /// What the map says of a range that is in it.
+    pub(crate) fn lies<'a>(&'a self, entry: &'a Entry) -> Lies<'a> {
+        assert!(!entry.plot.is_null(), "the range was entered");
+        #[expect(unsafe_code, reason = "plots are never freed before the atlas is")]
+        // SAFETY: as it says; nobody else changes it as long as the range is there.
+        unsafe {
+            (*entry.plot).lies()
+        }
+    }
+
+    /// From now on a unit of a range with a list lies elsewhere.
+    pub(crate) fn relocate(&self, entry: &Entry, unit: usize, location: Location) {
+        let lies = self.lies(entry);
+        assert!(lies.kind == EACH && unit < lies.argument, "unit {unit} of a range that lies by a list");
+        lies.table.expect("it has a list")[unit].store(location, Ordering::Relaxed);
+    }
+
+    pub(crate) fn owns(&self, address: usize) -> bool {
+        address.wrapping_sub(self.base.addr().get()) < self.bytes
+    }
+
+    /// What the map says of the range that an address is in. `f` may be called again if the map changes meanwhile.
+    pub(crate) fn ask<R>(&self, address: usize, mut f: impl FnMut(Lies<'_>) -> R) -> Option<R> {
+        let offset = address.wrapping_sub(self.base.addr().get());
+        if offset >= self.bytes {
+            return None;
+        }
+        let slot = &self.slots[offset / self.slot_bytes];
+        loop {
+            #[expect(unsafe_code, reason = "plots are never freed before the atlas is")]
+            // SAFETY: null, or as it says.
+            let plot = unsafe { slot.load(Ordering::Acquire).as_ref()? };
+            let is_in = |lies: &Lies<'_>| address.wrapping_sub(lies.start) < lies.bytes;
+            if let Some(answer) = plot.read(|lies| is_in(&lies).then(|| f(lies))) {
+                return answer;
+            }
+        }
+    }
+
+    /// Where the range behind an address begins, if there is any before `end`; else `end`.
+    pub(crate) fn next(&self, address: usize, end: usize) -> usize {
+        let base = self.base.addr().get();
+        if !self.owns(address) {
+            return if address < base { base.min(end) } else { end };
+        }
+        let slot = (address - base) / self.slot_bytes;
+        // In front of a range's start there may be room for its alignment.
+        match self.ask_slot(slot) {
+            Some(start) if start > address => start.min(end),
+            _ => (base + (slot + 1) * self.slot_bytes).min(end),
+        }
+    }
+
+    fn ask_slot(&self, slot: usize) -> Option<usize> {
+        #[expect(unsafe_code, reason = "plots are never freed before the atlas is")]
+        // SAFETY: null, or as it says.
+        let plot = unsafe { self.slots[slot].load(Ordering::Acquire).as_ref()? };
+        plot.read(|lies| lies.start)
+    }
+}
+
+impl State {
+    /// A plot that no range has; its version is odd.
+    fn plot(&mut self) -> NonNull<Plot> {
+        self.free_plots.pop().unwrap_or_else(|| {
+            let plot = NonNull::from(Box::leak(Box::new(Plot {
+                version: AtomicUsize::new(1),
+                start: AtomicUsize::new(0),
+                bytes: AtomicUsize::new(0),
+                unit: AtomicUsize::new(1),
+                kind: AtomicUsize::new(UNPLACED),
+                argument: AtomicUsize::new(0),
+                table: AtomicPtr::new(null_mut()),
+            })));
+            self.plots.push(plot);
+            plot
+        })
+    }
+
+    /// A table of at least so many words; none if none are needed.
+    fn table(&mut self, words: usize) -> Option<NonNull<Table>> {
+        if words == 0 {
+            return None;
+        }
+        #[expect(unsafe_code, reason = "tables are never freed before the atlas is")]
+        // SAFETY: as it says.
+        let length = |table: NonNull<Table>| unsafe { table.as_ref() }.len();
+        let fits = |table: &NonNull<Table>| (words..=words.saturating_mul(4)).contains(&length(*table));
+        if let Some(at) = self.free_tables.iter().position(fits) {
+            return Some(self.free_tables.swap_remove(at));
+        }
+        let table: Table = (0..words.next_power_of_two()).map(|_| AtomicUsize::new(0)).collect();
+        let table = NonNull::from(Box::leak(Box::new(table)));
+        self.tables.push(table);
+        Some(table)
+    }
+}
+
+impl Drop for Atlas {
+    #[expect(unsafe_code, reason = "frees what it leaked and releases what it reserved")]
+    fn drop(&mut self) {
+        let mut state = self.state.lock().expect("nothing panics behind the atlas's lock");
+        // SAFETY: leaked in `plot` and `table`, and in no other hands: whoever has a range holds the memory, which has this.
+        // The region was reserved as such.
+        unsafe {
+            state.plots.drain(..).for_each(|plot| drop(Box::from_raw(plot.as_ptr())));
+            state.tables.drain(..).for_each(|table| drop(Box::from_raw(table.as_ptr())));
+            self.pages.release(self.base, self.bytes, HUGE_PAGE);
+        }
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_models {
+    use super::*;
+    use crate::pages::FakePages;
+
+    /// A range is looked up while it leaves and another one takes its addresses, its plot and its table.
+    /// Finds these mutants: one of `read`'s two questions left out; `write`'s fence, or `read`'s, left out; a version that
+    /// is not odd while a plot changes.
+    #[test]
+    fn loom_an_address_is_at_a_location_of_its_range() {
+        // Every interleaving would take minutes.
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = Some(2);
+        builder.check(|| {
+            let pages: Arc<dyn Pages> = Arc::new(FakePages::new(1));
+            let atlas = loom::sync::Arc::new(Atlas::reserve(&pages, HUGE_PAGE).unwrap());
+            // The two differ in all: of a torn answer one could tell.
+            let low = Arrangement::Parts { ends: vec![1, 2] };
+            let high = Arrangement::Each { locations: vec![8, 9] };
+            let (mut entry, start) = atlas.take(8192).unwrap();
+            let at = start.addr().get();
+            atlas.enter(&mut entry, at, 8192, 4096, &low);
+            let asker = {
+                let atlas = atlas.clone();
+                loom::thread::spawn(move || atlas.ask(at + 4096, |lies| lies.at(at + 4096 - lies.start).0))
+            };
+            atlas.leave(&entry);
+            atlas.give_back(&entry);
+            let (mut entry, again) = atlas.take(4096).unwrap();
+            assert_eq!(again, start);
+            atlas.enter(&mut entry, at + 2048, 4096, 2048, &high);
+            let seen = asker.join().unwrap();
+            assert!([None, Some(Some(1)), Some(Some(9))].contains(&seen), "{seen:?}");
+            atlas.leave(&entry);
+        });
+    }
+}

@@ -1,0 +1,929 @@
+//! Memory that lies as a distribution says: whole pages, placed before they are touched.
+//!
+//! Muddukrishna et al. §3 hand the pages to libnuma and then can't tell where they are ("the locality-aware scheduler is
+//! unable to query" them). We differ: placed ranges lie in a region of their own, whose atlas ([`crate::atlas`]) says of each
+//! address at which location it was asked to lie.
+
+use crate::atlas::{Atlas, Entry, Lies};
+use crate::distribution::{Arrangement, Distribution, DistributionError, Distributor, Location};
+use crate::memory::Memory;
+use crate::pages::{PageError, Pages, Placement, Policy};
+use crate::region::{HUGE_PAGE, Region};
+use std::alloc::Layout;
+use std::fmt;
+use std::ops::Range;
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex, OnceLock};
+use vicus_topology::{NodeId, Topology};
+
+/// A range may lie in so many runs at most: each is an area of the kernel's, of which a process may have about 65,000.
+/// Page by page in turn is one run.
+pub const MOST_RUNS: usize = 1 << 14;
+
+/// Why memory could not be placed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PlaceError {
+    /// The distribution does not fit this machine.
+    Distribution(DistributionError),
+    /// The placed ranges' region has not so many addresses left in a row, aligned so.
+    TooLarge {
+        /// The size that was asked for.
+        bytes: usize,
+        /// The alignment that was asked for.
+        align: usize,
+    },
+    /// A node has no memory left; by the policy, no other was asked, or none had any.
+    Exhausted {
+        /// Whose memory was asked for.
+        node: NodeId,
+        /// How many bytes of it.
+        bytes: usize,
+        /// Whether others were asked.
+        policy: Policy,
+        /// What the page source said last.
+        error: PageError,
+    },
+    /// The range would lie in more than [`MOST_RUNS`] runs.
+    TooManyRuns(usize),
+}
+
+impl fmt::Display for PlaceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PlaceError::Distribution(error) => error.fmt(f),
+            PlaceError::TooLarge { bytes, align } => write!(
+                f,
+                "{bytes} bytes aligned to {align} are more than the region of placed memory has left; raise \
+                 `Options::placed_bytes`"
+            ),
+            PlaceError::Exhausted { node, bytes, policy, error } => {
+                let others = match policy {
+                    Policy::Strict => "the policy is strict: no other node was asked",
+                    Policy::Preferred => "neither has any other node",
+                };
+                write!(f, "{node} has no {bytes} bytes left ({error}), and {others}")
+            }
+            PlaceError::TooManyRuns(runs) => {
+                write!(f, "the memory would lie in {runs} runs, at most {MOST_RUNS} are possible; take larger units")
+            }
+        }
+    }
+}
+
+impl std::error::Error for PlaceError {}
+
+/// How many bytes of a range lie on each node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Footprint {
+    /// By node.
+    pub nodes: Vec<usize>,
+    /// On nodes that nobody knows.
+    pub unknown: usize,
+}
+
+impl Footprint {
+    fn add(&mut self, node: Option<NodeId>, bytes: usize) {
+        *node.and_then(|node| self.nodes.get_mut(node.index())).unwrap_or(&mut self.unknown) += bytes;
+    }
+}
+
+/// What a memory places by.
+#[derive(Debug)]
+pub(crate) struct Placing {
+    pages: Arc<dyn Pages>,
+    /// Made when it is first needed.
+    atlas: OnceLock<Atlas>,
+    /// Held by who makes it.
+    making: Mutex<()>,
+    region_bytes: usize,
+    distributor: Distributor,
+    /// The node of each location: those that have memory, ascending.
+    locations: Vec<NodeId>,
+    /// For each node all nodes, the nearest first.
+    near: Vec<Vec<NodeId>>,
+    policy: Policy,
+    huge_pages: bool,
+    /// Why the page source first refused to place something.
+    refusal: OnceLock<PageError>,
+}
+
+impl Placing {
+    pub(crate) fn new(pages: &Arc<dyn Pages>, topology: &Topology, options: &crate::Options) -> Placing {
+        let nodes = topology.nodes.iter().map(|node| node.id);
+        let locations: Vec<NodeId> = nodes.clone().filter(|&node| topology.has_memory(node)).collect();
+        Placing {
+            pages: Arc::clone(pages),
+            atlas: OnceLock::new(),
+            making: Mutex::new(()),
+            region_bytes: options.placed_bytes,
+            distributor: Distributor::new(locations.len(), options.distribution.clone()),
+            locations,
+            near: nodes.map(|node| topology.nodes_by_distance(node)).collect(),
+            policy: options.policy,
+            huge_pages: options.huge_pages,
+            refusal: OnceLock::new(),
+        }
+    }
+
+    fn atlas(&self) -> Result<&Atlas, PageError> {
+        if let Some(atlas) = self.atlas.get() {
+            return Ok(atlas);
+        }
+        let _making = self.making.lock().expect("nothing panics while the atlas is made");
+        if let Some(atlas) = self.atlas.get() {
+            return Ok(atlas);
+        }
+        let atlas = Atlas::reserve(&self.pages, self.region_bytes)?;
+        Ok(self.atlas.get_or_init(|| atlas))
+    }
+
+    /// Whether each node has room for what is to lie there, if the policy is strict: one run may fit where all don't.
+    fn has_room(&self, plan: &Plan) -> Result<(), PlaceError> {
+        if self.policy == Policy::Preferred {
+            return Ok(());
+        }
+        let page = self.pages.page_bytes();
+        let mut bytes = vec![0; self.locations.len()];
+        for (run, at) in &plan.runs {
+            match at {
+                At::First => {}
+                At::Node(node) => bytes[self.location(*node)] += run.len(),
+                At::InTurn(count) => {
+                    let pages = run.len() / page;
+                    (0..*count).for_each(|at| bytes[at] += (pages / count + usize::from(at < pages % count)) * page);
+                }
+            }
+        }
+        for (&node, bytes) in self.locations.iter().zip(bytes) {
+            if bytes > 0 && !self.pages.has_room(node, bytes) {
+                let (policy, error) = (Policy::Strict, PageError::Full);
+                return Err(PlaceError::Exhausted { node, bytes, policy, error });
+            }
+        }
+        Ok(())
+    }
+
+    fn location(&self, node: NodeId) -> Location {
+        self.locations.iter().position(|&at| at == node).expect("a run lies at a location")
+    }
+
+    /// Notes that something could not be placed; there, the first touch decides.
+    pub(crate) fn refused(&self, error: PageError) {
+        // The first one stays.
+        let _ = self.refusal.set(error);
+    }
+
+    pub(crate) fn owns(&self, address: *const u8) -> bool {
+        self.atlas.get().is_some_and(|atlas| atlas.owns(address.addr()))
+    }
+
+    pub(crate) fn node_of(&self, address: *const u8) -> Option<NodeId> {
+        let at = address.addr();
+        let location = self.atlas.get()?.ask(at, |lies| lies.at(at - lies.start).0)??;
+        self.locations.get(location).copied()
+    }
+
+    /// Adds up the bytes from an address on that are not behind `end`, as far as they are in one range or in none. Gives
+    /// where that ends.
+    fn tally(&self, from: usize, end: usize, footprint: &mut Footprint) -> usize {
+        let Some(atlas) = self.atlas.get() else {
+            footprint.unknown += end - from;
+            return end;
+        };
+        let mut told = Vec::new();
+        let until = atlas.ask(from, |lies| {
+            let until = (lies.start + lies.bytes).min(end);
+            told.clear();
+            lies.tally(from - lies.start, until - lies.start, &mut |location, bytes| told.push((location, bytes)));
+            until
+        });
+        for (location, bytes) in told {
+            let node = location.and_then(|location: Location| self.locations.get(location));
+            footprint.add(node.copied(), bytes);
+        }
+        until.unwrap_or_else(|| {
+            let next = atlas.next(from, end);
+            footprint.unknown += next - from;
+            next
+        })
+    }
+}
+
+impl Memory {
+    /// The node of each location that distributions count: the nodes that have memory, in order.
+    pub fn locations(&self) -> &[NodeId] {
+        &self.placing.locations
+    }
+
+    /// All nodes by their distance from one, which comes first.
+    pub(crate) fn near(&self, node: NodeId) -> &[NodeId] {
+        &self.placing.near[node.index()]
+    }
+
+    /// Why the page source first refused to place something; there, the first touch decides where it lies. `None` if all is
+    /// well.
+    pub fn placing_refused(&self) -> Option<PageError> {
+        self.placing.refusal.get().copied()
+    }
+
+    /// Memory of its own, in whole pages, zeroed, that lies as chosen; `None` takes [`crate::Options::distribution`]. Some
+    /// system calls: for what is large and stays.
+    ///
+    /// ```
+    /// use std::alloc::Layout;
+    /// use std::sync::Arc;
+    /// use vicus_memory::{FakePages, Memory, Options, Region, distribution::Distribution};
+    /// use vicus_topology::{NodeId, Topology};
+    ///
+    /// let machine = Topology::parse("node:2 core:1").unwrap();
+    /// let options = Options { range_bytes: 32 << 20, placed_bytes: 32 << 20, ..Options::default() };
+    /// let memory = Memory::new(Arc::new(FakePages::new(2)), &machine, options).unwrap();
+    /// let placed = memory.place(Layout::new::<[u64; 4096]>(), Some(&Distribution::Blocked)).unwrap();
+    /// assert_eq!(memory.node_of(&placed.bytes()[20_000]), Some(NodeId::new(1)));
+    /// assert_eq!(memory.footprint(placed.bytes()).nodes, [16384, 16384]);
+    /// ```
+    ///
+    /// # Errors
+    /// It does not fit, or there is no memory, or the policy is strict and a node has too little.
+    pub fn place(self: &Arc<Memory>, layout: Layout, chosen: Option<&Distribution>) -> Result<Placed, PlaceError> {
+        let unit = self.pages().page_bytes();
+        let units = layout.size().div_ceil(unit).max(1);
+        let arrangement = self.placing.distributor.place(units, chosen).map_err(PlaceError::Distribution)?;
+        self.place_as(layout, unit, arrangement)
+    }
+
+    /// The same by an arrangement of units of so many bytes. Panics if a unit is not some whole pages, or if a location is
+    /// none.
+    ///
+    /// # Errors
+    /// As [`Memory::place`].
+    pub fn place_as(
+        self: &Arc<Memory>,
+        layout: Layout,
+        unit_bytes: usize,
+        arrangement: Arrangement,
+    ) -> Result<Placed, PlaceError> {
+        let page = self.pages().page_bytes();
+        assert!(
+            unit_bytes > 0 && unit_bytes.is_multiple_of(page),
+            "a unit of {unit_bytes} bytes is not some whole pages"
+        );
+        let too_large = PlaceError::TooLarge { bytes: layout.size(), align: layout.align() };
+        let plan = Plan::new(&self.placing, layout, page, unit_bytes, &arrangement).ok_or(too_large.clone())?;
+        if plan.runs.len() > MOST_RUNS {
+            return Err(PlaceError::TooManyRuns(plan.runs.len()));
+        }
+        self.placing.has_room(&plan)?;
+        let atlas = self.placing.atlas().map_err(|_| too_large.clone())?;
+        if plan.taken > atlas.bytes() {
+            return Err(too_large);
+        }
+        let (entry, first) = atlas.take(plan.taken).ok_or(too_large)?;
+        let lead = first.addr().get().next_multiple_of(plan.align) - first.addr().get();
+        #[expect(unsafe_code, reason = "an offset within what was taken")]
+        // SAFETY: the plan has room for the alignment.
+        let start = unsafe { first.add(lead) };
+        // From here on, dropping it gives all back.
+        let mut placed = Placed {
+            memory: Arc::clone(self),
+            entry,
+            start,
+            bytes: layout.size(),
+            stride: plan.stride,
+            all: plan.all,
+            arrangement,
+            committed: Vec::with_capacity(plan.runs.len()),
+            refusal: None,
+            spilled: 0,
+        };
+        placed.say_where(&plan)?;
+        placed.commit(&plan)?;
+        let known = if placed.refusal.is_none() { &placed.arrangement } else { &Arrangement::Unplaced };
+        let unit = if placed.copies() > 1 { plan.stride } else { unit_bytes };
+        atlas.enter(&mut placed.entry, start.addr().get(), plan.all, unit, known);
+        Ok(placed)
+    }
+
+    /// How many bytes of some memory were asked to lie on each node; what did not come from here, or was not placed, is
+    /// unknown.
+    pub fn footprint<T>(&self, of: &[T]) -> Footprint {
+        let mut footprint = Footprint { nodes: vec![0; self.nodes()], unknown: 0 };
+        let range = of.as_ptr_range();
+        let (mut at, end) = (range.start.addr(), range.end.addr());
+        while at < end {
+            let ranges = &self.superblocks.ranges;
+            at = match ranges.index(at) {
+                Some(index) => {
+                    let until = ranges.end_of_node(index).min(end);
+                    footprint.add(Some(ranges.node(index)), until - at);
+                    until
+                }
+                None => self.placing.tally(at, ranges.next(at, end), &mut footprint),
+            };
+        }
+        footprint
+    }
+
+    /// How many bytes of some memory really lie on each node: the page source is asked, in batches. What was not touched
+    /// yet is unknown.
+    pub fn truth<T>(&self, of: &[T]) -> Footprint {
+        const BATCH: usize = 512;
+        let mut footprint = Footprint { nodes: vec![0; self.nodes()], unknown: 0 };
+        let (page, range) = (self.pages().page_bytes(), of.as_ptr_range());
+        let (mut at, end) = (range.start.addr(), range.end.addr());
+        let mut addresses = Vec::with_capacity(BATCH);
+        let page_end = |at: usize| ((at & !(page - 1)) + page).min(end);
+        while at < end {
+            addresses.clear();
+            while at < end && addresses.len() < BATCH {
+                addresses.push(at);
+                at = page_end(at);
+            }
+            for (&address, node) in addresses.iter().zip(self.pages().truth(&addresses)) {
+                footprint.add(node, page_end(address) - address);
+            }
+        }
+        footprint
+    }
+}
+
+/// Memory that lies as it was asked to: zeroed when it is fresh, whole pages, all of it given back when this is dropped.
+///
+/// Replicated memory is several copies. The first one is written ([`Placed::bytes_mut`]), then given to all others
+/// ([`Placed::spread`]), then each thread reads the nearest ([`Placed::near`]).
+#[derive(Debug)]
+pub struct Placed {
+    memory: Arc<Memory>,
+    entry: Entry,
+    start: NonNull<u8>,
+    /// Of one copy, as asked for.
+    bytes: usize,
+    /// From one copy to the next.
+    stride: usize,
+    /// Of all copies.
+    all: usize,
+    arrangement: Arrangement,
+    /// Offsets that are committed, each in one call for this node.
+    committed: Vec<(Range<usize>, NodeId)>,
+    refusal: Option<PageError>,
+    spilled: usize,
+}
+
+#[expect(unsafe_code, reason = "it has a pointer to its memory")]
+// SAFETY: the memory is this value's alone; it is plain bytes, shared for reading and written through `&mut`.
+unsafe impl Send for Placed {}
+
+#[expect(unsafe_code, reason = "it has a pointer to its memory")]
+// SAFETY: as above.
+unsafe impl Sync for Placed {}
+
+impl Placed {
+    /// Where it begins: for those who make something else of it than bytes.
+    pub fn start(&self) -> NonNull<u8> {
+        self.start
+    }
+
+    /// How many bytes were asked for.
+    pub fn len(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whether none were.
+    pub fn is_empty(&self) -> bool {
+        self.bytes == 0
+    }
+
+    /// Its memory; of several copies, the first.
+    pub fn bytes(&self) -> &[u8] {
+        self.copy(0)
+    }
+
+    /// The same for writing.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        #[expect(unsafe_code, reason = "the memory is raw")]
+        // SAFETY: committed, initialised, and this value's alone.
+        unsafe {
+            std::slice::from_raw_parts_mut(self.start.as_ptr(), self.bytes)
+        }
+    }
+
+    /// How its units lie. If [`Placed::refusal`] says something, this was only a wish.
+    pub fn arrangement(&self) -> &Arrangement {
+        &self.arrangement
+    }
+
+    /// The location that a byte was asked to lie at; `None` if nobody knows, or if there are copies. Panics if there is no
+    /// such byte.
+    pub fn location_of(&self, offset: usize) -> Option<Location> {
+        assert!(offset < self.bytes, "byte {offset} of {}", self.bytes);
+        let known = !matches!(self.arrangement, Arrangement::Copies { .. });
+        self.lies().at(offset).0.filter(|_| known)
+    }
+
+    /// The location that a unit was asked to lie at last, whether it could be placed or not. Panics if there is none.
+    pub(crate) fn wished(&self, unit: usize) -> Location {
+        let told = self.lies().at_unit(unit).or_else(|| self.arrangement.location_of(unit));
+        told.expect("units of an array lie at one location each")
+    }
+
+    /// The memory that it is of.
+    pub fn memory(&self) -> &Arc<Memory> {
+        &self.memory
+    }
+
+    /// How many copies there are; 1 if it is not replicated.
+    pub fn copies(&self) -> usize {
+        self.all / self.stride
+    }
+
+    /// The copy at a location. Panics if there is none.
+    pub fn copy(&self, location: Location) -> &[u8] {
+        assert!(location < self.copies(), "copy {location} of {}", self.copies());
+        #[expect(unsafe_code, reason = "the memory is raw")]
+        // SAFETY: committed and initialised; written only through `&mut self`.
+        unsafe {
+            std::slice::from_raw_parts(self.start.as_ptr().add(location * self.stride), self.bytes)
+        }
+    }
+
+    /// The copy that is nearest to a node. Panics if there is no such node.
+    pub fn near(&self, node: NodeId) -> &[u8] {
+        let placing = &self.memory.placing;
+        let of_node = |node: &NodeId| placing.locations.iter().position(|at| at == node);
+        let nearest = placing.near[node.index()].iter().find_map(of_node).expect("some node has memory");
+        self.copy(if self.copies() > 1 { nearest } else { 0 })
+    }
+
+    /// Gives what the first copy holds to all others.
+    pub fn spread(&mut self) {
+        for copy in 1..self.copies() {
+            #[expect(unsafe_code, reason = "the memory is raw")]
+            // SAFETY: both are committed and this value's alone, and they don't overlap.
+            unsafe {
+                let to = self.start.as_ptr().add(copy * self.stride);
+                self.start.as_ptr().copy_to_nonoverlapping(to, self.bytes);
+            }
+        }
+    }
+
+    /// Why the page source refused to place it: then the first touch decides, and nobody knows where it lies.
+    pub fn refusal(&self) -> Option<PageError> {
+        self.refusal
+    }
+
+    /// How many runs of it went to another node, since theirs was full. A page source that learns of it only when memory is
+    /// touched counts none; [`Memory::truth`] knows.
+    pub fn spilled(&self) -> usize {
+        self.spilled
+    }
+
+    /// Moves a unit of memory that lies by a list to another location. What it holds stays, in use or not.
+    ///
+    /// # Errors
+    /// The page source refuses; then it stays where it is. Panics if there is no such unit or location, or no list.
+    pub fn relocate(&self, unit: usize, location: Location) -> Result<(), PlaceError> {
+        let Arrangement::Each { locations } = &self.arrangement else {
+            panic!("only memory that lies by a list can be relocated");
+        };
+        assert!(unit < locations.len(), "unit {unit} of {}", locations.len());
+        let placing = &self.memory.placing;
+        let (part, _) = &self.committed[unit];
+        let (node, policy) = (placing.locations[location], placing.policy);
+        let bytes = part.len();
+        #[expect(unsafe_code, reason = "moves what it has committed")]
+        // SAFETY: committed in one call.
+        let moved = unsafe { placing.pages.relocate(self.start.add(part.start), bytes, node, policy) };
+        moved.map_err(|error| PlaceError::Exhausted { node, bytes, policy, error })?;
+        if self.refusal.is_none() {
+            self.atlas().relocate(&self.entry, unit, location);
+        }
+        Ok(())
+    }
+
+    fn atlas(&self) -> &Atlas {
+        self.memory.placing.atlas.get().expect("it has a range in it")
+    }
+
+    fn lies(&self) -> Lies<'_> {
+        self.atlas().lies(&self.entry)
+    }
+
+    /// Tells the page source where the runs shall lie. A refusal is noted, and then all is left to the first touch.
+    #[expect(unsafe_code, reason = "places what it has taken")]
+    fn say_where(&mut self, plan: &Plan) -> Result<(), PlaceError> {
+        let placing = &self.memory.placing;
+        let place = |run: &Range<usize>, placement: Placement<'_>| {
+            // SAFETY: a part of the range that was just taken, and nothing of it is touched.
+            unsafe { placing.pages.place(self.start.add(run.start), run.len(), placement) }
+        };
+        let tell = |(run, at): &(Range<usize>, At)| match at {
+            At::First => Ok(()),
+            At::Node(node) => place(run, Placement::On(*node, placing.policy)),
+            At::InTurn(count) => place(run, Placement::Interleaved(&placing.locations[..*count])),
+        };
+        let Err(error) = plan.runs.iter().try_for_each(tell) else { return Ok(()) };
+        if let (PageError::NoSuchNode(node), Policy::Strict) = (error, placing.policy) {
+            return Err(PlaceError::Exhausted { node, bytes: self.all, policy: placing.policy, error });
+        }
+        // What was placed already would lie strangely.
+        let _ = place(&(0..self.all), Placement::Standard);
+        placing.refused(error);
+        self.refusal = Some(error);
+        Ok(())
+    }
+
+    fn commit(&mut self, plan: &Plan) -> Result<(), PlaceError> {
+        for (run, at) in &plan.runs {
+            let node = match at {
+                At::Node(node) => *node,
+                At::First | At::InTurn(_) => self.memory.placing.locations[0],
+            };
+            let only = matches!(at, At::Node(_)) && self.memory.placing.policy == Policy::Strict;
+            self.commit_run(run, node, only)?;
+        }
+        Ok(())
+    }
+
+    /// Commits a run on a node, or on the nearest that has room if that is allowed.
+    #[expect(unsafe_code, reason = "commits what it has taken")]
+    fn commit_run(&mut self, run: &Range<usize>, node: NodeId, only: bool) -> Result<(), PlaceError> {
+        let placing = &self.memory.placing;
+        let (mut error, bytes) = (PageError::Full, run.len());
+        for &at in &placing.near[node.index()][..if only { 1 } else { placing.near.len() }] {
+            // SAFETY: a part of the range that was just taken, committed once.
+            let committed = unsafe {
+                let start = self.start.add(run.start);
+                if placing.huge_pages && bytes >= HUGE_PAGE {
+                    placing.pages.advise_huge(start, bytes);
+                }
+                placing.pages.commit(start, bytes, at)
+            };
+            match committed {
+                Ok(()) => {
+                    self.committed.push((run.clone(), at));
+                    self.spilled += usize::from(at != node);
+                    return Ok(());
+                }
+                Err(refusal) => error = refusal,
+            }
+        }
+        let policy = if only { Policy::Strict } else { Policy::Preferred };
+        Err(PlaceError::Exhausted { node, bytes, policy, error })
+    }
+}
+
+impl Region for Placed {
+    fn owns(&self, address: *const u8) -> bool {
+        address.addr().wrapping_sub(self.start.addr().get()) < self.all
+    }
+
+    fn node_of(&self, address: *const u8) -> Option<NodeId> {
+        let offset = address.addr().wrapping_sub(self.start.addr().get());
+        let location = if offset < self.all { self.lies().at(offset).0 } else { None };
+        self.memory.placing.locations.get(location?).copied()
+    }
+}
+
+impl Drop for Placed {
+    #[expect(unsafe_code, reason = "gives back what it has committed")]
+    fn drop(&mut self) {
+        let placing = &self.memory.placing;
+        self.atlas().leave(&self.entry);
+        // SAFETY: each part was committed in one call, and the memory is this value's alone. Then its addresses have no
+        // policy any more, so that the next range begins afresh and the kernel can make one area of them.
+        unsafe {
+            for (run, node) in self.committed.drain(..) {
+                placing.pages.decommit(self.start.add(run.start), run.len(), node);
+            }
+            let _ = placing.pages.place(self.start, self.all, Placement::Standard);
+        }
+        self.atlas().give_back(&self.entry);
+    }
+}
+
+/// What is to be done for a range.
+struct Plan {
+    /// From one copy to the next; or all.
+    stride: usize,
+    /// Bytes of all copies.
+    all: usize,
+    /// What its start is a multiple of.
+    align: usize,
+    /// Bytes of addresses, with room for the alignment.
+    taken: usize,
+    /// In order, without gaps.
+    runs: Vec<(Range<usize>, At)>,
+}
+
+enum At {
+    /// Where it is touched first.
+    First,
+    Node(NodeId),
+    /// Page by page over so many locations.
+    InTurn(usize),
+}
+
+impl Plan {
+    /// `None` if its numbers are more than an address can be.
+    fn new(placing: &Placing, layout: Layout, page: usize, unit: usize, arrangement: &Arrangement) -> Option<Plan> {
+        let locations = &placing.locations;
+        let whole = layout.size().max(1).checked_next_multiple_of(page)?;
+        let units = whole.div_ceil(unit);
+        let copies = if let Arrangement::Copies { locations } = arrangement { *locations } else { 1 };
+        // No huge page has two copies.
+        let between = if copies > 1 && whole >= HUGE_PAGE { HUGE_PAGE } else { page };
+        let stride = match copies {
+            1 => whole,
+            _ => whole.checked_next_multiple_of(layout.align().max(between))?,
+        };
+        let all = stride.checked_mul(copies)?;
+        let in_turn = match arrangement {
+            Arrangement::Round { locations } if unit == page && *locations > 1 => *locations,
+            _ => 1,
+        };
+        let align = lowest_common_multiple(layout.align().max(page), page * in_turn)?;
+        let taken = all.checked_add(align - page)?;
+        let runs = match arrangement {
+            Arrangement::Unplaced => vec![(0..all, At::First)],
+            Arrangement::Copies { .. } => {
+                (0..copies).map(|copy| (copy * stride..(copy + 1) * stride, At::Node(locations[copy]))).collect()
+            }
+            _ if in_turn > 1 => vec![(0..all, At::InTurn(in_turn))],
+            _ => {
+                let bytes = |run: &Range<usize>| run.start * unit..if run.end == units { all } else { run.end * unit };
+                let runs = arrangement.runs(units);
+                runs.iter().map(|(run, location)| (bytes(run), At::Node(locations[*location]))).collect()
+            }
+        };
+        Some(Plan { stride, all, align, taken, runs })
+    }
+}
+
+fn lowest_common_multiple(a: usize, b: usize) -> Option<usize> {
+    let (mut x, mut y) = (a, b);
+    while y > 0 {
+        (x, y) = (y, x % y);
+    }
+    (a / x).checked_mul(b)
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::memory::Options;
+    use crate::pages::{Call, FakePages};
+
+    const PAGE: usize = 4096;
+
+    fn memory(nodes: usize, policy: Policy) -> (Arc<Memory>, Arc<FakePages>) {
+        let machine = Topology::parse(&format!("node:{nodes} core:1")).unwrap();
+        let pages = Arc::new(FakePages::new(nodes));
+        let series = crate::Series { limit: 64 << 10, ..Default::default() };
+        let options = Options {
+            superblock_bytes: 1 << 20,
+            range_bytes: 2 << 20,
+            placed_bytes: 16 << 20,
+            series,
+            policy,
+            ..Options::default()
+        };
+        let memory = Memory::new(pages.clone(), &machine, options).unwrap();
+        pages.take_calls();
+        (memory, pages)
+    }
+
+    fn bytes(size: usize) -> Layout {
+        Layout::from_size_align(size, 8).unwrap()
+    }
+
+    fn committed(pages: &FakePages, nodes: usize) -> Vec<usize> {
+        (0..nodes).map(|node| pages.committed(NodeId::new(node))).collect()
+    }
+
+    /// The page source, the address, the range and the footprint say the same, for each page: what the paper's words say.
+    #[test]
+    fn every_page_lies_where_its_distribution_says() {
+        let (memory, _) = memory(3, Policy::Preferred);
+        for pages in [1, 2, 3, 7, 64, 301].into_iter().take(if cfg!(miri) { 4 } else { 6 }) {
+            let fine = |page: usize| page % 3;
+            let blocked = move |page: usize| (0..3).find(|part| page < pages * (part + 1) / 3).unwrap();
+            let weighted = move |page: usize| if page < pages * 3 / 4 { 0 } else { 2 };
+            let expected: [(&str, &dyn Fn(usize) -> usize); 4] =
+                [("fine", &fine), ("on:1", &|_| 1), ("blocked", &blocked), ("weighted:3,0,1", &weighted)];
+            for (text, node_of) in expected {
+                let placed = memory.place(bytes(pages * PAGE - 100), Some(&text.parse().unwrap())).unwrap();
+                let mut sums = vec![0; 3];
+                for (number, page) in placed.bytes().chunks(PAGE).enumerate() {
+                    let expected = node_of(number);
+                    let node = Some(NodeId::new(expected));
+                    for at in [0, page.len() - 1] {
+                        assert_eq!(memory.node_of(&page[at]), node, "{text}, page {number} of {pages}");
+                        assert_eq!(placed.node_of(&page[at]), node);
+                        assert_eq!(placed.location_of(number * PAGE + at), Some(expected));
+                    }
+                    assert_eq!(
+                        memory.pages().truth(&[page.as_ptr().addr()]),
+                        [node],
+                        "{text}, page {number} of {pages}"
+                    );
+                    sums[expected] += page.len();
+                }
+                assert_eq!(memory.footprint(placed.bytes()), Footprint { nodes: sums.clone(), unknown: 0 }, "{text}");
+                assert_eq!(memory.truth(placed.bytes()), Footprint { nodes: sums, unknown: 0 }, "{text}");
+                assert!(placed.refusal().is_none());
+            }
+        }
+    }
+
+    #[test]
+    fn coarse_goes_round_by_ranges_and_standard_is_left_alone() {
+        let (memory, pages) = memory(2, Policy::Preferred);
+        let placed: Vec<_> = (0..3).map(|_| memory.place(bytes(9000), Some(&Distribution::Coarse)).unwrap()).collect();
+        let nodes: Vec<_> = placed.iter().map(|placed| memory.node_of(&placed.bytes()[8999])).collect();
+        assert_eq!(nodes, [0, 1, 0].map(|node| Some(NodeId::new(node))));
+        pages.take_calls();
+        let standard = memory.place(bytes(9000), None).unwrap();
+        assert!(memory.owns(standard.bytes().as_ptr()));
+        assert_eq!(memory.node_of(standard.bytes().as_ptr()), None, "the first touch decides");
+        assert_eq!(memory.footprint(standard.bytes()), Footprint { nodes: vec![0, 0], unknown: 9000 });
+        assert!(!pages.take_calls().iter().any(|call| matches!(call, Call::Place(..) | Call::Interleave(..))));
+    }
+
+    #[test]
+    fn fine_is_one_call_and_begins_with_the_first_location() {
+        for nodes in [2, 3, 5] {
+            let (memory, pages) = memory(nodes, Policy::Preferred);
+            for align in [8, 1 << 14, 1 << 21] {
+                let layout = Layout::from_size_align(10 * PAGE, align).unwrap();
+                let placed = memory.place(layout, Some(&Distribution::Fine)).unwrap();
+                assert_eq!(placed.start().addr().get() % align, 0);
+                assert_eq!(placed.location_of(0), Some(0));
+                let turns = |call: &Call| matches!(call, Call::Interleave(_, bytes, over) if (*bytes, over.len()) == (10 * PAGE, nodes));
+                assert_eq!(pages.take_calls().iter().filter(|call| turns(call)).count(), 1);
+            }
+        }
+    }
+
+    #[test]
+    fn all_is_given_back_and_found_no_more() {
+        let (memory, pages) = memory(3, Policy::Preferred);
+        let before = committed(&pages, 3);
+        let mut starts = Vec::new();
+        for text in ["standard", "fine", "on:2", "blocked", "replicated", "weighted:1,2,3"] {
+            let mut placed = memory.place(bytes(100_000), Some(&text.parse().unwrap())).unwrap();
+            placed.bytes_mut().fill(7);
+            placed.spread();
+            let address = placed.bytes().as_ptr();
+            assert_eq!(memory.node_of(address).is_some(), text != "standard");
+            drop(placed);
+            assert_eq!(memory.node_of(address), None, "{text}");
+            assert_eq!(committed(&pages, 3), before, "{text}");
+            starts.push(address.addr());
+        }
+        starts.dedup_by_key(|start| *start & !(HUGE_PAGE - 1));
+        assert_eq!(starts.len(), 1, "the next range takes the same addresses");
+        drop(memory);
+        assert_eq!(pages.reserved(), 0);
+    }
+
+    #[test]
+    fn an_address_outside_is_nobodys_and_gaps_are_unknown() {
+        let (memory, _) = memory(2, Policy::Preferred);
+        let local = [0u8; 100];
+        assert_eq!(memory.node_of(local.as_ptr()), None);
+        assert_eq!(memory.footprint(&local), Footprint { nodes: vec![0, 0], unknown: 100 });
+        let placed = memory.place(bytes(PAGE + 1), Some(&Distribution::On(1))).unwrap();
+        let behind = placed.start().as_ptr().wrapping_add(2 * PAGE);
+        assert_eq!(memory.node_of(behind.wrapping_sub(1)), Some(NodeId::new(1)), "whole pages are placed");
+        assert_eq!(memory.node_of(behind), None);
+        let mut heap = crate::Heap::new(&memory, NodeId::new(1)).unwrap();
+        let block = heap.alloc(bytes(9000)).unwrap();
+        #[expect(unsafe_code, reason = "looks at a block of a heap")]
+        // SAFETY: it is in use and has so many bytes, which the fake has initialised; then it is freed once.
+        unsafe {
+            let slice = std::slice::from_raw_parts(block.as_ptr(), 9000);
+            assert_eq!(memory.footprint(slice), Footprint { nodes: vec![0, 9000], unknown: 0 });
+            heap.free(block, bytes(9000));
+        }
+    }
+
+    #[test]
+    fn where_nothing_can_be_placed_the_first_touch_decides() {
+        for policy in [Policy::Preferred, Policy::Strict] {
+            let (memory, pages) = memory(2, policy);
+            assert_eq!(memory.placing_refused(), None);
+            for refusal in [PageError::Refused(1), PageError::Refused(38)] {
+                pages.refuse_placing(Some(refusal));
+                for text in ["fine", "blocked", "on:1"] {
+                    let mut placed = memory.place(bytes(50_000), Some(&text.parse().unwrap())).unwrap();
+                    placed.bytes_mut()[49_999] = 1;
+                    assert_eq!(placed.refusal(), Some(refusal));
+                    assert_eq!(memory.node_of(placed.bytes().as_ptr()), None, "nobody knows");
+                    assert_eq!(placed.location_of(0), None);
+                }
+                assert_eq!(memory.placing_refused(), Some(PageError::Refused(1)), "the first refusal is told");
+            }
+            pages.refuse_placing(None);
+            let placed = memory.place(bytes(50_000), Some(&Distribution::Fine)).unwrap();
+            assert!(placed.refusal().is_none());
+        }
+    }
+
+    #[test]
+    fn a_full_node_refuses_if_strict_and_else_the_nearest_gives() {
+        let (strict, pages) = memory(2, Policy::Strict);
+        let before = committed(&pages, 2);
+        pages.set_free(NodeId::new(1), 5 * PAGE);
+        for text in ["fine", "blocked", "on:1"] {
+            let error = strict.place(bytes(12 * PAGE), Some(&text.parse().unwrap())).unwrap_err();
+            let error = error.to_string();
+            assert!(error.starts_with("node1 has no") && error.contains("strict"), "{text}: {error}");
+            assert_eq!(committed(&pages, 2), before, "{text}: nothing is left behind");
+        }
+        // Each segment fits, all of them don't.
+        let each = Arrangement::Each { locations: vec![1; 6] };
+        assert!(strict.place_as(bytes(6 * PAGE), PAGE, each).is_err());
+        assert!(strict.place(bytes(10 * PAGE), Some(&Distribution::Fine)).is_ok());
+
+        let (preferred, pages) = memory(2, Policy::Preferred);
+        pages.set_free(NodeId::new(1), 0);
+        let placed = preferred.place(bytes(10 * PAGE), Some(&Distribution::Blocked)).unwrap();
+        assert_eq!(placed.spilled(), 1);
+        assert_eq!(preferred.truth(placed.bytes()).nodes, [10 * PAGE, 0]);
+        assert_eq!(preferred.footprint(placed.bytes()).nodes, [5 * PAGE, 5 * PAGE], "what was asked for");
+        pages.set_free(NodeId::new(0), 0);
+        let before = committed(&pages, 2);
+        let error = preferred.place(bytes(PAGE), Some(&Distribution::Blocked)).unwrap_err();
+        assert!(error.to_string().contains("neither has any other node"), "{error}");
+        assert_eq!(committed(&pages, 2), before);
+    }
+
+    #[test]
+    fn what_can_not_be_is_refused_at_the_call() {
+        let (memory, pages) = memory(2, Policy::Preferred);
+        let _some = memory.place(bytes(1), None).unwrap();
+        let before = committed(&pages, 2);
+        let refused =
+            |layout: Layout, text: &str| memory.place(layout, Some(&text.parse().unwrap())).unwrap_err().to_string();
+        assert_eq!(refused(bytes(1), "on:2"), "on:2: there are 2 locations, counted from 0");
+        assert_eq!(refused(bytes(1), "weighted:1"), "weighted: there are 1 weights for 2 locations");
+        for size in [17 << 20, usize::MAX / 4, isize::MAX as usize - 7] {
+            assert!(refused(bytes(size), "fine").contains("raise `Options::placed_bytes`"), "{size}");
+            assert!(refused(bytes(size), "replicated").contains("raise `Options::placed_bytes`"), "{size}");
+        }
+        let aligned = Layout::from_size_align(1, 1 << 62).unwrap();
+        assert!(refused(aligned, "fine").contains("aligned to 4611686018427387904"));
+        let many = Arrangement::Each { locations: vec![0; MOST_RUNS + 1] };
+        let error = memory.place_as(bytes((MOST_RUNS + 1) * PAGE), PAGE, many).unwrap_err();
+        assert_eq!(error, PlaceError::TooManyRuns(16385));
+        assert_eq!(committed(&pages, 2), before, "nothing is left behind");
+        let empty = memory.place(bytes(0), Some(&Distribution::Fine)).unwrap();
+        assert!(empty.is_empty() && empty.bytes().is_empty());
+    }
+
+    #[test]
+    fn each_node_reads_a_copy_of_its_own() {
+        let (memory, _) = memory(3, Policy::Preferred);
+        let mut placed = memory.place(bytes(5000), Some(&Distribution::Replicated)).unwrap();
+        assert_eq!((placed.copies(), placed.location_of(1)), (3, None));
+        placed.bytes_mut().copy_from_slice(&[[1; 2500], [2; 2500]].concat());
+        placed.spread();
+        for node in (0..3).map(NodeId::new) {
+            let near = placed.near(node);
+            assert_eq!((near[2499], near[2500], near.len()), (1, 2, 5000));
+            assert_eq!(memory.footprint(near).nodes[node.index()], 5000);
+            assert_eq!(memory.truth(near).nodes[node.index()], 5000);
+        }
+    }
+
+    #[test]
+    fn a_unit_that_is_relocated_keeps_what_it_holds() {
+        let (memory, pages) = memory(2, Policy::Strict);
+        let each = Arrangement::Each { locations: vec![0, 0, 1, 0] };
+        let mut placed = memory.place_as(bytes(7 * PAGE), 2 * PAGE, each).unwrap();
+        placed.bytes_mut().iter_mut().enumerate().for_each(|(at, byte)| *byte = (at / 5) as u8);
+        placed.relocate(1, 1).unwrap();
+        assert_eq!([0, 1, 2, 3].map(|unit| placed.location_of(2 * PAGE * unit)), [0, 1, 1, 0].map(Some));
+        assert_eq!(memory.footprint(placed.bytes()).nodes, [3 * PAGE, 4 * PAGE]);
+        assert_eq!(memory.truth(placed.bytes()).nodes, [3 * PAGE, 4 * PAGE]);
+        assert!(placed.bytes().iter().enumerate().all(|(at, &byte)| byte == (at / 5) as u8));
+        pages.set_free(NodeId::new(1), 0);
+        assert!(placed.relocate(0, 1).unwrap_err().to_string().contains("strict"));
+        assert_eq!(placed.location_of(0), Some(0), "it stays where it is");
+    }
+
+    #[test]
+    fn nodes_without_memory_are_no_locations() {
+        let mut machine = Topology::parse("node:3 core:1").unwrap();
+        machine.nodes[1].bytes = 0;
+        let options = Options { range_bytes: 8 << 20, placed_bytes: 4 << 20, ..Options::default() };
+        let memory = Memory::new(Arc::new(FakePages::new(3)), &machine, options).unwrap();
+        assert_eq!(memory.locations(), [0, 2].map(NodeId::new));
+        let placed = memory.place(bytes(3 * PAGE), Some(&Distribution::Fine)).unwrap();
+        let nodes = placed.bytes().chunks(PAGE).map(|page| memory.node_of(page.as_ptr()).unwrap().index());
+        assert_eq!(nodes.collect::<Vec<_>>(), [0, 2, 0]);
+        let copies = memory.place(bytes(1), Some(&Distribution::Replicated)).unwrap();
+        assert_eq!(copies.copies(), 2);
+        assert_eq!(memory.node_of(copies.near(NodeId::new(2)).as_ptr()), Some(NodeId::new(2)));
+    }
+}

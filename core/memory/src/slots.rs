@@ -1,0 +1,80 @@
+//! Equal parts of a range of addresses, taken in rows.
+
+/// Which slots are in use.
+#[derive(Debug)]
+pub(crate) struct Slots {
+    /// A bit for each; set if in use.
+    used: Box<[u64]>,
+    count: usize,
+    /// All below are in use.
+    full_below: usize,
+}
+
+impl Slots {
+    /// So many, none of them in use.
+    pub(crate) fn new(count: usize) -> Slots {
+        Slots { used: vec![0; count.div_ceil(64)].into(), count, full_below: 0 }
+    }
+
+    fn is_used(&self, at: usize) -> bool {
+        self.used[at / 64] >> (at % 64) & 1 == 1
+    }
+
+    fn set(&mut self, first: usize, count: usize, used: bool) {
+        for at in first..first + count {
+            debug_assert_ne!(self.is_used(at), used, "slots change hands one by one");
+            self.used[at / 64] ^= 1 << (at % 64);
+        }
+    }
+
+    /// Takes the lowest place where so many in a row are free.
+    pub(crate) fn take(&mut self, count: usize) -> Option<usize> {
+        while self.full_below < self.count && self.is_used(self.full_below) {
+            self.full_below += 1;
+        }
+        let mut first = self.full_below;
+        let mut at = first;
+        while at - first < count {
+            if at >= self.count {
+                return None;
+            }
+            if at.is_multiple_of(64) && self.used[at / 64] == u64::MAX {
+                at += 64;
+                first = at;
+            } else {
+                at += 1;
+                if self.is_used(at - 1) {
+                    first = at;
+                }
+            }
+        }
+        self.set(first, count, true);
+        Some(first)
+    }
+
+    /// Gives back a part of what was taken.
+    pub(crate) fn give(&mut self, first: usize, count: usize) {
+        self.set(first, count, false);
+        self.full_below = self.full_below.min(first);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_are_taken_in_rows_and_lowest_first() {
+        let mut slots = Slots::new(200);
+        assert_eq!(slots.take(130), Some(0));
+        assert_eq!(slots.take(1), Some(130));
+        slots.give(3, 2);
+        assert_eq!(slots.take(3), Some(131));
+        assert_eq!(slots.take(2), Some(3));
+        assert_eq!(slots.take(67), None);
+        assert_eq!(slots.take(66), Some(134));
+        assert_eq!(slots.take(1), None);
+        slots.give(0, 200);
+        assert_eq!(slots.take(200), Some(0));
+    }
+}

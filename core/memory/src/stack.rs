@@ -1,0 +1,301 @@
+//! What the pool shares between threads: a lock-free stack of numbers, and a block's rest from which slots are cut.
+//!
+//! Treiber's stack ("Systems Programming: Coping with Parallelism", IBM 1986), of numbers instead of pointers, so that the
+//! head has room for 32 bits that change with every pop: a thread that slept between its look at the head and its exchange
+//! is fooled only if exactly 2^32 pops, or a multiple, came between. We differ: links stand beside the items and not in them,
+//! so nobody reads what another one writes without an atomic, and several items are pushed or popped by one exchange.
+
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
+
+/// Where the links of numbers stand.
+pub(crate) trait Links {
+    /// The link of a number; `None` if this thread can't see it yet, which it can if it got the number from a stack.
+    fn link(&self, number: u32) -> Option<&AtomicU32>;
+}
+
+/// A stack of numbers below 2^32 - 1.
+#[derive(Debug)]
+pub(crate) struct Stack {
+    /// Above, how many pops there were; below, 1 + the number on top, or 0.
+    head: AtomicU64,
+}
+
+fn top(head: u64) -> u32 {
+    head as u32
+}
+
+impl Stack {
+    pub(crate) fn new() -> Stack {
+        Stack { head: AtomicU64::new(0) }
+    }
+
+    /// Puts numbers on it, the last one on top. They are the caller's.
+    pub(crate) fn push(&self, links: &impl Links, numbers: impl Iterator<Item = u32>) {
+        let mut numbers = numbers;
+        let Some(lowest) = numbers.next() else { return };
+        let link = |number: u32| links.link(number).expect("the caller has it, so it has seen its link");
+        let mut highest = lowest;
+        for number in numbers {
+            link(number).store(highest + 1, Ordering::Relaxed);
+            highest = number;
+        }
+        let mut head = self.head.load(Ordering::Relaxed);
+        loop {
+            link(lowest).store(top(head), Ordering::Relaxed);
+            let next = head & !u64::from(u32::MAX) | u64::from(highest + 1);
+            // Release: who pops them sees the links, and what was done with the items.
+            match self.head.compare_exchange_weak(head, next, Ordering::Release, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(other) => head = other,
+            }
+        }
+    }
+
+    /// Takes up to so many from the top, and tells them from the top down. Gives how many.
+    pub(crate) fn pop(&self, links: &impl Links, most: usize, mut tell: impl FnMut(u32)) -> usize {
+        let mut head = self.head.load(Ordering::Acquire);
+        'look: loop {
+            // Whoever has taken them meanwhile may change the links; then the exchange fails.
+            let (mut below, mut count) = (top(head), 0);
+            while below != 0 && count < most {
+                let Some(link) = links.link(below - 1) else {
+                    head = self.head.load(Ordering::Acquire);
+                    continue 'look;
+                };
+                below = link.load(Ordering::Relaxed);
+                count += 1;
+            }
+            if count == 0 {
+                return 0;
+            }
+            let pops = (head >> 32).wrapping_add(1) << 32;
+            // Acquire: what was done with the items happened before.
+            match self.head.compare_exchange_weak(head, pops | u64::from(below), Ordering::Acquire, Ordering::Acquire) {
+                Ok(_) => {}
+                Err(other) => {
+                    head = other;
+                    continue;
+                }
+            }
+            let mut number = top(head) - 1;
+            tell(number);
+            for _ in 1..count {
+                number = links.link(number).expect("it was seen above").load(Ordering::Relaxed) - 1;
+                tell(number);
+            }
+            return count;
+        }
+    }
+}
+
+/// The rest of a block: slots are cut from its front. Blocks come one after the other.
+#[derive(Debug)]
+pub(crate) struct Cut {
+    /// Above, 1 + the block's number, or 0; below, the next slot. No value comes twice, since no block does.
+    word: AtomicU64,
+}
+
+impl Cut {
+    pub(crate) fn new() -> Cut {
+        Cut { word: AtomicU64::new(0) }
+    }
+
+    /// Takes up to so many slots, of blocks that have so many: the block's number, the first slot, how many.
+    pub(crate) fn take(&self, most: u32, slots: u32) -> Option<(u32, u32, u32)> {
+        let mut word = self.word.load(Ordering::Relaxed);
+        loop {
+            let (block, next) = ((word >> 32) as u32, word as u32);
+            let count = most.min(slots - next.min(slots));
+            if block == 0 || count == 0 {
+                return None;
+            }
+            // Acquire: the block is ready for use.
+            let taken = word + u64::from(count);
+            match self.word.compare_exchange_weak(word, taken, Ordering::Acquire, Ordering::Relaxed) {
+                Ok(_) => return Some((block - 1, next, count)),
+                Err(other) => word = other,
+            }
+        }
+    }
+
+    /// Gives it the next block, of which so many slots are gone already. The caller holds a lock, and the block before is
+    /// used up.
+    pub(crate) fn renew(&self, block: u32, gone: u32) {
+        self.word.store(u64::from(block + 1) << 32 | u64::from(gone), Ordering::Release);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    impl Links for Vec<AtomicU32> {
+        fn link(&self, number: u32) -> Option<&AtomicU32> {
+            self.get(number as usize)
+        }
+    }
+
+    #[test]
+    fn the_last_one_pushed_is_the_first_one_popped_in_batches_too() {
+        let links: Vec<AtomicU32> = (0..8).map(|_| AtomicU32::new(0)).collect();
+        let stack = Stack::new();
+        let pop = |most: usize| {
+            let mut popped = Vec::new();
+            assert_eq!(stack.pop(&links, most, |number| popped.push(number)), popped.len());
+            popped
+        };
+        stack.push(&links, [3, 1, 4].into_iter());
+        stack.push(&links, std::iter::empty());
+        stack.push(&links, [5].into_iter());
+        stack.push(&links, [0, 2, 6].into_iter());
+        assert_eq!(pop(2), [6, 2]);
+        assert_eq!(pop(3), [0, 5, 4]);
+        stack.push(&links, [7].into_iter());
+        assert_eq!(pop(9), [7, 1, 3]);
+        assert_eq!(pop(1), [0; 0]);
+        assert_eq!(pop(0), [0; 0]);
+    }
+
+    #[test]
+    fn every_slot_of_a_block_is_cut_once() {
+        let cut = Cut::new();
+        assert_eq!(cut.take(4, 10), None, "no block yet");
+        cut.renew(0, 3);
+        assert_eq!([cut.take(4, 10), cut.take(4, 10), cut.take(4, 10)], [Some((0, 3, 4)), Some((0, 7, 3)), None]);
+        cut.renew(1, 10);
+        assert_eq!(cut.take(1, 10), None, "all of it was gone already");
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_models {
+    use super::*;
+    use loom::cell::UnsafeCell;
+    use loom::sync::Arc;
+
+    /// Items, each with a link and something that loom watches: who has it alone may write to it.
+    struct Items {
+        links: [AtomicU32; 4],
+        held: [UnsafeCell<u32>; 4],
+        stack: Stack,
+        cut: Cut,
+    }
+
+    impl Links for Items {
+        fn link(&self, number: u32) -> Option<&AtomicU32> {
+            self.links.get(number as usize)
+        }
+    }
+
+    impl Items {
+        fn new() -> Arc<Items> {
+            Arc::new(Items {
+                links: std::array::from_fn(|_| AtomicU32::new(0)),
+                held: std::array::from_fn(|_| UnsafeCell::new(0)),
+                stack: Stack::new(),
+                cut: Cut::new(),
+            })
+        }
+
+        fn hold(&self, number: u32) {
+            #[expect(unsafe_code, reason = "loom tells if somebody else has it")]
+            // SAFETY: that is what the model finds out.
+            self.held[number as usize].with_mut(|held| unsafe { *held += 1 });
+        }
+
+        fn push(&self, numbers: &[u32]) {
+            numbers.iter().for_each(|&number| self.hold(number));
+            self.stack.push(self, numbers.iter().copied());
+        }
+
+        fn pop(&self, most: usize) -> Vec<u32> {
+            let mut popped = Vec::new();
+            self.stack.pop(self, most, |number| popped.push(number));
+            popped.iter().for_each(|&number| self.hold(number));
+            popped
+        }
+    }
+
+    fn check(model: impl Fn() + Send + Sync + 'static) {
+        // Every interleaving would take minutes.
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = Some(3);
+        builder.check(model);
+    }
+
+    /// One thread pops while the other pops two and puts the upper one back: the head has the same number again, and another
+    /// one below. Finds these mutants: the count of pops left as it is; a push with a relaxed exchange; a pop with a relaxed
+    /// look and exchange.
+    #[test]
+    fn loom_an_item_that_comes_back_to_the_top_fools_nobody() {
+        check(|| {
+            let items = Items::new();
+            items.push(&[2, 1, 0]);
+            let other = {
+                let items = items.clone();
+                loom::thread::spawn(move || {
+                    let (first, second) = (items.pop(1), items.pop(1));
+                    items.push(&first);
+                    second
+                })
+            };
+            let mut all = items.pop(1);
+            all.extend(other.join().unwrap());
+            all.extend(items.pop(4));
+            all.sort_unstable();
+            assert_eq!(all, [0, 1, 2]);
+        });
+    }
+
+    /// Finds this mutant: a batch whose lowest one is not linked to the head that was exchanged.
+    #[test]
+    fn loom_batches_are_moved_whole() {
+        check(|| {
+            let items = Items::new();
+            items.push(&[0]);
+            let other = {
+                let items = items.clone();
+                loom::thread::spawn(move || {
+                    items.push(&[1, 2]);
+                    items.pop(2)
+                })
+            };
+            let mut all = items.pop(2);
+            items.push(&[3]);
+            all.extend(other.join().unwrap());
+            all.extend(items.pop(4));
+            all.sort_unstable();
+            assert_eq!(all, [0, 1, 2, 3]);
+        });
+    }
+
+    /// Two threads cut a block, and one gives the next. Finds these mutants: a cut by load and store; a block that is given
+    /// with a relaxed store.
+    #[test]
+    fn loom_a_slot_is_cut_once() {
+        check(|| {
+            let items = Items::new();
+            items.cut.renew(0, 0);
+            let take = |items: &Items| items.cut.take(1, 2).map(|(block, slot, _)| block * 2 + slot);
+            let other = {
+                let items = items.clone();
+                loom::thread::spawn(move || {
+                    let cut: Vec<u32> = std::iter::from_fn(|| take(&items)).take(2).collect();
+                    cut.iter().for_each(|&number| items.hold(number));
+                    cut
+                })
+            };
+            let mut all: Vec<u32> = std::iter::from_fn(|| take(&items)).take(2).collect();
+            all.iter().for_each(|&number| items.hold(number));
+            // What a block holds is written before it is given.
+            items.hold(2);
+            if items.cut.take(1, 2).is_none() {
+                items.cut.renew(1, 0);
+            }
+            all.extend(other.join().unwrap());
+            all.extend(std::iter::from_fn(|| take(&items)));
+            all.sort_unstable();
+            assert_eq!(all, [0, 1, 2, 3]);
+        });
+    }
+}
