@@ -10,7 +10,7 @@ use vicus_rdf::{Id, Kind};
 
 /// A dictionary that grows. Ids say the places of their terms.
 pub(crate) struct Computed {
-    /// Keys as [`vicus_rdf::term`] writes them. Invariant: a piece never grows beyond the room that it was made with.
+    /// Keys as `vicus_rdf::Encoder` writes them. Invariant: a piece never grows beyond the room that it was made with.
     pieces: Vec<String>,
     /// By the place that an id has.
     places: Vec<Place>,

@@ -125,7 +125,7 @@ pub fn plan(store: &Arc<Store>, parsed: &Parsed, options: &Options) -> Result<Pl
 /// ```
 ///
 /// # Errors
-/// As [`plan()`]; [`QueryErrorKind::Stopped`] if it was stopped.
+/// As [`plan()`]; [`QueryErrorKind::Stopped`](crate::QueryErrorKind::Stopped) if it was stopped.
 pub fn plan_until(
     store: &Arc<Store>,
     parsed: &Parsed,
