@@ -5,6 +5,7 @@
 //! an expression can't see where it stands is an error value there already. And joins and filters have any number of
 //! operands.
 
+use crate::condition::Kinds;
 use crate::expression::Expr;
 use crate::route::Route;
 use std::collections::BTreeSet;
@@ -96,6 +97,37 @@ pub(crate) struct Group {
     pub(crate) folds: Vec<Aggregate>,
 }
 
+/// A table that stands in the query; also the one solution without variables.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Table {
+    pub(crate) columns: Vec<Column>,
+    pub(crate) rows: usize,
+}
+
+/// A column of a table, with what planning asks of it. It may be long, so its copies share it.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Column {
+    /// [`Id::bits`]: 0 where a row has no value.
+    pub(crate) ids: Arc<[u64]>,
+    pub(crate) kinds: Kinds,
+    /// Whether each row has a value.
+    pub(crate) certain: bool,
+}
+
+impl Table {
+    /// One row without columns.
+    pub(crate) fn unit() -> Table {
+        Table { columns: Vec::new(), rows: 1 }
+    }
+}
+
+impl Column {
+    pub(crate) fn new(ids: Vec<u64>) -> Column {
+        let kinds = ids.iter().fold(Kinds::NONE, |all, &bits| all.or(Kinds::of_id(Id::from_bits(bits))));
+        Column { kinds, certain: !ids.contains(&Id::UNBOUND.bits()), ids: ids.into() }
+    }
+}
+
 /// An operator with its operands.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Node {
@@ -126,8 +158,8 @@ pub(crate) enum Node {
     Union(Vec<Node>),
     Extend(Box<Node>, Slot, Expr),
     Group(Group),
-    /// A table; `Id::UNBOUND` where a row has no value.
-    Values(Vec<Slot>, Vec<Vec<Id>>),
+    /// A table with a column for each of these.
+    Values(Vec<Slot>, Arc<Table>),
     Sort(Box<Node>, Vec<SortKey>),
     /// The border of a sub-select, and the top of a query: other slots are not seen outside.
     Project(Box<Node>, Vec<Slot>),
@@ -205,17 +237,9 @@ impl Node {
                 scope.possible.extend(group.folds.iter().map(|fold| fold.slot));
                 scope
             }
-            Node::Values(slots, rows) => {
-                let bound = |place: usize| rows.iter().all(|row| !row[place].is_unbound());
-                Scope {
-                    possible: slots.iter().copied().collect(),
-                    certain: slots
-                        .iter()
-                        .enumerate()
-                        .filter(|(place, _)| bound(*place))
-                        .map(|(_, slot)| *slot)
-                        .collect(),
-                }
+            Node::Values(slots, table) => {
+                let certain = slots.iter().zip(&table.columns).filter(|(_, column)| column.certain);
+                Scope { possible: slots.iter().copied().collect(), certain: certain.map(|(slot, _)| *slot).collect() }
             }
             Node::Project(inner, slots) => {
                 let mut scope = inner.scope();

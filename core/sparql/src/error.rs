@@ -38,6 +38,8 @@ pub enum QueryErrorKind {
     },
     /// The text is nested too deeply to be read.
     TooLarge,
+    /// Nothing is wrong: whoever asked doesn't wait any more.
+    Stopped,
 }
 
 impl QueryError {

@@ -7,9 +7,10 @@ use crate::lower::{self, Lowered};
 use crate::optimise;
 use crate::parse::Parsed;
 use crate::planner::{Physical, Planner};
+use crate::stop::Stop;
 use crate::terms::{Around, Terms};
 use crate::translate;
-use oxrdf::Term;
+use oxrdf::{Term, TermRef};
 use spargebra::Query;
 use std::sync::Arc;
 use vicus_flow::{Bound, BoxCounts, BoxError, BoxId, Envelope, Model, Operator, library};
@@ -106,19 +107,48 @@ pub struct Plan {
 /// # Errors
 /// What is not supported yet; [`parse`](crate::parse()) found it already.
 pub fn plan(store: &Arc<Store>, parsed: &Parsed, options: &Options) -> Result<Plan, QueryError> {
+    plan_until(store, parsed, options, &|| false)
+}
+
+/// As [`plan()`], but gives up soon after `stopped` says so; it is asked for each term and each operator of the query.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use vicus_rdf::Store;
+/// use vicus_sparql::{Options, QueryErrorKind, parse, plan_until};
+/// let store = Arc::new(Store::of_ntriples(b"<http://e/ann> <http://e/knows> <http://e/bob> .")?);
+/// let parsed = parse("ASK { ?s ?p <http://e/bob> }")?;
+/// assert!(plan_until(&store, &parsed, &Options::default(), &|| false).is_ok());
+/// let error = plan_until(&store, &parsed, &Options::default(), &|| true).err().unwrap();
+/// assert_eq!(error.kind, QueryErrorKind::Stopped);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// As [`plan()`]; [`QueryErrorKind::Stopped`](crate::QueryErrorKind::Stopped) if it was stopped.
+pub fn plan_until(
+    store: &Arc<Store>,
+    parsed: &Parsed,
+    options: &Options,
+    stopped: &dyn Fn() -> bool,
+) -> Result<Plan, QueryError> {
+    let stop = Stop::new(stopped);
     let base = match &parsed.query {
         Query::Select { base_iri, .. } | Query::Ask { base_iri, .. } => base_iri.clone(),
         _ => None,
     };
     let terms = Arc::new(Terms::with(store, Around { now_ms: options.now_ms, seed: options.seed, base }));
-    let mut translated = translate::translate(&parsed.query, &mut |term| terms.id(term))?;
+    // Terms are what takes time in this.
+    let mut id = |term: TermRef<'_>| if stop.is_stopped() { Id::UNBOUND } else { terms.id(term) };
+    let mut translated = translate::translate(&parsed.query, &mut id)?;
     if options.optimise {
-        translated.node = optimise::optimise(translated.node);
+        translated.node = optimise::optimise(translated.node, &stop);
     }
-    let planner = Planner::new(&terms, options.optimise);
+    let planner = Planner::new(&terms, options.optimise, &stop);
     let slots: Option<Vec<Slot>> =
         translated.select.as_ref().map(|select| select.iter().map(|(_, slot)| *slot).collect());
     let physical = planner.query(&translated.node, slots.as_deref());
+    stop.check()?;
     let lowered = lower::lower(&physical, &terms, options);
     let form = match translated.select {
         Some(select) => Form::Select { variables: select.into_iter().map(|(name, _)| name).collect() },

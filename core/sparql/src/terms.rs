@@ -1,14 +1,15 @@
 //! The terms that a plan can name: those of the store, and those that its query mentions or computes.
 
+use crate::computed::Computed;
 use oxiri::Iri;
 use oxrdf::vocab::xsd;
-use oxrdf::{BlankNode, Literal, Term};
+use oxrdf::{BlankNode, Literal, Term, TermRef};
 use oxsdatatypes::{DateTime, DayTimeDuration, Decimal};
 use rustc_hash::FxHashMap;
 use std::cell::{Cell, OnceCell};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, Mutex, RwLock};
 use vicus_flow::{BoxError, OverBudget, Turn};
 use vicus_rdf::{Encoded, Encoder, Id, Kind, Store, TermView};
 
@@ -20,6 +21,10 @@ pub(crate) struct Terms {
     pub(crate) store: Arc<Store>,
     around: Around,
     computed: RwLock<Computed>,
+    /// Blank nodes that have been made, by the id of their label and the row.
+    blanks: Mutex<FxHashMap<(Id, i64), Id>>,
+    /// How often chance, a row's number or a blank node was asked for.
+    asked: AtomicU64,
     /// Bytes of computed terms that no box has booked yet.
     unbooked: AtomicU64,
     /// Whether a string was wanted that is longer than any may be.
@@ -85,38 +90,9 @@ pub(crate) struct Around {
     pub(crate) base: Option<Iri<String>>,
 }
 
-#[derive(Default)]
-struct Computed {
-    /// By the place that an id has.
-    terms: Vec<Term>,
-    ids: FxHashMap<Term, Id>,
-    /// Blank nodes that have been made, by label and row.
-    blanks: FxHashMap<(String, i64), Id>,
-    /// How often chance, a row's number or a blank node was asked for.
-    asked: u64,
-}
-
-impl Computed {
-    fn add(&mut self, term: Term, kind: Kind) -> Id {
-        let id = Id::computed(kind, self.terms.len());
-        self.terms.push(term.clone());
-        self.ids.insert(term, id);
-        id
-    }
-}
-
-/// A term's text, and the IRI of its datatype.
-fn texts(term: &Term) -> (&str, &str) {
-    match term {
-        Term::NamedNode(iri) => (iri.as_str(), ""),
-        Term::BlankNode(node) => (node.as_str(), ""),
-        Term::Literal(literal) => (literal.value(), literal.datatype().as_str()),
-    }
-}
-
 impl fmt::Debug for Terms {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} terms of the store and {} more", self.store.dictionary().len(), self.read().terms.len())
+        write!(f, "{} terms of the store and {} more", self.store.dictionary().len(), self.read().len())
     }
 }
 
@@ -131,6 +107,8 @@ impl Terms {
             store: Arc::clone(store),
             around,
             computed: RwLock::default(),
+            blanks: Mutex::default(),
+            asked: AtomicU64::new(0),
             unbooked: AtomicU64::new(0),
             is_overlong: AtomicBool::new(false),
         }
@@ -144,12 +122,8 @@ impl Terms {
         bytes <= LONGEST
     }
 
-    fn add(&self, computed: &mut Computed, term: Term, kind: Kind) -> Id {
-        // It is stored twice: by its place, and to be found.
-        let (text, datatype) = texts(&term);
-        let bytes = 2 * (text.len() + datatype.len() + size_of::<Term>()) + size_of::<Id>();
+    fn book(&self, bytes: usize) {
         self.unbooked.fetch_add(bytes as u64, Ordering::Relaxed);
-        computed.add(term, kind)
     }
 
     pub(crate) fn base(&self) -> Option<&Iri<String>> {
@@ -164,14 +138,12 @@ impl Terms {
             .zip(seconds)
             .and_then(|(epoch, seconds)| epoch.checked_add_day_time_duration(DayTimeDuration::new(seconds)));
         let text = moment.unwrap_or(DateTime::MAX).to_string();
-        self.id(&Literal::new_typed_literal(text, xsd::DATE_TIME).into())
+        self.id(&Literal::new_typed_literal(text, xsd::DATE_TIME))
     }
 
-    /// Another number each time.
+    /// Another number each time, from 1.
     pub(crate) fn next(&self) -> u64 {
-        let mut computed = self.computed.write().expect("nothing panics under this lock");
-        computed.asked += 1;
-        computed.asked
+        self.asked.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     /// Random bits: Steele et al., "Fast splittable pseudorandom number generators", OOPSLA 2014.
@@ -182,24 +154,26 @@ impl Terms {
         bits ^ bits >> 31
     }
 
-    /// A blank node that nobody else has, or the one that was made for this label and row.
-    pub(crate) fn blank(&self, label: Option<(String, i64)>) -> Id {
-        let mut computed = self.computed.write().expect("nothing panics under this lock");
-        if let Some(id) = label.as_ref().and_then(|label| computed.blanks.get(label)) {
-            return *id;
-        }
-        let term = loop {
-            computed.asked += 1;
-            let term = Term::from(BlankNode::new_unchecked(format!("new{}", computed.asked)));
-            if self.store.id(term.as_ref()).is_none() && !computed.ids.contains_key(&term) {
-                break term;
+    /// A blank node that nobody else has.
+    pub(crate) fn fresh_blank(&self) -> Id {
+        let mut encoder = Encoder::default();
+        loop {
+            let node = BlankNode::new_unchecked(format!("new{}", self.next()));
+            let Encoded::Key(kind, key) = encoder.term(node.as_ref().into()) else { unreachable!("a node has a key") };
+            if self.find(kind, key).is_none() {
+                return self.add(kind, key);
             }
-        };
-        let id = self.add(&mut computed, term, Kind::Blank);
-        if let Some(label) = label {
-            computed.blanks.insert(label, id);
         }
-        id
+    }
+
+    /// The blank node that was made for this label, a simple string, and row; or a new one.
+    pub(crate) fn blank(&self, label: &str, row: i64) -> Id {
+        let label = self.string(label);
+        let mut blanks = self.blanks.lock().expect("nothing panics under this lock");
+        *blanks.entry((label, row)).or_insert_with(|| {
+            self.book(2 * size_of::<((Id, i64), Id)>());
+            self.fresh_blank()
+        })
     }
 
     fn read(&self) -> std::sync::RwLockReadGuard<'_, Computed> {
@@ -208,67 +182,52 @@ impl Terms {
 
     /// The id of any term; one that the store lacks is added, unless it is too long: that is unbound. Takes a binary
     /// search and a lock.
-    pub(crate) fn id(&self, term: &Term) -> Id {
-        // The store writes language tags in lower case; they are the same tags.
-        let lower = match term {
-            Term::Literal(literal) => {
-                literal.language().filter(|tag| tag.bytes().any(|byte| byte.is_ascii_uppercase()))
-            }
-            _ => None,
-        };
-        if let (Some(tag), Term::Literal(literal)) = (lower, term) {
-            let literal = Literal::new_language_tagged_literal_unchecked(literal.value(), tag.to_ascii_lowercase());
-            return self.id(&literal.into());
+    pub(crate) fn id<'a>(&self, term: impl Into<TermRef<'a>>) -> Id {
+        match Encoder::default().term(term.into()) {
+            Encoded::Inlined(id) => id,
+            Encoded::Key(kind, key) => self.id_of_key(kind, key),
         }
-        if let Some(id) = self.store.id(term.as_ref()) {
-            return id;
-        }
-        if let Some(id) = self.read().ids.get(term) {
-            return *id;
-        }
-        let kind = match Encoder::default().term(term.as_ref()) {
-            Encoded::Inlined(id) => return id,
-            Encoded::Key(kind, _) => kind,
-        };
-        if !self.fits(texts(term).0.len()) {
-            return Id::UNBOUND;
-        }
-        let mut computed = self.computed.write().expect("nothing panics under this lock");
-        // Another instance may have been quicker.
-        if let Some(id) = computed.ids.get(term) {
-            return *id;
-        }
-        self.add(&mut computed, term.clone(), kind)
     }
 
     /// The id of a simple string.
     pub(crate) fn string(&self, text: &str) -> Id {
-        match self.store.dictionary().search(Kind::String, text) {
-            Ok(id) => id,
-            Err(_) => self.id(&Literal::new_simple_literal(text).into()),
+        self.id_of_key(Kind::String, text)
+    }
+
+    fn id_of_key(&self, kind: Kind, key: &str) -> Id {
+        match self.find(kind, key) {
+            Some(id) => id,
+            None if self.fits(key.len()) => self.add(kind, key),
+            None => Id::UNBOUND,
         }
+    }
+
+    fn find(&self, kind: Kind, key: &str) -> Option<Id> {
+        self.store.dictionary().search(kind, key).ok().or_else(|| self.read().find(kind, key))
+    }
+
+    /// Adds a term that the store lacks.
+    fn add(&self, kind: Kind, key: &str) -> Id {
+        let mut computed = self.computed.write().expect("nothing panics under this lock");
+        // Another instance may have been quicker.
+        computed.find(kind, key).unwrap_or_else(|| {
+            self.book(Computed::bytes_of(key));
+            computed.add(kind, key)
+        })
     }
 
     /// The term with this id. Panics for unbound.
     pub(crate) fn term(&self, id: Id) -> Term {
-        match id.rank() {
-            Some(place) if id.is_computed() => self.read().terms[place].clone(),
-            _ => self.store.term(id),
-        }
+        self.view(id, |view| view.to_term())
     }
 
     /// Looks at a term without a copy, unless it was computed.
     pub(crate) fn view<R>(&self, id: Id, look: impl FnOnce(TermView<'_>) -> R) -> R {
-        match id.rank() {
-            Some(place) if id.is_computed() => {
-                let term = self.read().terms[place].clone();
-                let mut encoder = Encoder::default();
-                match encoder.term(term.as_ref()) {
-                    Encoded::Key(kind, key) => look(TermView::of_key(kind, key)),
-                    Encoded::Inlined(id) => look(TermView::inlined(id).expect("an inlined id is a value")),
-                }
-            }
-            _ => look(self.store.view(id)),
+        if !id.is_computed() {
+            return look(self.store.view(id));
         }
+        // Whoever looks may compute terms meanwhile.
+        let key = self.read().key(id).to_owned();
+        look(TermView::of_key(id.kind(), &key))
     }
 }

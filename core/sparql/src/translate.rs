@@ -1,11 +1,11 @@
 //! From spargebra's tree of names and terms to ours of slots and ids.
 
-use crate::algebra::{Aggregate, At, Fold, Group, Node, Path, Pattern, Slot, Slots, SortKey};
+use crate::algebra::{Aggregate, At, Column, Fold, Group, Node, Path, Pattern, Slot, Slots, SortKey, Table};
 use crate::error::{QueryError, QueryErrorKind};
 use crate::expression::{Arithmetic, Cast, Compare, Expr, Function, Hash, Part};
 use crate::nesting::LONGEST;
 use crate::route::Route;
-use oxrdf::{NamedNode, Term, Variable};
+use oxrdf::{NamedNode, TermRef, Variable};
 use rustc_hash::FxHashMap;
 use spargebra::Query;
 use spargebra::algebra::{
@@ -26,7 +26,7 @@ pub(crate) struct Translated {
 }
 
 /// Turns terms to ids by `id`, which has to give equal terms the same id.
-pub(crate) fn translate(query: &Query, id: &mut dyn FnMut(&Term) -> Id) -> Result<Translated, QueryError> {
+pub(crate) fn translate(query: &Query, id: &mut dyn FnMut(TermRef<'_>) -> Id) -> Result<Translated, QueryError> {
     let (pattern, dataset, is_ask) = match query {
         Query::Select { pattern, dataset, .. } => (pattern, dataset, false),
         Query::Ask { pattern, dataset, .. } => (pattern, dataset, true),
@@ -63,7 +63,7 @@ fn projected(pattern: &GraphPattern) -> &[Variable] {
 type Names = FxHashMap<String, Slot>;
 
 struct Translator<'a> {
-    id: &'a mut dyn FnMut(&Term) -> Id,
+    id: &'a mut dyn FnMut(TermRef<'_>) -> Id,
     names: Vec<String>,
     /// What a solution outside of the EXISTS that is being translated may bind.
     outer: Slots,
@@ -87,7 +87,7 @@ impl Translator<'_> {
     }
 
     fn iri(&mut self, node: &NamedNode) -> Id {
-        (self.id)(&Term::NamedNode(node.clone()))
+        (self.id)(node.as_ref().into())
     }
 
     fn pattern(&mut self, pattern: &GraphPattern, scope: &mut Names) -> Result<Node, QueryError> {
@@ -154,13 +154,15 @@ impl Translator<'_> {
                 }
             }
             GraphPattern::Values { variables, bindings } => {
-                let slots = variables.iter().map(|variable| self.slot(variable.as_str(), scope)).collect();
+                let slots: Vec<Slot> = variables.iter().map(|variable| self.slot(variable.as_str(), scope)).collect();
                 let mut term = |term: &Option<GroundTerm>| match term {
                     None => Id::UNBOUND,
-                    Some(GroundTerm::NamedNode(node)) => (self.id)(&Term::NamedNode(node.clone())),
-                    Some(GroundTerm::Literal(literal)) => (self.id)(&Term::Literal(literal.clone())),
+                    Some(GroundTerm::NamedNode(node)) => (self.id)(node.as_ref().into()),
+                    Some(GroundTerm::Literal(literal)) => (self.id)(literal.as_ref().into()),
                 };
-                Node::Values(slots, bindings.iter().map(|row| row.iter().map(&mut term).collect()).collect())
+                let column = |place: usize| bindings.iter().map(|row| term(&row[place]).bits()).collect();
+                let columns = (0..slots.len()).map(column).map(Column::new).collect();
+                Node::Values(slots, Arc::new(Table { columns, rows: bindings.len() }))
             }
             GraphPattern::OrderBy { inner, expression } => {
                 let mut node = self.pattern(inner, scope)?;
@@ -315,7 +317,7 @@ impl Translator<'_> {
     fn at(&mut self, term: &TermPattern, scope: &mut Names) -> At {
         match term {
             TermPattern::NamedNode(node) => At::Constant(self.iri(node)),
-            TermPattern::Literal(literal) => At::Constant((self.id)(&Term::Literal(literal.clone()))),
+            TermPattern::Literal(literal) => At::Constant((self.id)(literal.as_ref().into())),
             TermPattern::Variable(variable) => At::Slot(self.slot(variable.as_str(), scope)),
             // The grammar lets a label stand in one basic graph pattern only, and no variable begins like this.
             TermPattern::BlankNode(node) => At::Slot(self.slot(&node.to_string(), scope)),
@@ -398,7 +400,7 @@ impl Translator<'_> {
         let arithmetic = |operator, (a, b)| Expr::Arithmetic(operator, a, b);
         Ok(match expression {
             E::NamedNode(node) => Expr::Constant(self.iri(node)),
-            E::Literal(literal) => Expr::Constant((self.id)(&Term::Literal(literal.clone()))),
+            E::Literal(literal) => Expr::Constant((self.id)(literal.as_ref().into())),
             E::Variable(variable) => Expr::Slot(self.slot(variable.as_str(), scope)),
             E::Or(a, b) => {
                 let (a, b) = two(a, b)?;

@@ -370,7 +370,7 @@ mod tests {
     fn numbers_that_are_equal_in_one_type_and_not_in_another_have_one_order() {
         let terms = Terms::new(&Arc::new(Store::of_ntriples(b"").unwrap()));
         let id = |value: &str, datatype: &str| {
-            terms.id(&Literal::new_typed_literal(value, NamedNode::new_unchecked(format!("{XSD}{datatype}"))).into())
+            terms.id(&Literal::new_typed_literal(value, NamedNode::new_unchecked(format!("{XSD}{datatype}"))))
         };
         let ids = [
             id("9007199254740992.5", "decimal"),
@@ -421,7 +421,7 @@ mod tests {
     fn equal_values_have_one_key() {
         let terms = Terms::new(&Arc::new(Store::of_ntriples(b"").unwrap()));
         let id = |value: &str, datatype: &str| {
-            terms.id(&Literal::new_typed_literal(value, NamedNode::new_unchecked(format!("{XSD}{datatype}"))).into())
+            terms.id(&Literal::new_typed_literal(value, NamedNode::new_unchecked(format!("{XSD}{datatype}"))))
         };
         let ids = [
             id("1", "integer"),
@@ -472,7 +472,7 @@ mod tests {
             ];
             texts.map(|(value, datatype)| {
                 let datatype = NamedNode::new_unchecked(format!("{XSD}{datatype}"));
-                value_key(&terms, terms.id(&Literal::new_typed_literal(value, datatype).into()))
+                value_key(&terms, terms.id(&Literal::new_typed_literal(value, datatype)))
             })
         });
         let keys: std::collections::BTreeSet<u64> = keys.collect();

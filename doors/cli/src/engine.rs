@@ -5,8 +5,8 @@ use crate::interrupt::{self, Interrupted};
 use anyhow::bail;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 use vicus::{FlowError, OverBudget, Request, Runtime, Totals};
 use vicus_rdf::Store;
@@ -55,11 +55,13 @@ pub(crate) fn load(
     })
 }
 
+/// How often somebody who waits looks whether Ctrl-C was pressed.
+const PAUSE: Duration = Duration::from_millis(50);
+
 /// Waits for a request; Ctrl-C cancels it, and so does the end of its time.
 pub(crate) fn wait(request: &Request, until: Option<Instant>, mut meanwhile: impl FnMut()) -> Result<Totals, Stopped> {
-    let pause = Duration::from_millis(50);
     // A short request never gets as far as the clock.
-    let mut next = until.map_or(pause, |until| pause.min(until.saturating_duration_since(Instant::now())));
+    let mut next = until.map_or(PAUSE, |until| PAUSE.min(until.saturating_duration_since(Instant::now())));
     loop {
         if let Some(result) = request.wait_for(next) {
             return result.map_err(Stopped::Failed);
@@ -70,9 +72,39 @@ pub(crate) fn wait(request: &Request, until: Option<Instant>, mut meanwhile: imp
         if interrupt::pressed() || is_late {
             request.cancel();
             let _ = request.wait();
-            return Err(if is_late { Stopped::Late } else { Stopped::Interrupted });
+            return Err(if is_late { Stopped::Late("running") } else { Stopped::Interrupted });
         }
-        next = left.map_or(pause, |left| pause.min(left));
+        next = left.map_or(PAUSE, |left| PAUSE.min(left));
+    }
+}
+
+/// Does what can't be interrupted everywhere, as `doing` says to people, for no longer than there is time: then it goes on
+/// alone, on a thread of its own, and is told by the function that it gets that nobody waits for it.
+pub(crate) fn within<T: Send + 'static>(
+    until: Option<Instant>,
+    doing: &'static str,
+    work: impl FnOnce(&dyn Fn() -> bool) -> T + Send + 'static,
+) -> Result<T, Stopped> {
+    let Some(until) = until else {
+        let done = work(&interrupt::pressed);
+        return if interrupt::pressed() { Err(Stopped::Interrupted) } else { Ok(done) };
+    };
+    let (send, receive) = mpsc::channel();
+    std::thread::spawn(move || {
+        let done = work(&|| interrupt::pressed() || Instant::now() >= until);
+        // Nobody takes it if it is late.
+        let _ = send.send(done);
+    });
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        match receive.recv_timeout(left.min(PAUSE)) {
+            _ if interrupt::pressed() => return Err(Stopped::Interrupted),
+            // What comes late may be what was left when it was told to stop.
+            Ok(done) if Instant::now() < until => return Ok(done),
+            Err(mpsc::RecvTimeoutError::Timeout) if !left.is_zero() => {}
+            Err(mpsc::RecvTimeoutError::Disconnected) => panic!("{doing} a query panicked"),
+            _ => return Err(Stopped::Late(doing)),
+        }
     }
 }
 
@@ -80,15 +112,17 @@ pub(crate) fn wait(request: &Request, until: Option<Instant>, mut meanwhile: imp
 pub(crate) enum Stopped {
     Failed(FlowError),
     Interrupted,
-    /// Its time was up.
-    Late,
+    /// Its time was up, while it was doing this.
+    Late(&'static str),
 }
 
 /// An error for people: what a box says of the user's input stands alone, without the box's name.
 pub(crate) fn plain(stopped: Stopped) -> anyhow::Error {
     match stopped {
         Stopped::Interrupted => Interrupted.into(),
-        Stopped::Late => anyhow::Error::msg("its time was up: it was cancelled (--timeout)"),
+        Stopped::Late(doing) => {
+            anyhow::Error::msg(format!("its time was up while {doing}: it was cancelled (--timeout)"))
+        }
         Stopped::Failed(FlowError::Failed { error, .. }) if error.is::<OverBudget>() => {
             anyhow::Error::msg(format!("{error} (--memory-limit)"))
         }
@@ -128,5 +162,33 @@ pub(crate) fn check_threads(threads: Option<usize>) -> anyhow::Result<()> {
         Some(0) => bail!("--threads 0: at least one thread is needed"),
         Some(threads) if threads > 4096 => bail!("--threads {threads}: at most 4096 threads"),
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_late_is_told_so_and_nobody_waits_for_it() {
+        let (send, receive) = mpsc::channel();
+        let until = Instant::now() + Duration::from_millis(5);
+        let done = within(Some(until), "planning", move |stopped| {
+            while !stopped() {
+                std::thread::yield_now();
+            }
+            send.send(()).expect("the test waits");
+        });
+        let error = plain(done.expect_err("it is late"));
+        assert_eq!(error.to_string(), "its time was up while planning: it was cancelled (--timeout)");
+        receive.recv().expect("it was told");
+    }
+
+    #[test]
+    fn what_is_done_in_time_is_handed_over() {
+        let until = Instant::now() + Duration::from_secs(600);
+        for until in [Some(until), None] {
+            assert!(matches!(within(until, "parsing", |stopped| (7, stopped())), Ok((7, false))));
+        }
     }
 }

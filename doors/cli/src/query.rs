@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use vicus::{Runtime, Setting, Totals};
 use vicus_rdf::Store;
 use vicus_rdf::load::{OnError, Syntax};
-use vicus_sparql::{Options, QueryError};
+use vicus_sparql::{Options, Parsed, Plan, QueryError};
 
 /// See `vicus query --help`.
 #[derive(clap::Args)]
@@ -58,7 +58,7 @@ pub(crate) struct Args {
     /// of what is free when it begins.
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     memory_limit: Option<u64>,
-    /// A query is cancelled when it takes longer: 30, 1.5s, 500ms.
+    /// A query is cancelled when it takes longer, from parsing its text on: 30, 1.5s, 500ms.
     #[arg(long, value_name = "SECONDS", value_parser = duration)]
     timeout: Option<Duration>,
     /// Prints times, rows, tasks, and bytes that boxes took near and far (from another NUMA node) to standard error, a line
@@ -128,7 +128,35 @@ fn duration(text: &str) -> Result<Duration, String> {
 /// A query's name and text.
 struct Question {
     name: String,
-    text: String,
+    text: Arc<str>,
+}
+
+impl Question {
+    /// An error for people.
+    fn error(&self, stopped: Stopped) -> anyhow::Error {
+        engine::plain(stopped).context(format!("query {}", self.name))
+    }
+
+    fn parse(&self, until: Option<Instant>) -> anyhow::Result<Parsed> {
+        let text = Arc::clone(&self.text);
+        let parsed = engine::within(until, "parsing", move |_| vicus_sparql::parse(&text));
+        parsed.map_err(|stopped| self.error(stopped))?.map_err(|error| with_caret(&error, self))
+    }
+
+    fn plan(
+        &self,
+        until: Option<Instant>,
+        store: &Arc<Store>,
+        parsed: Parsed,
+        options: Options,
+    ) -> anyhow::Result<Arc<Plan>> {
+        let store = Arc::clone(store);
+        let plan = engine::within(until, "planning", move |stopped| {
+            vicus_sparql::plan_until(&store, &parsed, &options, stopped)
+        });
+        let plan = plan.map_err(|stopped| self.error(stopped))?;
+        plan.map(Arc::new).map_err(|error| with_caret(&error, self))
+    }
 }
 
 pub(crate) fn run(mut args: Args) -> anyhow::Result<()> {
@@ -157,10 +185,7 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<()> {
     });
     let (sources, reading) = input::open(&args.data, syntax)?;
     // Mistakes in the queries come before the data is read.
-    let parsed = questions
-        .iter()
-        .map(|question| vicus_sparql::parse(&question.text).map(drop).map_err(|error| with_caret(&error, question)));
-    parsed.collect::<anyhow::Result<()>>()?;
+    questions.iter().try_for_each(|question| question.parse(until(args.timeout)).map(drop))?;
 
     let runtime = builder.start();
     let on_error = if args.skip_malformed { OnError::Skip } else { OnError::Fail };
@@ -185,12 +210,12 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<()> {
 
 fn questions(args: &Args) -> anyhow::Result<Vec<Question>> {
     if let Some(text) = &args.text {
-        return Ok(vec![Question { name: "query".to_owned(), text: text.clone() }]);
+        return Ok(vec![Question { name: "query".to_owned(), text: text.as_str().into() }]);
     }
     let read = |path: &PathBuf| {
         let text = std::fs::read_to_string(path).with_context(|| format!("{}: can't be read", path.display()))?;
         let name = path.file_stem().map_or_else(|| "query".to_owned(), |stem| stem.to_string_lossy().into_owned());
-        Ok(Question { name, text })
+        Ok(Question { name, text: text.into() })
     };
     args.query.iter().map(read).collect()
 }
@@ -206,9 +231,8 @@ fn answer(
     let mut first = None;
     for repeat in 1..=args.repeat {
         let began = Instant::now();
-        // A time that no clock reaches is none.
-        let until = args.timeout.and_then(|timeout| began.checked_add(timeout));
-        let parsed = vicus_sparql::parse(&question.text).map_err(|error| with_caret(&error, question))?;
+        let until = until(args.timeout);
+        let parsed = question.parse(until)?;
         let parse_ms = began.elapsed().as_secs_f64() * 1e3;
         let began = Instant::now();
         let threads = runtime.plan().threads();
@@ -225,8 +249,7 @@ fn answer(
             seed: now_ms as u64,
             ..Options::default()
         };
-        let plan = vicus_sparql::plan(store, &parsed, &options).map_err(|error| with_caret(&error, question))?;
-        let plan = Arc::new(plan);
+        let plan = question.plan(until, store, parsed, options)?;
         let plan_ms = began.elapsed().as_secs_f64() * 1e3;
         if args.explain && args.timings.is_none() {
             return show(&plan.explain());
@@ -250,7 +273,7 @@ fn answer(
                 Err(Stopped::Failed(_)) if writer.is_broken_pipe() => {
                     bail!(std::io::Error::from(std::io::ErrorKind::BrokenPipe))
                 }
-                Err(stopped) => return Err(engine::plain(stopped).context(format!("query {}", question.name))),
+                Err(stopped) => return Err(question.error(stopped)),
             }
             let is_first = repeat == 1 && rows.is_empty();
             if args.explain && is_first {
@@ -266,6 +289,11 @@ fn answer(
         report.query(&Timing { query: &question.name, repeat, parse_ms, plan_ms, run_ms, rows: rows[0], totals });
     }
     Ok(())
+}
+
+/// When a query that begins now has taken too long. A time that no clock reaches is none.
+fn until(timeout: Option<Duration>) -> Option<Instant> {
+    timeout.and_then(|timeout| Instant::now().checked_add(timeout))
 }
 
 fn show(plan: &str) -> anyhow::Result<()> {

@@ -73,7 +73,7 @@ impl Rows {
             [] => Some((0..self.count as u32).collect()),
             [key] => {
                 let mut pairs: Vec<(u64, u32)> = key.iter().copied().zip(0..).collect();
-                sort_unless(&mut pairs, Ord::cmp, stopped)?;
+                sort_unless(&mut pairs, NUMBERS, Ord::cmp, stopped)?;
                 Some(pairs.into_iter().map(|(_, row)| row).collect())
             }
             keys => {
@@ -82,28 +82,33 @@ impl Rows {
                     let keys = keys.iter().map(|key| key[a as usize].cmp(&key[b as usize]));
                     keys.chain([a.cmp(&b)]).find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
                 };
-                sort_unless(&mut order, compare, stopped)?;
+                sort_unless(&mut order, OTHERS, compare, stopped)?;
                 Some(order)
             }
         }
     }
 }
 
-/// Sorts, but gives up with `None` soon after `stopped` says so: in runs of some milliseconds, which are then merged. The
-/// order is total, so that stability does not matter.
+/// So many items are sorted in some milliseconds if they are numbers, and if looking at one is a miss of the cache or a
+/// search.
+const NUMBERS: usize = 1 << 17;
+const OTHERS: usize = 1 << 12;
+
+/// Sorts, but gives up with `None` soon after `stopped` says so: in short runs, which are then merged. The order is total,
+/// so that stability does not matter.
 fn sort_unless<T: Copy>(
     items: &mut Vec<T>,
+    shortest: usize,
     compare: impl Fn(&T, &T) -> Ordering,
     stopped: &dyn Fn() -> bool,
 ) -> Option<()> {
-    const RUN: usize = 1 << 17;
-    for run in items.chunks_mut(RUN) {
+    for run in items.chunks_mut(shortest) {
         if stopped() {
             return None;
         }
         run.sort_unstable_by(&compare);
     }
-    let mut run = RUN;
+    let mut run = shortest;
     while run < items.len() {
         let mut merged = Vec::with_capacity(items.len());
         for pair in items.chunks(2 * run) {
@@ -116,7 +121,7 @@ fn sort_unless<T: Copy>(
                     merged.push(*first);
                     a = &a[1..];
                 }
-                if merged.len().is_multiple_of(RUN) && stopped() {
+                if merged.len().is_multiple_of(shortest) && stopped() {
                     return None;
                 }
             }
@@ -155,16 +160,24 @@ fn sort_keys(terms: &Terms, column: &[u64], stopped: &dyn Fn() -> bool) -> Optio
         return Some(column.to_vec());
     }
     let mut distinct: Vec<u64> = column.to_vec();
-    sort_unless(&mut distinct, Ord::cmp, stopped)?;
+    sort_unless(&mut distinct, NUMBERS, Ord::cmp, stopped)?;
     distinct.dedup();
-    let mut ranked = distinct.clone();
-    let by_term = |&a: &u64, &b: &u64| total_order(terms, Id::from_bits(a), Id::from_bits(b)).then(a.cmp(&b));
-    sort_unless(&mut ranked, by_term, stopped)?;
+    let mut ranked: Vec<u32> = (0..distinct.len() as u32).collect();
+    let id = |place: u32| Id::from_bits(distinct[place as usize]);
+    let by_term = |&a: &u32, &b: &u32| total_order(terms, id(a), id(b)).then(a.cmp(&b));
+    sort_unless(&mut ranked, OTHERS, by_term, stopped)?;
     let mut ranks = vec![0; distinct.len()];
-    for (rank, bits) in ranked.iter().enumerate() {
-        ranks[distinct.binary_search(bits).expect("it is one of them")] = rank as u64;
+    for (rank, &place) in ranked.iter().enumerate() {
+        ranks[place as usize] = rank as u64;
     }
-    Some(column.iter().map(|bits| ranks[distinct.binary_search(bits).expect("it is one of them")]).collect())
+    let mut keys = Vec::with_capacity(column.len());
+    for part in column.chunks(OTHERS) {
+        if stopped() {
+            return None;
+        }
+        keys.extend(part.iter().map(|bits| ranks[distinct.binary_search(bits).expect("it is one of them")]));
+    }
+    Some(keys)
 }
 
 impl Sort {
@@ -221,7 +234,7 @@ mod tests {
     #[test]
     fn many_rows_are_sorted_in_runs_and_a_stop_is_noticed() {
         let mut state = 1u64;
-        let mut items: Vec<u64> = (0..700_000)
+        let items: Vec<u64> = (0..700_000)
             .map(|_| {
                 state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
                 state >> 40
@@ -229,15 +242,24 @@ mod tests {
             .collect();
         let mut expected = items.clone();
         expected.sort_unstable();
-        let asked = Cell::new(0);
-        let unsorted = items.clone();
-        let count = || {
-            asked.set(asked.get() + 1);
-            false
-        };
-        sort_unless(&mut items, Ord::cmp, &count).expect("nobody stops it");
-        assert_eq!(items, expected);
-        assert!(asked.get() >= 10, "it asks from time to time: {}", asked.get());
-        assert_eq!(sort_unless(&mut unsorted.clone(), Ord::cmp, &|| true), None);
+        for shortest in [NUMBERS, OTHERS] {
+            let asked = Cell::new(0);
+            let stopped_at = |last: usize| {
+                asked.set(asked.get() + 1);
+                asked.get() == last
+            };
+            let mut sorted = items.clone();
+            sort_unless(&mut sorted, shortest, Ord::cmp, &|| stopped_at(0)).expect("nobody stops it");
+            assert_eq!(sorted, expected);
+            let all = asked.take();
+            assert!(
+                all >= 2 * items.len() / shortest,
+                "it asks for each run, and as often at least while it merges: {all}"
+            );
+            for last in [1, all] {
+                assert_eq!(sort_unless(&mut items.clone(), shortest, Ord::cmp, &|| stopped_at(last)), None);
+                assert_eq!(asked.take(), last);
+            }
+        }
     }
 }

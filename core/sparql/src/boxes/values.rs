@@ -1,14 +1,8 @@
 //! Source: a table that stands in the query.
 
+use crate::algebra::Table;
 use std::sync::Arc;
 use vicus_flow::{BoxError, Envelope, Operator, Turn};
-
-/// A small table by columns; also the one solution without variables, and no solution at all.
-#[derive(Clone, PartialEq, Debug)]
-pub(crate) struct Table {
-    pub(crate) columns: Vec<Vec<u64>>,
-    pub(crate) rows: usize,
-}
 
 pub(crate) struct Values {
     table: Arc<Table>,
@@ -27,7 +21,7 @@ impl Operator for Values {
         turn.take(0);
         let end = self.table.rows.min(self.next + self.limit);
         if end > self.next {
-            let columns = self.table.columns.iter().map(|column| column[self.next..end].to_vec().into()).collect();
+            let columns = self.table.columns.iter().map(|column| column.ids[self.next..end].to_vec().into()).collect();
             turn.send(0, Envelope::of_rows(columns, end - self.next));
             self.next = end;
         }

@@ -153,19 +153,19 @@ impl Evaluator<'_> {
                 if datatype == oxrdf::vocab::rdf::LANG_STRING {
                     return None;
                 }
-                Some(Val::Id(self.terms.id(&Literal::new_typed_literal(text, datatype).into())))
+                Some(Val::Id(self.terms.id(&Literal::new_typed_literal(text, datatype))))
             }
             Function::StrLang => {
                 let (text, language) = (self.simple(&values[0])?, self.simple(&values[1])?);
                 let literal = Literal::new_language_tagged_literal(text, language).ok()?;
-                Some(Val::Id(self.terms.id(&literal.into())))
+                Some(Val::Id(self.terms.id(&literal)))
             }
             Function::BNode => Some(Val::Id(match values {
-                [] => self.terms.blank(None),
+                [] => self.terms.fresh_blank(),
                 [label, row, ..] => {
                     let label = self.simple(label)?;
                     let row = self.id_of(row.clone()).as_integer()?;
-                    self.terms.blank(Some((label, row)))
+                    self.terms.blank(&label, row)
                 }
                 [_] => return None,
             })),
@@ -182,7 +182,7 @@ impl Evaluator<'_> {
                 let zone = self.moment(&values[0])?.timezone()?;
                 let datatype = "http://www.w3.org/2001/XMLSchema#dayTimeDuration";
                 let literal = Literal::new_typed_literal(zone.to_string(), NamedNode::new_unchecked(datatype));
-                Some(Val::Id(self.terms.id(&literal.into())))
+                Some(Val::Id(self.terms.id(&literal)))
             }
             Function::Tz => {
                 let zone = self.moment(&values[0])?.timezone_offset();
@@ -206,7 +206,7 @@ impl Evaluator<'_> {
     }
 
     fn iri(&self, iri: String) -> Val {
-        Val::Id(self.terms.id(&NamedNode::new_unchecked(iri).into()))
+        Val::Id(self.terms.id(&NamedNode::new_unchecked(iri)))
     }
 
     fn lexical(&self, value: &Val) -> String {
@@ -235,7 +235,7 @@ impl Evaluator<'_> {
     fn tagged(&self, text: String, language: Option<String>) -> Val {
         match language {
             None => Val::String(text),
-            Some(tag) => Val::Id(self.terms.id(&Literal::new_language_tagged_literal_unchecked(text, tag).into())),
+            Some(tag) => Val::Id(self.terms.id(&Literal::new_language_tagged_literal_unchecked(text, tag))),
         }
     }
 

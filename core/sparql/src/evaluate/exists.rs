@@ -103,9 +103,9 @@ impl Solver<'_> {
             Node::Path(path) => self.path(path, current, emit),
             Node::Join(nodes) => self.join(nodes, current, emit),
             Node::Union(nodes) => nodes.iter().all(|node| self.solve(node, current, emit)),
-            Node::Values(slots, rows) => rows.iter().all(|values| {
+            Node::Values(slots, table) => (0..table.rows).all(|place| {
                 let mut row = vec![0; current.len()];
-                slots.iter().zip(values).for_each(|(slot, id)| row[slot.0] = id.bits());
+                slots.iter().zip(&table.columns).for_each(|(slot, column)| row[slot.0] = column.ids[place]);
                 if merge(&self.given, &row).is_none() {
                     return true;
                 }

@@ -10,7 +10,7 @@ use crate::terms::Terms;
 use crate::value::{self, Number, Value};
 use call::Regexes;
 use oxrdf::vocab::xsd;
-use oxrdf::{Literal, NamedNode, Term};
+use oxrdf::{Literal, NamedNode};
 use oxsdatatypes::{Decimal, Double, Float};
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -68,7 +68,7 @@ impl<'a> Evaluator<'a> {
             Val::Boolean(value) => Id::boolean(value),
             Val::String(text) => self.terms.string(&text),
             Val::Number(Number::Integer(value)) => Id::integer(value)
-                .unwrap_or_else(|| self.terms.id(&Literal::new_typed_literal(value.to_string(), xsd::INTEGER).into())),
+                .unwrap_or_else(|| self.terms.id(&Literal::new_typed_literal(value.to_string(), xsd::INTEGER))),
             Val::Number(Number::Decimal(value)) => self.typed(value.to_string(), xsd::DECIMAL.into_owned()),
             Val::Number(Number::Float(value)) => self.typed(Float::from(value).to_string(), xsd::FLOAT.into_owned()),
             Val::Number(Number::Double(value)) => self.typed(Double::from(value).to_string(), xsd::DOUBLE.into_owned()),
@@ -76,7 +76,7 @@ impl<'a> Evaluator<'a> {
     }
 
     fn typed(&self, value: String, datatype: NamedNode) -> Id {
-        self.terms.id(&Term::Literal(Literal::new_typed_literal(value, datatype)))
+        self.terms.id(&Literal::new_typed_literal(value, datatype))
     }
 
     fn truth(&mut self, expr: &Expr, row: &impl Fn(usize) -> u64) -> Option<bool> {

@@ -2,6 +2,7 @@
 
 use crate::algebra::{Node, Slot, Slots};
 use crate::expression::Expr;
+use crate::stop::Stop;
 
 /// Joins of joins become one, filters on filters too, and conditions on an operand of a join become the join's, where
 /// that sees the same values.
@@ -52,8 +53,8 @@ fn flatten_join(nodes: Vec<Node>) -> Node {
 }
 
 /// Moves each condition as far down as its variables have the same values there.
-pub(crate) fn push_down(node: Node) -> Node {
-    push(node, Vec::new())
+pub(crate) fn push_down(node: Node, stop: &Stop<'_>) -> Node {
+    push(node, Vec::new(), stop)
 }
 
 /// Whether the slots that `inner` gives to a condition are those of the whole, of which `others` are the other parts.
@@ -65,48 +66,53 @@ fn sees_the_same(condition: &Expr, inner: &Node, others: &Slots) -> bool {
         .all(|slot| scope.certain.contains(slot) || scope.possible.contains(slot) && !others.contains(slot))
 }
 
-fn push(node: Node, mut conditions: Vec<Expr>) -> Node {
+fn push(node: Node, mut conditions: Vec<Expr>, stop: &Stop<'_>) -> Node {
+    if stop.is_stopped() {
+        return node.filtered(conditions);
+    }
     match node {
         Node::Filter(own, inner) => {
             conditions.extend(own.into_iter().flat_map(Expr::conjuncts));
-            push(*inner, conditions)
+            push(*inner, conditions, stop)
         }
-        Node::Join(nodes) => push_into_join(nodes, conditions),
+        Node::Join(nodes) => push_into_join(nodes, conditions, stop),
         Node::LeftJoin { left, right, conditions: own } => {
             let optional = right.scope().possible;
             let (down, stay): (Vec<Expr>, Vec<Expr>) =
                 conditions.into_iter().partition(|condition| sees_the_same(condition, &left, &optional));
             let (to_right, own) = split_for_right(&left, &right, own);
-            let left = Box::new(push(*left, down));
-            let right = Box::new(push(*right, to_right));
+            let left = Box::new(push(*left, down, stop));
+            let right = Box::new(push(*right, to_right, stop));
             Node::LeftJoin { left, right, conditions: own }.filtered(stay)
         }
         Node::AntiJoin { left, right, conditions: own } => {
-            let (left, right, own, stay) = push_into_test(*left, *right, own, conditions);
+            let (left, right, own, stay) = push_into_test(*left, *right, own, conditions, stop);
             Node::AntiJoin { left, right, conditions: own }.filtered(stay)
         }
         Node::SemiJoin { left, right, conditions: own } => {
-            let (left, right, own, stay) = push_into_test(*left, *right, own, conditions);
+            let (left, right, own, stay) = push_into_test(*left, *right, own, conditions, stop);
             Node::SemiJoin { left, right, conditions: own }.filtered(stay)
         }
-        Node::Minus(left, right) => Node::Minus(Box::new(push(*left, conditions)), Box::new(push(*right, Vec::new()))),
+        Node::Minus(left, right) => {
+            Node::Minus(Box::new(push(*left, conditions, stop)), Box::new(push(*right, Vec::new(), stop)))
+        }
         Node::Union(nodes) => {
             let branch = |node: Node| {
                 let possible = node.scope().possible;
                 let visible = |slot: Slot| if possible.contains(&slot) { Expr::Slot(slot) } else { Expr::Error };
                 let own = conditions.iter().map(|condition| condition.replaced(&visible)).collect();
-                push(node, own)
+                push(node, own, stop)
             };
             Node::Union(nodes.into_iter().map(branch).collect())
         }
         Node::Extend(inner, slot, expr) => {
             let (stay, down): (Vec<Expr>, Vec<Expr>) =
                 conditions.into_iter().partition(|condition| condition.slots().contains(&slot));
-            Node::Extend(Box::new(push(*inner, down)), slot, expr).filtered(stay)
+            Node::Extend(Box::new(push(*inner, down, stop)), slot, expr).filtered(stay)
         }
-        Node::Sort(inner, keys) => Node::Sort(Box::new(push(*inner, conditions)), keys),
-        Node::Project(inner, slots) => Node::Project(Box::new(push(*inner, conditions)), slots),
-        Node::Distinct(inner) => Node::Distinct(Box::new(push(*inner, conditions))),
+        Node::Sort(inner, keys) => Node::Sort(Box::new(push(*inner, conditions, stop)), keys),
+        Node::Project(inner, slots) => Node::Project(Box::new(push(*inner, conditions, stop)), slots),
+        Node::Distinct(inner) => Node::Distinct(Box::new(push(*inner, conditions, stop))),
         Node::Group(mut group) => {
             // All rows of a group have its keys.
             let is_of_keys = |condition: &Expr| {
@@ -114,12 +120,12 @@ fn push(node: Node, mut conditions: Vec<Expr>) -> Node {
                 !slots.is_empty() && slots.iter().all(|slot| group.keys.contains(slot)) && !condition.is_volatile()
             };
             let (down, stay): (Vec<Expr>, Vec<Expr>) = conditions.into_iter().partition(is_of_keys);
-            group.inner = Box::new(push(*group.inner, down));
+            group.inner = Box::new(push(*group.inner, down, stop));
             Node::Group(group).filtered(stay)
         }
         // Fewer rows below a slice would be other rows.
         Node::Slice(inner, offset, limit) => {
-            Node::Slice(Box::new(push(*inner, Vec::new())), offset, limit).filtered(conditions)
+            Node::Slice(Box::new(push(*inner, Vec::new(), stop)), offset, limit).filtered(conditions)
         }
         leaf @ (Node::Pattern(_) | Node::Path(_) | Node::Values(..)) => leaf.filtered(conditions),
     }
@@ -131,16 +137,17 @@ fn push_into_test(
     right: Node,
     own: Vec<Expr>,
     conditions: Vec<Expr>,
+    stop: &Stop<'_>,
 ) -> (Box<Node>, Box<Node>, Vec<Expr>, Vec<Expr>) {
     let (to_right, own) = split_for_right(&left, &right, own);
     let left_scope = left.scope().possible;
     let (down, stay): (Vec<Expr>, Vec<Expr>) =
         conditions.into_iter().partition(|condition| condition.slots().is_subset(&left_scope));
-    (Box::new(push(left, down)), Box::new(push(right, to_right)), own, stay)
+    (Box::new(push(left, down, stop)), Box::new(push(right, to_right, stop)), own, stay)
 }
 
 /// Patterns keep their conditions beside them, where the planner finds them; other operands get theirs.
-fn push_into_join(nodes: Vec<Node>, mut conditions: Vec<Expr>) -> Node {
+fn push_into_join(nodes: Vec<Node>, mut conditions: Vec<Expr>, stop: &Stop<'_>) -> Node {
     let scopes: Vec<Slots> = nodes.iter().map(|node| node.scope().possible).collect();
     let mut pushed = Vec::new();
     for (place, node) in nodes.into_iter().enumerate() {
@@ -158,7 +165,7 @@ fn push_into_join(nodes: Vec<Node>, mut conditions: Vec<Expr>) -> Node {
             .into_iter()
             .partition(|condition| !condition.slots().is_empty() && sees_the_same(condition, &node, &others));
         conditions = stay;
-        pushed.push(push(node, down));
+        pushed.push(push(node, down, stop));
     }
     flatten(Node::Join(pushed).filtered(conditions))
 }
@@ -197,14 +204,17 @@ mod tests {
         let node = optional(pattern(0, 1), pattern(0, 2), vec![]).filtered(vec![both]);
         let expected =
             optional(pattern(0, 1).filtered(vec![less(0, 1)]), pattern(0, 2), vec![]).filtered(vec![less(0, 2)]);
-        assert_eq!(push_down(node), expected);
+        assert_eq!(push_down(node, &Stop::new(&|| false)), expected);
     }
 
     #[test]
     fn an_optional_part_takes_its_own_conditions_and_leaves_the_others() {
         let node = optional(pattern(0, 1), pattern(0, 2), vec![less(0, 2), less(1, 2), less(0, 1)]);
         let right = pattern(0, 2).filtered(vec![less(0, 2)]);
-        assert_eq!(push_down(node), optional(pattern(0, 1), right, vec![less(1, 2), less(0, 1)]));
+        assert_eq!(
+            push_down(node, &Stop::new(&|| false)),
+            optional(pattern(0, 1), right, vec![less(1, 2), less(0, 1)])
+        );
     }
 
     #[test]
@@ -212,13 +222,13 @@ mod tests {
         let node = Node::Union(vec![pattern(0, 1), pattern(0, 2)]).filtered(vec![less(0, 2)]);
         let error = Expr::Compare(Compare::Less, Box::new(Expr::Slot(Slot(0))), Box::new(Expr::Error));
         let expected = Node::Union(vec![pattern(0, 1).filtered(vec![error]), pattern(0, 2).filtered(vec![less(0, 2)])]);
-        assert_eq!(push_down(node), expected);
+        assert_eq!(push_down(node, &Stop::new(&|| false)), expected);
     }
 
     #[test]
     fn a_slice_keeps_its_conditions_above() {
         let node = Node::Slice(Box::new(pattern(0, 1)), 0, Some(3)).filtered(vec![less(0, 1)]);
-        assert_eq!(push_down(node.clone()), node);
+        assert_eq!(push_down(node.clone(), &Stop::new(&|| false)), node);
     }
 
     #[test]
@@ -226,6 +236,6 @@ mod tests {
         // ?2 is optional on one side of the join and certain on the other.
         let node = Node::Join(vec![optional(pattern(0, 1), pattern(0, 2), vec![]), pattern(3, 2)]);
         let node = node.filtered(vec![less(0, 2)]);
-        assert_eq!(push_down(node.clone()), node);
+        assert_eq!(push_down(node.clone(), &Stop::new(&|| false)), node);
     }
 }

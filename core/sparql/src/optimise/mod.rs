@@ -9,16 +9,20 @@ mod exists;
 mod filters;
 
 use crate::algebra::Node;
+use crate::stop::Stop;
 
-/// Applies all rules.
-pub(crate) fn optimise(node: Node) -> Node {
-    let node = node.rewrite(&mut filters::flatten);
-    let node = node.rewrite(&mut exists::semi_join);
-    let node = filters::push_down(node);
-    let node = node.rewrite(&mut anti_join::anti_join);
+/// Applies all rules; once it is stopped, no more of them.
+pub(crate) fn optimise(node: Node, stop: &Stop<'_>) -> Node {
+    let rewrite = |node: Node, rule: fn(Node) -> Node| {
+        node.rewrite(&mut |node| if stop.is_stopped() { node } else { rule(node) })
+    };
+    let node = rewrite(node, filters::flatten);
+    let node = rewrite(node, exists::semi_join);
+    let node = filters::push_down(node, stop);
+    let node = rewrite(node, anti_join::anti_join);
     // An anti-join keeps only its left side, so that more conditions can go there.
-    let node = filters::push_down(node);
-    let node = node.rewrite(&mut constants::substitute);
-    let node = node.rewrite(&mut filters::flatten);
-    node.rewrite(&mut distinct::before_sort)
+    let node = filters::push_down(node, stop);
+    let node = rewrite(node, constants::substitute);
+    let node = rewrite(node, filters::flatten);
+    rewrite(node, distinct::before_sort)
 }

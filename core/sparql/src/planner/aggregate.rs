@@ -9,7 +9,7 @@ use crate::condition::Kinds;
 use std::sync::Arc;
 use vicus_rdf::Kind;
 
-impl Planner {
+impl Planner<'_> {
     pub(crate) fn aggregate(&self, group: &Group, needed: &Slots) -> Physical {
         let mut inside: Slots = group.keys.iter().copied().collect();
         inside.extend(group.folds.iter().flat_map(|fold| fold.of.iter().copied()));

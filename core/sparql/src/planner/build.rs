@@ -2,7 +2,7 @@
 
 use super::estimate::{self, Estimate, Facts};
 use super::{Goal, Planner};
-use crate::algebra::{At, Path, Pattern, Slot, Slots, SortKey};
+use crate::algebra::{At, Column, Path, Pattern, Slot, Slots, SortKey, Table};
 use crate::boxes::aggregate::AggregateSpec;
 use crate::boxes::extend::Make;
 use crate::boxes::hash_table::{By, HashSpec, Keep, Key};
@@ -10,7 +10,6 @@ use crate::boxes::index_probe::{IndexSpec, Source, Want};
 use crate::boxes::join::{JoinKind, JoinSpec, Part};
 use crate::boxes::scan::ScanSpec;
 use crate::boxes::sort;
-use crate::boxes::values::Table;
 use crate::boxes::walk::WalkSpec;
 use crate::condition::{Condition, Kinds};
 use crate::expression::Expr;
@@ -95,7 +94,7 @@ pub(crate) fn is_in_order(index: &IndexSpec, input: &Physical) -> bool {
     }
 }
 
-impl Planner {
+impl Planner<'_> {
     fn compile(&self, conditions: &[Expr], columns: &[Slot], estimate: &Estimate) -> Condition {
         let resolved: Vec<Expr> = conditions
             .iter()
@@ -119,19 +118,18 @@ impl Planner {
         estimate.with_rows(rows)
     }
 
-    pub(crate) fn values(&self, slots: &[Slot], rows: &[Vec<Id>], needed: &Slots) -> Physical {
-        let kept: Vec<usize> = (0..slots.len()).filter(|&place| needed.contains(&slots[place])).collect();
-        let column = |place: usize| rows.iter().map(|row| row[place].bits()).collect::<Vec<u64>>();
-        let table = Table { columns: kept.iter().map(|&place| column(place)).collect(), rows: rows.len() };
-        let facts = kept.iter().map(|&place| {
-            let kinds = rows.iter().fold(Kinds::NONE, |all, row| all.or(Kinds::of_id(row[place])));
-            let certain = rows.iter().all(|row| !row[place].is_unbound());
-            (slots[place], Facts { distinct: rows.len() as f64, kinds, certain })
-        });
+    pub(crate) fn values(&self, slots: &[Slot], table: &Table, needed: &Slots) -> Physical {
+        let rows = table.rows as f64;
+        let kept: Vec<(Slot, &Column)> =
+            slots.iter().copied().zip(&table.columns).filter(|(slot, _)| needed.contains(slot)).collect();
+        let facts = |&(slot, column): &(Slot, &Column)| {
+            (slot, Facts { distinct: rows, kinds: column.kinds, certain: column.certain })
+        };
+        let columns = kept.iter().map(|(_, column)| Column::clone(column)).collect();
         Physical {
-            columns: kept.iter().map(|&place| slots[place]).collect(),
-            estimate: Estimate { rows: rows.len() as f64, facts: facts.collect() },
-            op: Op::Values(Arc::new(table)),
+            columns: kept.iter().map(|(slot, _)| *slot).collect(),
+            estimate: Estimate { rows, facts: kept.iter().map(facts).collect() },
+            op: Op::Values(Arc::new(Table { columns, rows: table.rows })),
             cost: 0.0,
             startup: 0.0,
             sorted: None,

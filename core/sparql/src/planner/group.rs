@@ -4,7 +4,7 @@ use super::estimate;
 use super::order::{Leaf, MOST, Ordering};
 use super::walk::is_open_walk;
 use super::{Goal, Physical, Planner};
-use crate::algebra::{At, Node, Pattern, Slot, Slots};
+use crate::algebra::{At, Node, Pattern, Slot, Slots, Table};
 use crate::boxes::hash_table::{By, Keep};
 use crate::boxes::join::JoinKind;
 use crate::condition::Kinds;
@@ -16,7 +16,7 @@ const BRANCHES: usize = 12;
 /// Groups with more unions in them are joined as they are.
 const NESTED: usize = 5;
 
-impl Planner {
+impl Planner<'_> {
     pub(crate) fn group(&self, nodes: &[Node], conditions: &[Expr], needed: &Slots, goal: Goal) -> Physical {
         if !self.optimise {
             return self.as_written(nodes, conditions, needed, goal);
@@ -52,7 +52,7 @@ impl Planner {
             other => self.plan(other, &all, goal),
         };
         let mut leaves = nodes.iter().map(leaf);
-        let first = leaves.next().unwrap_or_else(|| self.values(&[], &[Vec::new()], needed));
+        let first = leaves.next().unwrap_or_else(|| self.values(&[], &Table::unit(), needed));
         let join = |left, right| self.hash_join(left, right, JoinKind::Inner, &[], &[], Keep::All, false, &all, goal);
         let joined = leaves.fold(first, join);
         self.filter(joined, conditions, needed)
@@ -62,9 +62,9 @@ impl Planner {
         let mut nodes = nodes.to_vec();
         let mut conditions = conditions.to_vec();
         let copies = self.unify(&mut nodes, &mut conditions);
-        if nodes.len() > MOST {
-            let rest = nodes.split_off(MOST - 1);
-            nodes.push(Node::Join(rest));
+        // Groups of groups, so that many operands are looked at in few levels.
+        while nodes.len() > MOST {
+            nodes = nodes.chunks(MOST).map(|part| Node::Join(part.to_vec())).collect();
         }
         let mut inside = needed.clone();
         for (copy, original) in &copies {

@@ -14,8 +14,9 @@ mod walk;
 
 pub(crate) use build::{Op, Physical, cost, is_in_order};
 
-use crate::algebra::{Node, Slot, Slots};
+use crate::algebra::{Column, Node, Slot, Slots, Table};
 use crate::boxes::extend::Make;
+use crate::stop::Stop;
 use crate::terms::Terms;
 use std::cell::Cell;
 use std::sync::Arc;
@@ -29,10 +30,12 @@ pub(crate) struct Goal {
     pub(crate) first: bool,
 }
 
-pub(crate) struct Planner {
+pub(crate) struct Planner<'a> {
     pub(crate) terms: Arc<Terms>,
     /// Whether joins are reordered and indexes searched; if not, everything is done as it is written.
     pub(crate) optimise: bool,
+    /// Once it says so, what is still planned is empty, and nobody looks at the plan.
+    stop: &'a Stop<'a>,
     /// How often something may still be planned in a second way, which doubles the work for all that is nested in it.
     tries: Cell<usize>,
 }
@@ -40,13 +43,16 @@ pub(crate) struct Planner {
 /// As many things at most are planned in two ways.
 const TRIES: usize = 32;
 
-impl Planner {
-    pub(crate) fn new(terms: &Arc<Terms>, optimise: bool) -> Planner {
-        Planner { terms: Arc::clone(terms), optimise, tries: Cell::new(TRIES) }
+impl<'a> Planner<'a> {
+    pub(crate) fn new(terms: &Arc<Terms>, optimise: bool, stop: &'a Stop<'a>) -> Planner<'a> {
+        Planner { terms: Arc::clone(terms), optimise, stop, tries: Cell::new(TRIES) }
     }
 
     /// The physical plan of a node. It has a column for each of `needed` that the node may bind, and no other.
     pub(crate) fn plan(&self, node: &Node, needed: &Slots, goal: Goal) -> Physical {
+        if self.stop.is_stopped() {
+            return self.nothing(node, needed);
+        }
         match node {
             Node::Pattern(_) => self.group(std::slice::from_ref(node), &[], needed, goal),
             Node::Path(path) => self.walk_alone(path, needed),
@@ -81,7 +87,7 @@ impl Planner {
                 self.extend(input, *slot, expr, needed)
             }
             Node::Group(group) => self.aggregate(group, needed),
-            Node::Values(slots, rows) => self.values(slots, rows, needed),
+            Node::Values(slots, table) => self.values(slots, table, needed),
             Node::Sort(inner, keys) => {
                 let inside = needed.iter().copied().chain(keys.iter().map(|key| key.slot)).collect();
                 let input = self.plan(inner, &inside, Goal { first: false, ..goal });
@@ -104,6 +110,13 @@ impl Planner {
             }
             Node::Slice(inner, offset, limit) => self.slice(inner, *offset, *limit, needed),
         }
+    }
+
+    /// No rows, with the columns that the node's have.
+    fn nothing(&self, node: &Node, needed: &Slots) -> Physical {
+        let slots: Vec<Slot> = node.scope().possible.intersection(needed).copied().collect();
+        let columns = slots.iter().map(|_| Column::new(Vec::new())).collect();
+        self.values(&slots, &Table { columns, rows: 0 }, needed)
     }
 
     fn slice(&self, inner: &Node, offset: usize, limit: Option<usize>, needed: &Slots) -> Physical {

@@ -10,7 +10,7 @@
 use super::build::{cost, price};
 use super::estimate::{self, Estimate};
 use super::{Goal, Physical, Planner};
-use crate::algebra::{At, Pattern, Slot, Slots};
+use crate::algebra::{At, Pattern, Slot, Slots, Table};
 use crate::boxes::hash_table::{By, Keep};
 use crate::boxes::join::JoinKind;
 use crate::expression::Expr;
@@ -62,11 +62,12 @@ enum How {
 }
 
 pub(crate) struct Ordering<'a> {
-    planner: &'a Planner,
+    planner: &'a Planner<'a>,
     leaves: Vec<Option<Leaf>>,
     estimates: Vec<Estimate>,
     conditions: Vec<Tested>,
     goal: Goal,
+    /// Those that several leaves have.
     slots: BTreeMap<Slot, Shared>,
     /// For each leaf that is a pattern, its slots.
     patterns: Vec<Vec<Place>>,
@@ -155,7 +156,7 @@ struct Shared {
 }
 
 impl<'a> Ordering<'a> {
-    pub(crate) fn new(planner: &'a Planner, leaves: Vec<Leaf>, conditions: Vec<Expr>, goal: Goal) -> Ordering<'a> {
+    pub(crate) fn new(planner: &'a Planner<'a>, leaves: Vec<Leaf>, conditions: Vec<Expr>, goal: Goal) -> Ordering<'a> {
         let estimates: Vec<Estimate> = leaves.iter().map(|leaf| leaf.estimate().clone()).collect();
         assert!(leaves.len() <= MOST, "a group of more operands is cut before");
         let mut slots: BTreeMap<Slot, Shared> = BTreeMap::new();
@@ -193,6 +194,8 @@ impl<'a> Ordering<'a> {
         let patterns = leaves.iter().map(places).collect();
         let conditions = conditions.into_iter().map(|condition| Tested::new(condition, &slots)).collect();
         let leaves = leaves.into_iter().map(Some).collect();
+        // The others decide nothing, and there may be very many.
+        slots.retain(|_, shared| shared.holders.all.count_ones() > 1);
         Ordering {
             planner,
             leaves,
@@ -211,7 +214,7 @@ impl<'a> Ordering<'a> {
     /// The plan of the whole group.
     pub(crate) fn plan(mut self, needed: &Slots) -> Physical {
         if self.leaves.is_empty() {
-            return self.planner.values(&[], &[Vec::new()], needed);
+            return self.planner.values(&[], &Table::unit(), needed);
         }
         // Without anything in common, the parts are multiplied at the end, the smallest first.
         let mut plans: Vec<(Set, FxHashMap<Set, Best>)> = Vec::new();

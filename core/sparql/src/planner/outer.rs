@@ -9,7 +9,7 @@ use crate::boxes::hash_table::{By, Keep};
 use crate::boxes::join::JoinKind;
 use crate::expression::{Compare, Expr};
 
-impl Planner {
+impl Planner<'_> {
     pub(crate) fn outer(&self, node: &Node, needed: &Slots, goal: Goal) -> Physical {
         let (kind, left_node, right_node, conditions, is_minus) = match node {
             Node::LeftJoin { left, right, conditions } => (JoinKind::Left, left, right, &conditions[..], false),

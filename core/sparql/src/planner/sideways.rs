@@ -17,7 +17,7 @@ use crate::expression::Expr;
 /// Nanoseconds under which no better plan is looked for.
 const CHEAP: f64 = 4000.0;
 
-impl Planner {
+impl Planner<'_> {
     /// The right side for a hash table: as it is planned alone, or only what the left asks for if that is cheaper.
     pub(super) fn asked_for(
         &self,

@@ -3,7 +3,7 @@
 use super::build::{Op, Physical, cost};
 use super::estimate::{Estimate, Facts};
 use super::{Goal, Planner};
-use crate::algebra::{At, Node, Path, Slot, Slots};
+use crate::algebra::{At, Node, Path, Slot, Slots, Table};
 use crate::boxes::hash_table::Keep;
 use crate::boxes::index_probe::Source;
 use crate::boxes::join::JoinKind;
@@ -16,12 +16,12 @@ use std::sync::Arc;
 /// As many ends are thought to be reached from a start.
 const REACHED: f64 = 8.0;
 
-impl Planner {
+impl Planner<'_> {
     /// A path by itself: from its constant end, else from every node there is.
     pub(crate) fn walk_alone(&self, path: &Path, needed: &Slots) -> Physical {
         let input = match (path.subject, path.object) {
             (At::Slot(slot), At::Slot(_)) => self.nodes(slot),
-            _ => self.values(&[], &[Vec::new()], needed),
+            _ => self.values(&[], &Table::unit(), needed),
         };
         self.walk(input, path, JoinKind::Inner, &[], needed)
     }

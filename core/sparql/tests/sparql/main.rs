@@ -9,3 +9,4 @@ mod random;
 mod rows;
 mod small;
 mod sp2b;
+mod stop;

@@ -1,0 +1,148 @@
+//! The terms that a query computes: their keys, one behind the other in few large pieces of memory.
+//!
+//! A query may compute millions of terms, and whoever cancels it waits until they are gone. So none has memory of its own:
+//! to add one is to copy its key, and to drop them all is to give back a few pieces.
+
+use hashbrown::HashTable;
+use rustc_hash::FxBuildHasher;
+use std::hash::BuildHasher as _;
+use vicus_rdf::{Id, Kind};
+
+/// A dictionary that grows. Ids say the places of their terms.
+pub(crate) struct Computed {
+    /// Keys as `vicus_rdf::Encoder` writes them. Invariant: a piece never grows beyond the room that it was made with.
+    pieces: Vec<String>,
+    /// By the place that an id has.
+    places: Vec<Place>,
+    /// Places by kind and key: a table for each value of the highest bits of the hash, so that none takes long to grow.
+    tables: [HashTable<Entry>; 1 << TABLE_BITS],
+}
+
+/// What a term is, and where its key is.
+struct Place {
+    kind: Kind,
+    piece: u32,
+    start: u32,
+    end: u32,
+}
+
+/// Of a table: with the hash, so that it grows without a look at the keys.
+struct Entry {
+    hash: u32,
+    place: u32,
+}
+
+const TABLE_BITS: u32 = 6;
+
+/// The first piece is small, as most queries compute little; each next one has twice the room, up to this.
+const FIRST_PIECE: usize = 1 << 10;
+const LARGEST_PIECE: usize = 1 << 20;
+
+impl Default for Computed {
+    fn default() -> Computed {
+        Computed { pieces: Vec::new(), places: Vec::new(), tables: std::array::from_fn(|_| HashTable::new()) }
+    }
+}
+
+impl Computed {
+    /// How many terms there are.
+    pub(crate) fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    /// What a term with such a key adds to the memory that this holds, in bytes.
+    pub(crate) fn bytes_of(key: &str) -> usize {
+        // A table is at least seven sixteenths full.
+        key.len() + size_of::<Place>() + 2 * size_of::<Entry>()
+    }
+
+    /// The key of a computed term. Panics for others.
+    pub(crate) fn key(&self, id: Id) -> &str {
+        self.key_at(&self.places[id.rank().expect("a computed term has a place")])
+    }
+
+    fn key_at(&self, place: &Place) -> &str {
+        &self.pieces[place.piece as usize][place.start as usize..place.end as usize]
+    }
+
+    pub(crate) fn find(&self, kind: Kind, key: &str) -> Option<Id> {
+        let hash = hash(kind, key);
+        let is_it = |entry: &Entry| {
+            let place = &self.places[entry.place as usize];
+            entry.hash == hash && place.kind == kind && self.key_at(place) == key
+        };
+        let found = self.tables[table(hash)].find(spread(hash), is_it)?;
+        Some(Id::computed(kind, found.place as usize))
+    }
+
+    /// Adds a term that is not there yet. Panics at the 2^32nd, and if its key has 4 GiB.
+    pub(crate) fn add(&mut self, kind: Kind, key: &str) -> Id {
+        let (hash, number) = (hash(kind, key), self.places.len());
+        let place = self.write(kind, key);
+        self.places.push(place);
+        let entry = Entry { hash, place: u32::try_from(number).expect("fewer than 2^32 terms") };
+        self.tables[table(hash)].insert_unique(spread(hash), entry, |entry| spread(entry.hash));
+        Id::computed(kind, number)
+    }
+
+    fn write(&mut self, kind: Kind, key: &str) -> Place {
+        let room = |piece: &String| piece.capacity() - piece.len();
+        if self.pieces.last().is_none_or(|piece| room(piece) < key.len()) {
+            let next = self.pieces.last().map_or(FIRST_PIECE, |piece| (piece.capacity() * 2).min(LARGEST_PIECE));
+            self.pieces.push(String::with_capacity(next.max(key.len())));
+        }
+        let number = u32::try_from(self.pieces.len() - 1).expect("fewer than 2^32 pieces");
+        let piece = self.pieces.last_mut().expect("there is one with room");
+        let start = piece.len();
+        piece.push_str(key);
+        let offset = |at: usize| u32::try_from(at).expect("a piece of less than 4 GiB");
+        Place { kind, piece: number, start: offset(start), end: offset(piece.len()) }
+    }
+}
+
+fn hash(kind: Kind, key: &str) -> u32 {
+    (FxBuildHasher.hash_one((kind, key)) >> 32) as u32
+}
+
+fn table(hash: u32) -> usize {
+    (hash >> (u32::BITS - TABLE_BITS)) as usize
+}
+
+/// A table looks at the lowest and the highest bits of 64.
+fn spread(hash: u32) -> u64 {
+    vicus_flow::library::mix(hash.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_found_by_its_kind_and_text_and_by_its_id() {
+        let mut computed = Computed::default();
+        let keys: Vec<String> = (0..5000).map(|number| format!("{number}{}", "é".repeat(number % 700))).collect();
+        let ids: Vec<Id> = keys.iter().map(|key| computed.add(Kind::String, key)).collect();
+        let iri = computed.add(Kind::Iri, &keys[7]);
+        for (key, id) in keys.iter().zip(&ids) {
+            assert_eq!((computed.find(Kind::String, key), computed.key(*id)), (Some(*id), key.as_str()));
+        }
+        assert_eq!((computed.find(Kind::Iri, &keys[7]), computed.key(iri)), (Some(iri), keys[7].as_str()));
+        assert_eq!((computed.find(Kind::Iri, &keys[8]), computed.find(Kind::String, "none")), (None, None));
+        assert_eq!(computed.len(), keys.len() + 1);
+    }
+
+    #[test]
+    fn many_terms_lie_in_few_pieces_of_memory() {
+        let mut computed = Computed::default();
+        let key = "x".repeat(90);
+        for number in 0..100_000 {
+            computed.add(Kind::String, &format!("{number}{key}"));
+        }
+        // 9.5 MB, in pieces of 1 MiB; ten smaller ones go before them.
+        assert!(computed.pieces.len() <= 20, "{} pieces", computed.pieces.len());
+        assert!(computed.pieces.iter().all(|piece| piece.capacity() <= LARGEST_PIECE));
+        // One that is larger than any piece has its own.
+        let long = computed.add(Kind::String, &"y".repeat(3 << 20));
+        assert_eq!(computed.key(long).len(), 3 << 20);
+    }
+}

@@ -1,0 +1,77 @@
+//! Planning stops when it is told to, wherever it is.
+
+use std::cell::Cell;
+use std::fmt::Write as _;
+use std::sync::Arc;
+use vicus_rdf::Store;
+use vicus_sparql::{Options, QueryErrorKind, parse, plan_until};
+
+fn store() -> Arc<Store> {
+    Arc::new(Store::of_ntriples(b"<http://e/ann> <http://e/knows> <http://e/bob> .").expect("good N-Triples"))
+}
+
+/// Plans a query that is stopped at the look of this number; whether it was, and how often it looked.
+fn stopped_at(last: u64, store: &Arc<Store>, text: &str) -> (bool, u64) {
+    let parsed = parse(text).unwrap_or_else(|error| panic!("{error}"));
+    let looks = Cell::new(0);
+    let stopped = || {
+        looks.set(looks.get() + 1);
+        looks.get() == last
+    };
+    match plan_until(store, &parsed, &Options::default(), &stopped) {
+        Ok(_) => (false, looks.get()),
+        Err(error) => {
+            assert_eq!(error.kind, QueryErrorKind::Stopped);
+            (true, looks.get())
+        }
+    }
+}
+
+const MANY: usize = 2000;
+
+/// Texts with much of one thing.
+fn texts() -> [String; 4] {
+    let many = |before: &str, one: &dyn Fn(usize) -> String, after: &str| {
+        (0..MANY).fold(before.to_owned(), |mut text, number| {
+            write!(text, "{}", one(number)).expect("a string takes everything");
+            text
+        }) + after
+    };
+    [
+        many("SELECT * { VALUES ?x { ", &|number| format!("\"{number}\" "), "} ?s ?p ?x }"),
+        many("ASK { ?s ?p ?o FILTER (?o IN (0", &|number| format!(", \"{number}\""), ")) }"),
+        many("ASK { ", &|number| format!("?s ?p <http://e/{number}> . "), "}"),
+        many("ASK { ", &|number| format!("?s ?p{} ?o . ", number % 90), "}"),
+    ]
+}
+
+#[test]
+fn planning_looks_for_each_term_and_operator_whether_it_is_stopped() {
+    for text in texts() {
+        let (stopped, looks) = stopped_at(0, &store(), &text);
+        assert!(!stopped && looks >= MANY as u64, "{looks} looks: {}", &text[..60]);
+    }
+    // Two operators are planned and rewritten, however few terms there are.
+    let unions = format!("SELECT * {{ {{ ?a ?b ?c }} {} }}", "UNION { ?a ?b ?c } ".repeat(500));
+    assert!(stopped_at(0, &store(), &unions).1 >= 500);
+}
+
+#[test]
+fn planning_stops_at_whatever_look_it_is_told_and_looks_no_more() {
+    let store = store();
+    let text = "SELECT ?a (COUNT(*) AS ?n) { VALUES ?a { <http://e/ann> <http://e/eve> } \
+                { ?a ?p ?b } UNION { ?b ?p ?a } OPTIONAL { ?b <http://e/knows>+ ?c } \
+                FILTER (?a != ?c || NOT EXISTS { ?c ?q ?d }) } GROUP BY ?a ORDER BY ?n LIMIT 3";
+    let (stopped, all) = stopped_at(0, &store, text);
+    assert!(!stopped && all > 20, "{all} looks");
+    for last in 1..=all {
+        assert_eq!(stopped_at(last, &store, text), (true, last), "of {all} looks");
+    }
+    for text in texts() {
+        for last in [1, MANY as u64 / 2, stopped_at(0, &store, &text).1] {
+            assert_eq!(stopped_at(last, &store, &text), (true, last), "{}", &text[..60]);
+        }
+    }
+    // The store answers as before.
+    assert!(!stopped_at(0, &store, text).0);
+}
