@@ -9,7 +9,7 @@ use crate::distribution::{Arrangement, Location};
 use crate::pages::{PageError, Pages};
 use crate::region::HUGE_PAGE;
 use crate::slots::Slots;
-use crate::sync::{AtomicPtr, AtomicUsize, Mutex, Ordering, fence};
+use crate::sync::{AtomicPtr, AtomicUsize, Mutex, MutexGuard, Ordering, fence};
 use std::ptr::{NonNull, null_mut};
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ pub(crate) struct Atlas {
 }
 
 /// For whoever changes the map.
-struct State {
+pub(crate) struct State {
     used: Slots,
     /// All there are, from `Box::leak`.
     plots: Vec<NonNull<Plot>>,
@@ -213,8 +213,12 @@ impl Atlas {
         self.bytes
     }
 
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("nothing panics behind the atlas's lock")
+    }
+
     fn with<R>(&self, f: impl FnOnce(&mut State) -> R) -> R {
-        f(&mut self.state.lock().expect("nothing panics behind the atlas's lock"))
+        f(&mut self.lock())
     }
 
     /// So many addresses in a row that nobody has; they begin with a slot.
@@ -385,7 +389,7 @@ impl State {
 impl Drop for Atlas {
     #[expect(unsafe_code, reason = "frees what it leaked and releases what it reserved")]
     fn drop(&mut self) {
-        let mut state = self.state.lock().expect("nothing panics behind the atlas's lock");
+        let mut state = self.lock();
         // SAFETY: leaked in `plot` and `table`, and in no other hands: whoever has a range holds the memory, which has this.
         // The region was reserved as such.
         unsafe {

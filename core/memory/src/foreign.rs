@@ -199,6 +199,16 @@ pub(crate) struct Bin {
     first: UnsafeCell<*mut Link>,
 }
 
+/// A bin's lock, held until this is dropped.
+pub(crate) struct BinLock<'a>(&'a Bin);
+
+impl Drop for BinLock<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.0.locked.store(false, Ordering::Release);
+    }
+}
+
 #[expect(unsafe_code, reason = "the lock guards a pointer and the links behind it")]
 // SAFETY: the cell is reached through `with_first` alone, which holds the lock.
 unsafe impl Send for Bin {}
@@ -213,18 +223,21 @@ impl Bin {
         Bin { locked: AtomicBool::new(false), filled: AtomicBool::new(false), first: UnsafeCell::new(closed()) }
     }
 
-    fn with_first<R>(&self, f: impl FnOnce(&mut *mut Link) -> R) -> R {
+    fn lock(&self) -> BinLock<'_> {
         // Not an exchange: whoever waits writes nothing.
         while self.locked.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_err() {
             spin_loop();
         }
-        let result = self.first.with_mut(|first| {
+        BinLock(self)
+    }
+
+    fn with_first<R>(&self, f: impl FnOnce(&mut *mut Link) -> R) -> R {
+        let _lock = self.lock();
+        self.first.with_mut(|first| {
             #[expect(unsafe_code, reason = "the lock guards a pointer")]
-            // SAFETY: whoever set `locked` is alone until it is cleared.
+            // SAFETY: whoever has the lock is alone until it is dropped.
             f(unsafe { &mut *first })
-        });
-        self.locked.store(false, Ordering::Release);
-        result
+        })
     }
 
     /// Makes it a heap's.
@@ -275,7 +288,7 @@ pub(crate) struct Doors {
     design: Foreign,
     doors: Box<[Padded<Door>]>,
     /// Numbers that no heap has. The smallest is taken first.
-    spare: Mutex<Vec<u32>>,
+    pub(crate) spare: Mutex<Vec<u32>>,
     /// No number above this was ever given.
     highest: AtomicUsize,
 }
@@ -300,6 +313,11 @@ impl Doors {
 
     fn door(&self, heap: u32) -> &Door {
         &self.doors[heap as usize - 1].0
+    }
+
+    /// All bins, for as long as the result lives.
+    pub(crate) fn lock_bins(&self) -> Vec<BinLock<'_>> {
+        self.doors.iter().filter_map(|door| door.0.bins.get()).flatten().map(|bin| bin.0.lock()).collect()
     }
 
     fn spare<R>(&self, f: impl FnOnce(&mut Vec<u32>) -> R) -> R {

@@ -13,10 +13,20 @@ pub(crate) struct Ledger {
     blocks: Mutex<BTreeSet<usize>>,
 }
 
+/// The ledger's lock, held.
+#[cfg(debug_assertions)]
+pub(crate) type Lock<'a> = std::sync::MutexGuard<'a, BTreeSet<usize>>;
+#[cfg(not(debug_assertions))]
+pub(crate) type Lock<'a> = std::marker::PhantomData<&'a ()>;
+
 #[cfg(debug_assertions)]
 impl Ledger {
+    pub(crate) fn lock(&self) -> Lock<'_> {
+        self.blocks.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
     fn with<R>(&self, f: impl FnOnce(&mut BTreeSet<usize>) -> R) -> R {
-        f(&mut self.blocks.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
+        f(&mut self.lock())
     }
 
     /// Notes that a block is in use.
@@ -34,6 +44,10 @@ impl Ledger {
 
 #[cfg(not(debug_assertions))]
 impl Ledger {
+    pub(crate) fn lock(&self) -> Lock<'_> {
+        std::marker::PhantomData
+    }
+
     #[inline(always)]
     pub(crate) fn taken(&self, _block: NonNull<u8>) {}
 

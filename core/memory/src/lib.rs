@@ -18,6 +18,7 @@ mod array;
 mod atlas;
 pub mod distribution;
 mod foreign;
+mod fork;
 mod heap;
 mod ledger;
 mod memory;
@@ -34,6 +35,7 @@ mod sync;
 
 pub use array::{ArrayError, ArrayOptions, DistArray, Iter, Pattern, Run, RunMut, Zero};
 pub use foreign::Foreign;
+pub use fork::Locks;
 pub use heap::Heap;
 pub use memory::{AllocError, Memory, Options, OptionsError};
 pub use pages::{Call, FakePages, PageError, Pages, Placement, Policy};

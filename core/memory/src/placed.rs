@@ -13,7 +13,7 @@ use std::alloc::Layout;
 use std::fmt;
 use std::ops::Range;
 use std::ptr::NonNull;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use vicus_topology::{NodeId, Topology};
 
 /// A range may lie in so many runs at most: each is an area of the kernel's, of which a process may have about 65,000.
@@ -135,6 +135,12 @@ impl Placing {
         }
         let atlas = Atlas::reserve(&self.pages, self.region_bytes)?;
         Ok(self.atlas.get_or_init(|| atlas))
+    }
+
+    /// The locks, in the order in which they are taken.
+    pub(crate) fn lock(&self) -> (MutexGuard<'_, ()>, Option<crate::sync::MutexGuard<'_, crate::atlas::State>>) {
+        let making = self.making.lock().expect("nothing panics while the atlas is made");
+        (making, self.atlas.get().map(Atlas::lock))
     }
 
     /// Whether each node has room for what is to lie there, if the policy is strict: one run may fit where all don't.

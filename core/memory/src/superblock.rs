@@ -11,7 +11,7 @@ use crate::region::Ranges;
 use crate::sizes::LINE;
 use crate::slab::{Chain, Kind, NOBODY, ORPHAN, RUN_BYTES, Slab, colour};
 use crate::slots::Slots;
-use crate::sync::{Mutex, Padded};
+use crate::sync::{Mutex, MutexGuard, Padded};
 use std::alloc::Layout;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -56,7 +56,7 @@ pub(crate) struct Superblocks {
 
 /// What one node has.
 #[derive(Debug)]
-struct Pool {
+pub(crate) struct Pool {
     /// The number of its first superblock.
     first: usize,
     slots: Slots,
@@ -122,6 +122,11 @@ impl Superblocks {
 
     fn with<R>(&self, node: NodeId, f: impl FnOnce(&mut Pool) -> R) -> R {
         f(&mut self.pools[node.index()].0.lock().expect("nothing panics behind a pool's lock"))
+    }
+
+    /// All pools, for as long as the result lives.
+    pub(crate) fn lock(&self) -> Vec<MutexGuard<'_, Pool>> {
+        self.pools.iter().map(|pool| pool.0.lock().expect("nothing panics behind a pool's lock")).collect()
     }
 
     fn node_of(&self, slab: &Slab) -> NodeId {

@@ -5,11 +5,11 @@
 //! if it sits on a seat, else on the node where it runs at that moment.
 
 use crate::pages::{SystemPages, nodes_online};
-use std::cell::{Cell, UnsafeCell};
+use std::cell::{Cell, RefCell, UnsafeCell};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Instant;
-use vicus_memory::{Heap, Memory, Options};
+use std::time::{Duration, Instant};
+use vicus_memory::{Heap, Locks, Memory, Options};
 use vicus_topology::{NodeId, Topology};
 
 /// What all threads share.
@@ -29,8 +29,12 @@ static PROCESS: OnceLock<Process> = OnceLock::new();
 /// A tick of [`Memory::tick`], in milliseconds: what waits unused is given back after ten of them.
 const TICK_MS: u64 = 1000;
 
+/// After so long nothing waits that was freed before.
+#[cfg(not(loom))]
+pub(crate) const DECAYS_AFTER: Duration = Duration::from_millis(11 * TICK_MS);
+
 /// As many heaps as no program has threads that move data: a heap more costs a mailbox.
-const HEAPS: usize = 4096;
+const HEAPS: usize = 1024;
 
 /// Of a node's memory this part may wait for reuse, as superblocks, and the same again as mapped blocks. A query's tables
 /// are freed at its end and wanted again by the next one, and fresh pages cost more than what is done with them.
@@ -58,8 +62,37 @@ pub(crate) fn install(topology: &Topology) -> Result<&'static Process, String> {
     topology.pus.iter().for_each(|pu| near[pu.os_index as usize] = pu.node);
     let memory = reserve(topology, options(topology))?;
     let process = Process { memory, numbers, near, began: Instant::now(), told: AtomicU64::new(0) };
+    let mut is_first = false;
     // Another thread may have been faster; then its memory stays, and this one goes.
-    Ok(PROCESS.get_or_init(|| process))
+    let process = PROCESS.get_or_init(|| {
+        is_first = true;
+        process
+    });
+    if is_first {
+        survive_forks();
+    }
+    Ok(process)
+}
+
+thread_local! {
+    /// The memory's locks, while this thread forks.
+    static LOCKS: RefCell<Option<Locks<'static>>> = const { RefCell::new(None) };
+}
+
+/// Lets the child of a fork use the memory: the locks are held meanwhile, so that they are free in the child.
+fn survive_forks() {
+    extern "C" fn before() {
+        let locks = process().map(|process| process.memory.lock());
+        let _ = LOCKS.try_with(|held| held.replace(locks));
+    }
+    extern "C" fn after() {
+        let _ = LOCKS.try_with(RefCell::take);
+    }
+    #[expect(unsafe_code, reason = "registers functions that run around a fork")]
+    // SAFETY: both live as long as the program, and may run on any thread.
+    let refused = unsafe { libc::pthread_atfork(Some(before), Some(after), Some(after)) };
+    // Without memory for three pointers a child is not the first thing to fail.
+    debug_assert_eq!(refused, 0);
 }
 
 fn options(topology: &Topology) -> Options {
@@ -192,6 +225,11 @@ pub(crate) fn finish_task() {
 /// The thread is about to sleep: what it has for its next blocks may go to others.
 pub(crate) fn trim() {
     with_own(Heap::trim);
+    tick();
+}
+
+/// Time has passed: what has waited for long goes back to the system.
+pub(crate) fn tick() {
     if let Some(process) = process() {
         process.tick();
     }

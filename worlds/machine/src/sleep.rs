@@ -21,6 +21,8 @@
 //! miss a sleeper; the task is still run, by the spawner, which looks there before it sleeps.
 
 use crate::sync::{AtomicU32, Condvar, Mutex, Ordering, Padded, fence, yield_now};
+#[cfg(not(loom))]
+use std::time::Duration;
 
 pub(crate) struct SleepPool {
     announced: Padded<AtomicU32>,
@@ -46,6 +48,20 @@ impl SleepPool {
             permits = self.woken.wait(permits).expect("nothing panics under this lock");
         }
         *permits -= 1;
+    }
+
+    /// Sleeps until it is woken, or for so long. Says whether it was woken; if not, the caller is asleep as before, and
+    /// has to call [`SleepPool::sleep`].
+    #[cfg(not(loom))]
+    pub(crate) fn sleep_for(&self, long: Duration) -> bool {
+        let permits = self.permits.lock().expect("nothing panics under this lock");
+        let waits = |permits: &mut u32| *permits == 0;
+        let result = self.woken.wait_timeout_while(permits, long, waits);
+        let (mut permits, late) = result.expect("nothing panics under this lock");
+        if !late.timed_out() {
+            *permits -= 1;
+        }
+        !late.timed_out()
     }
 
     /// Step 3: the caller found work after its announcement. Says whether it was woken by a spawn all the same.

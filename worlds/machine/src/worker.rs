@@ -4,6 +4,7 @@ use crate::heaps;
 use crate::queues::Reach;
 use crate::recorder::Recorder;
 use crate::runtime::Shared;
+use crate::sleep::SleepPool;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -31,6 +32,18 @@ pub(crate) struct Worker {
     /// The sweep that this seat has done.
     swept: u64,
     recorder: Recorder,
+}
+
+/// Sleeps until it is woken. What the thread has for its next blocks is others' meanwhile; and after a while that goes back
+/// to the system, though nobody works.
+fn sleep(sleepers: &SleepPool) {
+    heaps::trim();
+    #[cfg(not(loom))]
+    if sleepers.sleep_for(heaps::DECAYS_AFTER) {
+        return;
+    }
+    heaps::tick();
+    sleepers.sleep();
 }
 
 impl Worker {
@@ -84,8 +97,7 @@ impl Worker {
             // A task that was found is out of its queue: it is run, even if the seat is to be left meanwhile.
             let found = self.find(plan);
             let woken = if found.is_none() && goes_on() {
-                heaps::trim();
-                sleepers.sleep();
+                sleep(sleepers);
                 true
             } else {
                 sleepers.stay()

@@ -148,3 +148,42 @@ fn what_a_thread_keeps_to_its_end_is_freed_whichever_goes_first() {
         thread.join().unwrap();
     }
 }
+
+/// The child of a fork has one thread, and allocates although others held locks when it came to be.
+#[test]
+fn the_child_of_a_fork_allocates() {
+    let _runtime = runtime();
+    let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let busy: Vec<_> = (0..2)
+        .map(|_| {
+            let stop = std::sync::Arc::clone(&stop);
+            std::thread::spawn(move || {
+                while !stop.load(Ordering::Relaxed) {
+                    // Mapped blocks, for which the node's lock is taken.
+                    std::hint::black_box(vec![1u8; 600 << 10]);
+                }
+            })
+        })
+        .collect();
+    for _ in 0..20 {
+        #[expect(unsafe_code, reason = "forks")]
+        // SAFETY: the child allocates, which this test is about, and ends without returning.
+        unsafe {
+            let child = libc::fork();
+            assert!(child >= 0, "{}", std::io::Error::last_os_error());
+            if child == 0 {
+                // Who waits for a lock for ever is ended.
+                libc::alarm(10);
+                let blocks: Vec<Vec<u8>> = [9_000, 100_000, 700_000, 20 << 20].map(|bytes| vec![3; bytes]).into();
+                let right = blocks.iter().all(|block| is_placed(block) && block.iter().all(|&byte| byte == 3));
+                drop(blocks);
+                libc::_exit(i32::from(!right));
+            }
+            let mut status = 0;
+            assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
+            assert_eq!(status, 0, "the child ended with this status");
+        }
+    }
+    stop.store(true, Ordering::Relaxed);
+    busy.into_iter().for_each(|thread| thread.join().unwrap());
+}

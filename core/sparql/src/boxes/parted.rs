@@ -29,9 +29,14 @@ pub(crate) trait Table: Send + Sized {
 /// One table, or several.
 pub(crate) struct Parted<T> {
     parts: Vec<Part<T>>,
+    /// Tables that became too large: each is still to be moved to the parts that it became, when the first of them takes
+    /// rows. All at once would keep everybody waiting.
+    outgrown: Vec<Option<T>>,
     /// As many bytes as a table should have at most.
     cache: u64,
     fresh: Vec<u32>,
+    /// Rows that were dealt since the parts were looked at.
+    unseen: usize,
 }
 
 struct Part<T> {
@@ -48,10 +53,18 @@ const AGAIN: usize = 4;
 const MOST: usize = 1024;
 /// Fewer rows' ids are not worth the change from one table to another.
 const FEWEST_WAITING: usize = 2048;
+/// Parts are looked at after so many rows for each.
+const ROWS_TO_A_LOOK: usize = 4;
 
 impl<T: Table> Parted<T> {
     pub(crate) fn new(table: T, cache: u64) -> Parted<T> {
-        Parted { parts: vec![Part { table, waiting: Vec::new() }], cache, fresh: Vec::new() }
+        Parted {
+            parts: vec![Part { table, waiting: Vec::new() }],
+            outgrown: Vec::new(),
+            cache,
+            fresh: Vec::new(),
+            unseen: 0,
+        }
     }
 
     /// Whether rows are added as they come.
@@ -64,7 +77,8 @@ impl<T: Table> Parted<T> {
     }
 
     pub(crate) fn bytes(&self) -> u64 {
-        self.parts.iter().map(|part| part.table.bytes() + part.waiting.capacity() as u64 * 8).sum()
+        let parts = self.parts.iter().map(|part| part.table.bytes() + part.waiting.capacity() as u64 * 8);
+        parts.chain(self.outgrown.iter().flatten().map(T::bytes)).sum()
     }
 
     /// Takes rows. What has been added, they or earlier ones, goes to `added`: rows, and the places of the new ones.
@@ -82,10 +96,16 @@ impl<T: Table> Parted<T> {
             let part = part_of(self.parts[0].table.hash(row), count);
             self.parts[part].waiting.extend_from_slice(row);
         }
-        for part in &mut self.parts {
+        self.unseen += rows.len() / width;
+        if self.unseen < count * ROWS_TO_A_LOOK {
+            return;
+        }
+        self.unseen = 0;
+        for number in 0..count {
+            let part = &self.parts[number];
             let enough = (part.table.bytes() as usize / 16).max(FEWEST_WAITING);
             if part.waiting.len() >= enough {
-                part.settle(&mut self.fresh, added);
+                self.settle_part(number, added);
             }
         }
         self.split_if_large();
@@ -93,27 +113,53 @@ impl<T: Table> Parted<T> {
 
     /// Adds what waits for one of the parts; false when nothing waits any more.
     pub(crate) fn settle(&mut self, added: &mut dyn FnMut(&[u64], &[u32])) -> bool {
-        let Some(part) = self.parts.iter_mut().find(|part| !part.waiting.is_empty()) else { return false };
-        part.settle(&mut self.fresh, added);
-        part.waiting = Vec::new();
-        true
+        let waits = |part: &Part<T>| !part.waiting.is_empty();
+        if let Some(number) = self.parts.iter().position(waits) {
+            self.settle_part(number, added);
+            self.parts[number].waiting = Vec::new();
+            return true;
+        }
+        let outgrown = self.outgrown.iter().position(Option::is_some);
+        outgrown.inspect(|&number| self.move_outgrown(number)).is_some()
+    }
+
+    fn settle_part(&mut self, number: usize, added: &mut dyn FnMut(&[u64], &[u32])) {
+        if !self.outgrown.is_empty() {
+            self.move_outgrown(number % self.outgrown.len());
+        }
+        self.parts[number].settle(&mut self.fresh, added);
+    }
+
+    /// Moves a table that became too large to the parts that it became.
+    fn move_outgrown(&mut self, number: usize) {
+        let (before, now) = (self.outgrown.len(), self.parts.len());
+        let Some(table) = self.outgrown[number].take() else { return };
+        // Every `before`-th part is a part of what it was.
+        let mut tables: Vec<T> = (number..now).step_by(before).map(|_| table.empty()).collect();
+        table.move_to(&mut tables, &|hash| part_of(hash, now) / before);
+        for (part, table) in (number..now).step_by(before).zip(tables) {
+            self.parts[part].table = table;
+        }
     }
 
     fn split_if_large(&mut self) {
         let count = self.parts.len();
-        if count >= MOST || self.parts.iter().all(|part| part.table.bytes() <= self.cache) {
+        let is_large = |part: &Part<T>| part.table.bytes() > self.cache;
+        if count >= MOST || !self.parts.iter().any(is_large) {
             return;
         }
+        (0..self.outgrown.len()).for_each(|number| self.move_outgrown(number));
         let more = (if count == 1 { FIRST } else { count * AGAIN }).min(MOST);
-        let mut tables: Vec<T> = (0..more).map(|_| self.parts[0].table.empty()).collect();
-        let mut waiting = vec![Vec::new(); more];
+        let empty = || Part { table: self.parts[0].table.empty(), waiting: Vec::new() };
+        let mut parts: Vec<Part<T>> = (0..more).map(|_| empty()).collect();
+        self.outgrown.clear();
         for part in std::mem::take(&mut self.parts) {
             for row in part.waiting.chunks_exact(part.table.width()) {
-                waiting[part_of(part.table.hash(row), more)].extend_from_slice(row);
+                parts[part_of(part.table.hash(row), more)].waiting.extend_from_slice(row);
             }
-            part.table.move_to(&mut tables, &|hash| part_of(hash, more));
+            self.outgrown.push(Some(part.table));
         }
-        self.parts = tables.into_iter().zip(waiting).map(|(table, waiting)| Part { table, waiting }).collect();
+        self.parts = parts;
     }
 }
 
