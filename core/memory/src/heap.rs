@@ -345,7 +345,8 @@ impl Heap {
         }
     }
 
-    /// Changes a block's size: in place if the block has room and would not be less than half used, else by a copy.
+    /// Changes a block's size: in place if the block has room and would not be less than half used, or if it is mapped and
+    /// what is behind it is free; else by a copy.
     ///
     /// # Errors
     /// As [`Heap::alloc`]; the old block is then as it was.
@@ -354,6 +355,14 @@ impl Heap {
     /// As [`Heap::free`] for the old block, if the result is not an error.
     #[expect(unsafe_code, reason = "copies and frees a block")]
     pub unsafe fn realloc(&mut self, block: NonNull<u8>, old: Layout, size: usize) -> Result<NonNull<u8>, AllocError> {
+        let slab = self.memory.slab_of(block);
+        // SAFETY: a mapped block of the caller's, who uses no more than the new size from now on.
+        if slab.kind.get() == Kind::Mapped
+            && self.memory.sizes.class_of(size).is_none()
+            && unsafe { self.memory.superblocks.resize(slab, size) }
+        {
+            return Ok(block);
+        }
         let usable = self.memory.usable_bytes(block);
         let same_class = self.memory.sizes.class_of(size).is_some_and(|class| self.memory.sizes.bytes(class) == usable);
         if size <= usable && (same_class || size >= usable / 2) {
@@ -830,6 +839,49 @@ mod tests {
             assert_ne!(moved, block);
             heap.free(moved, bytes(6000));
         }
+    }
+
+    #[test]
+    fn a_mapped_block_grows_and_shrinks_where_it_is() {
+        let (memory, pages) = memory(options());
+        let mut heap = heap(&memory, 0);
+        let node = NodeId::new(0);
+        let first = 1 << 20;
+        let block = heap.alloc(bytes(first)).unwrap();
+        let mapped = |expected: usize| {
+            let mapped = memory.counts(node).mapped;
+            assert!((expected..=expected + 2 * 4096).contains(&mapped), "{mapped} of {expected} bytes");
+        };
+        // SAFETY: within the block as long as it is; each block is freed or resized once, with its layout.
+        unsafe {
+            block.write_bytes(7, first);
+            assert_eq!(heap.realloc(block, bytes(first), 3 << 20), Ok(block), "over the border of a superblock");
+            mapped(3 << 20);
+            block.add(first).write_bytes(8, 2 << 20);
+            // A node without memory: the block stays as it was, and a copy is refused as well.
+            pages.set_free(node, 4096);
+            pages.set_free(NodeId::new(1), 4096);
+            assert!(heap.realloc(block, bytes(3 << 20), 4 << 20).is_err());
+            mapped(3 << 20);
+            pages.set_free(node, 64 << 20);
+            // What is given back is there for others, and what stays is as it was.
+            assert_eq!(heap.realloc(block, bytes(3 << 20), first + 9), Ok(block));
+            mapped(first + 9);
+            assert!((0..first + 9).all(|at| block.add(at).read() == if at < first { 7 } else { 8 }));
+            // Others in its way: it moves, with what is in it.
+            let others: Vec<_> = (0..40).map_while(|_| heap.alloc(bytes(first)).ok()).collect();
+            let moved = heap.realloc(block, bytes(first + 9), 5 << 20);
+            for other in others {
+                heap.free(other, bytes(first));
+            }
+            let (moved, size) = match moved {
+                Ok(moved) => (moved, 5 << 20),
+                Err(_) => (block, first + 9),
+            };
+            assert!((0..first).step_by(997).all(|at| moved.add(at).read() == 7));
+            heap.free(moved, bytes(size));
+        }
+        assert_eq!(memory.counts(node).mapped, 0);
     }
 
     #[test]

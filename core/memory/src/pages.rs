@@ -91,10 +91,11 @@ pub unsafe trait Pages: Send + Sync {
     /// The part is in a range that this source reserved, and it is not committed.
     unsafe fn commit(&self, start: NonNull<u8>, bytes: usize, node: NodeId) -> Result<(), PageError>;
 
-    /// Gives the memory of a committed part back; the addresses stay reserved.
+    /// Gives committed memory back, be it a piece of what was committed, or several pieces in a row; the addresses stay
+    /// reserved.
     ///
     /// # Safety
-    /// The part was committed, and nobody reads or writes it any more.
+    /// All of it was committed, and nobody reads or writes it any more.
     unsafe fn decommit(&self, start: NonNull<u8>, bytes: usize, node: NodeId);
 
     /// Moves a committed part, one that was committed in one call, to another node. Its contents stay, in use or not; if it
@@ -378,13 +379,28 @@ unsafe impl Pages for FakePages {
     unsafe fn decommit(&self, start: NonNull<u8>, bytes: usize, node: NodeId) {
         self.with(|fake| {
             let (range, offset) = fake.range(start, bytes);
-            let is_it = |part: &Part| (part.offset, part.bytes) == (offset, bytes);
-            let at = range.committed.iter().position(is_it).expect("what is given back was committed, as one part");
-            let part = range.committed.swap_remove(at);
+            let (apart, parts) = std::mem::take(&mut range.committed)
+                .into_iter()
+                .partition::<Vec<Part>, _>(|part| part.is_apart(offset, bytes));
+            range.committed = apart;
+            let mut given = Vec::new();
+            for part in parts {
+                let (begin, end) = (part.offset.max(offset), (part.offset + part.bytes).min(offset + bytes));
+                given.push(Part { offset: begin, bytes: end - begin, nodes: part.nodes.clone() });
+                let rest = [(part.offset, begin), (end, part.offset + part.bytes)];
+                let rest = rest.into_iter().filter(|(begin, end)| begin < end);
+                range.committed.extend(rest.map(|(begin, end)| Part {
+                    offset: begin,
+                    bytes: end - begin,
+                    nodes: part.nodes.clone(),
+                }));
+            }
+            let committed: usize = given.iter().map(|part| part.bytes).sum();
+            assert_eq!(committed, bytes, "of what is given back at {offset} some is not committed");
             // SAFETY: in the range, and nobody uses it, says the caller.
             unsafe { start.write_bytes(0, bytes) };
             let begin = range.start;
-            fake.give_back(&part, begin);
+            given.iter().for_each(|part| fake.give_back(part, begin));
             fake.calls.push(Call::Decommit(offset, bytes, node));
         });
     }

@@ -143,6 +143,11 @@ impl Slab {
         self.block_bytes.get()
     }
 
+    /// Changes how much of a mapped block is usable.
+    pub(crate) fn set_block_bytes(&self, bytes: usize) {
+        self.block_bytes.set(bytes);
+    }
+
     /// Of all its blocks together.
     pub(crate) fn blocks_bytes(&self) -> usize {
         self.block_bytes.get() * self.capacity.get() as usize

@@ -52,6 +52,23 @@ impl Slots {
         Some(first)
     }
 
+    /// Takes the slots at this place, if they are all free.
+    pub(crate) fn take_at(&mut self, first: usize, count: usize) -> bool {
+        let free = first + count <= self.count && !(first..first + count).any(|at| self.is_used(at));
+        if free {
+            self.set(first, count, true);
+        }
+        free
+    }
+
+    /// Takes so many in a row, at the lowest place from the middle on that leaves three times as many free behind them, as
+    /// long as others of the kind are not longer; if there is none, the lowest place of all.
+    pub(crate) fn take_with_room(&mut self, count: usize) -> Option<usize> {
+        let every = (count * 4).next_power_of_two();
+        let mut places = ((self.count / 2).next_multiple_of(every)..self.count).step_by(every);
+        places.find(|&first| self.take_at(first, count)).or_else(|| self.take(count))
+    }
+
     /// Gives back a part of what was taken.
     pub(crate) fn give(&mut self, first: usize, count: usize) {
         self.set(first, count, false);
@@ -76,5 +93,18 @@ mod tests {
         assert_eq!(slots.take(1), None);
         slots.give(0, 200);
         assert_eq!(slots.take(200), Some(0));
+    }
+
+    #[test]
+    fn what_may_grow_has_room_behind_it() {
+        let mut slots = Slots::new(200);
+        assert_eq!(slots.take_with_room(1), Some(100));
+        assert_eq!(slots.take_with_room(1), Some(104));
+        assert_eq!(slots.take_with_room(3), Some(112));
+        assert_eq!(slots.take_with_room(9), Some(128));
+        assert!(slots.take_at(101, 3), "that was left free");
+        assert!(!slots.take_at(104, 1) && !slots.take_at(103, 1) && !slots.take_at(199, 2));
+        assert_eq!(slots.take_with_room(20), Some(0), "there is no such place from the middle on");
+        assert_eq!(slots.take(1), Some(20));
     }
 }

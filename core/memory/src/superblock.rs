@@ -350,7 +350,7 @@ impl Superblocks {
                 slab
             }
             None => {
-                let taken = pool.slots.take(slots).ok_or(PageError::Full)?;
+                let taken = pool.slots.take_with_room(slots).ok_or(PageError::Full)?;
                 // Where it begins is known only now; what is before and behind it is not needed.
                 let before = self.lead(self.ranges.slab(pool.first + taken), layout) / superblock;
                 let slot = taken + before;
@@ -366,6 +366,50 @@ impl Superblocks {
         };
         pool.counts.mapped += slab.committed.get();
         Ok((slab, slab.committed.get()))
+    }
+
+    /// Makes a mapped block longer or shorter where it is. `false` if that is impossible: what is behind it is in use, or
+    /// its node has no memory left.
+    ///
+    /// # Safety
+    /// The block is in use, and nobody uses what is beyond its new end.
+    #[expect(unsafe_code, reason = "commits and gives back what is behind a block")]
+    pub(crate) unsafe fn resize(&self, slab: &Slab, bytes: usize) -> bool {
+        let node = self.node_of(slab);
+        let index = self.ranges.index_of(slab);
+        let begin = self.ranges.address(index);
+        let lead = slab.start().addr() - begin.addr().get();
+        let Some(new) = bytes.checked_add(lead).and_then(|end| end.checked_next_multiple_of(self.page_bytes())) else {
+            return false;
+        };
+        self.with(node, |pool| {
+            let old = slab.committed.get();
+            let (slots_before, slots_after) = (self.slots(old), self.slots(new));
+            let behind = index - pool.first + slots_before.min(slots_after);
+            // SAFETY: offsets within the range: the block's end, and slots that are the block's or were free just now.
+            unsafe {
+                if new > old {
+                    let more = slots_after - slots_before;
+                    if !pool.slots.take_at(behind, more) {
+                        return false;
+                    }
+                    if self.options.huge_pages {
+                        self.pages.advise_huge(begin.add(old), new - old);
+                    }
+                    if self.pages.commit(begin.add(old), new - old, node).is_err() {
+                        pool.slots.give(behind, more);
+                        return false;
+                    }
+                } else if new < old {
+                    self.pages.decommit(begin.add(new), old - new, node);
+                    pool.slots.give(behind, slots_before - slots_after);
+                }
+            }
+            slab.committed.set(new);
+            slab.set_block_bytes(new - lead);
+            pool.counts.mapped = pool.counts.mapped + new - old;
+            true
+        })
     }
 
     /// Takes a mapped block back.

@@ -8,7 +8,7 @@ use crate::pages::{SystemPages, nodes_online};
 use std::cell::{Cell, RefCell, UnsafeCell};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use vicus_memory::{Heap, Locks, Memory, Options};
 use vicus_topology::{NodeId, Topology};
 
@@ -31,7 +31,7 @@ const TICK_MS: u64 = 1000;
 
 /// After so long nothing waits that was freed before.
 #[cfg(not(loom))]
-pub(crate) const DECAYS_AFTER: Duration = Duration::from_millis(11 * TICK_MS);
+pub(crate) const DECAYS_AFTER: std::time::Duration = std::time::Duration::from_millis(11 * TICK_MS);
 
 /// As many heaps as no program has threads that move data: a heap more costs a mailbox.
 const HEAPS: usize = 1024;
