@@ -356,12 +356,12 @@ impl Heap {
     #[expect(unsafe_code, reason = "copies and frees a block")]
     pub unsafe fn realloc(&mut self, block: NonNull<u8>, old: Layout, size: usize) -> Result<NonNull<u8>, AllocError> {
         let slab = self.memory.slab_of(block);
-        // SAFETY: a mapped block of the caller's, who uses no more than the new size from now on.
-        if slab.kind.get() == Kind::Mapped
-            && self.memory.sizes.class_of(size).is_none()
-            && unsafe { self.memory.superblocks.resize(slab, size) }
-        {
-            return Ok(block);
+        if slab.kind.get() == Kind::Mapped && self.memory.sizes.class_of(size).is_none() {
+            // SAFETY: a mapped block of the caller's, who uses no more than the new size from now on.
+            let resized = unsafe { self.memory.superblocks.resize(slab, size) };
+            if resized {
+                return Ok(block);
+            }
         }
         let usable = self.memory.usable_bytes(block);
         let same_class = self.memory.sizes.class_of(size).is_some_and(|class| self.memory.sizes.bytes(class) == usable);

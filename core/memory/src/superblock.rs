@@ -337,18 +337,8 @@ impl Superblocks {
     ) -> Result<(&'a Slab, usize), PageError> {
         let superblock = self.ranges.superblock();
         let needs = |slab: &Slab| (self.lead(slab, layout) + layout.size()).next_multiple_of(self.page_bytes());
-        // At most a quarter too large. The header is that of the superblock in which the block begins.
-        let fits = |slab: &&Slab| {
-            (needs(slab)..=needs(slab) / 4 * 5).contains(&slab.committed.get()) && self.lead(slab, layout) < superblock
-        };
-        let waiting = pool.mapped.iter().find(fits);
-        let slab = match waiting {
-            Some(slab) => {
-                pool.mapped.remove(slab);
-                pool.counts.mapped_waiting -= slab.committed.get();
-                slab.dirty.set(true);
-                slab
-            }
+        let slab = match self.reuse(pool, needs, |slab| self.lead(slab, layout) < superblock) {
+            Some(slab) => slab,
             None => {
                 let taken = pool.slots.take_with_room(slots).ok_or(PageError::Full)?;
                 // Where it begins is known only now; what is before and behind it is not needed.
@@ -368,6 +358,33 @@ impl Superblocks {
         Ok((slab, slab.committed.get()))
     }
 
+    /// A mapped block that waits, with as many bytes as it `needs`: one that has them and at most a quarter more; else the
+    /// one whose size is nearest, made longer or shorter, but not to less than a quarter. So what waits serves other sizes as well.
+    fn reuse<'a>(
+        &self,
+        pool: &mut Pool,
+        needs: impl Fn(&Slab) -> usize,
+        may_be: impl Fn(&Slab) -> bool,
+    ) -> Option<&'a Slab> {
+        let wrong_by = |slab: &&Slab| {
+            let (needed, has) = (needs(slab), slab.committed.get());
+            if (needed..=needed / 4 * 5).contains(&has) { 0 } else { needed.abs_diff(has) }
+        };
+        // A much larger one stays for those who need it.
+        let may_be = |slab: &&Slab| slab.committed.get() / 4 <= needs(slab) && may_be(slab);
+        let slab = pool.mapped.iter().filter(may_be).min_by_key(wrong_by)?;
+        let before = slab.committed.get();
+        #[expect(unsafe_code, reason = "changes a block that waits")]
+        // SAFETY: nobody uses a block that waits.
+        if wrong_by(&slab) > 0 && !unsafe { self.resize_here(pool, slab, needs(slab)) } {
+            return None;
+        }
+        pool.mapped.remove(slab);
+        pool.counts.mapped_waiting -= before;
+        slab.dirty.set(true);
+        Some(slab)
+    }
+
     /// Makes a mapped block longer or shorter where it is. `false` if that is impossible: what is behind it is in use, or
     /// its node has no memory left.
     ///
@@ -384,32 +401,48 @@ impl Superblocks {
         };
         self.with(node, |pool| {
             let old = slab.committed.get();
-            let (slots_before, slots_after) = (self.slots(old), self.slots(new));
-            let behind = index - pool.first + slots_before.min(slots_after);
-            // SAFETY: offsets within the range: the block's end, and slots that are the block's or were free just now.
-            unsafe {
-                if new > old {
-                    let more = slots_after - slots_before;
-                    if !pool.slots.take_at(behind, more) {
-                        return false;
-                    }
-                    if self.options.huge_pages {
-                        self.pages.advise_huge(begin.add(old), new - old);
-                    }
-                    if self.pages.commit(begin.add(old), new - old, node).is_err() {
-                        pool.slots.give(behind, more);
-                        return false;
-                    }
-                } else if new < old {
-                    self.pages.decommit(begin.add(new), old - new, node);
-                    pool.slots.give(behind, slots_before - slots_after);
-                }
+            // SAFETY: says the caller.
+            let done = unsafe { self.resize_here(pool, slab, new) };
+            if done {
+                slab.set_block_bytes(new - lead);
+                pool.counts.mapped = pool.counts.mapped + new - old;
             }
-            slab.committed.set(new);
-            slab.set_block_bytes(new - lead);
-            pool.counts.mapped = pool.counts.mapped + new - old;
-            true
+            done
         })
+    }
+
+    /// Changes how much of a mapped block is committed, be it in use or not.
+    ///
+    /// # Safety
+    /// Nobody uses what is beyond its new end.
+    #[expect(unsafe_code, reason = "commits and gives back what is behind a block")]
+    unsafe fn resize_here(&self, pool: &mut Pool, slab: &Slab, new: usize) -> bool {
+        let index = self.ranges.index_of(slab);
+        let (begin, node) = (self.ranges.address(index), self.ranges.node(index));
+        let old = slab.committed.get();
+        let (slots_before, slots_after) = (self.slots(old), self.slots(new));
+        let behind = index - pool.first + slots_before.min(slots_after);
+        // SAFETY: offsets within the range: the block's end, and slots that are the block's or were free just now.
+        unsafe {
+            if new > old {
+                let more = slots_after - slots_before;
+                if !pool.slots.take_at(behind, more) {
+                    return false;
+                }
+                if self.options.huge_pages {
+                    self.pages.advise_huge(begin.add(old), new - old);
+                }
+                if self.pages.commit(begin.add(old), new - old, node).is_err() {
+                    pool.slots.give(behind, more);
+                    return false;
+                }
+            } else if new < old {
+                self.pages.decommit(begin.add(new), old - new, node);
+                pool.slots.give(behind, slots_before - slots_after);
+            }
+        }
+        slab.committed.set(new);
+        true
     }
 
     /// Takes a mapped block back.
