@@ -10,6 +10,7 @@ use crate::pages::{PageError, Pages};
 use crate::region::HUGE_PAGE;
 use crate::slots::Slots;
 use crate::sync::{AtomicPtr, AtomicUsize, Mutex, MutexGuard, Ordering, fence};
+use std::ops::Range;
 use std::ptr::{NonNull, null_mut};
 use std::sync::Arc;
 
@@ -219,6 +220,12 @@ impl Atlas {
 
     fn with<R>(&self, f: impl FnOnce(&mut State) -> R) -> R {
         f(&mut self.lock())
+    }
+
+    /// The addresses of all slots that a range has.
+    pub(crate) fn all(&self) -> Vec<Range<usize>> {
+        let start = |slot: usize| self.base.addr().get() + slot * self.slot_bytes;
+        self.with(|state| state.used.in_use().map(|slot| start(slot)..start(slot + 1)).collect())
     }
 
     /// So many addresses in a row that nobody has; they begin with a slot.

@@ -39,7 +39,7 @@ pub use fork::Locks;
 pub use heap::Heap;
 pub use memory::{AllocError, Memory, Options, OptionsError};
 pub use pages::{Call, FakePages, PageError, Pages, Placement, Policy};
-pub use placed::{Footprint, MOST_RUNS, PlaceError, Placed};
+pub use placed::{Audit, Footprint, MOST_RUNS, PlaceError, Placed};
 pub use pool::{DistPool, Frees, PoolError, PoolHandle, PoolItem, PoolOptions};
 pub use region::Region;
 pub use sizes::{LINE, Series, SeriesError, Sizes};

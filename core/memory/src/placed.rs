@@ -87,6 +87,18 @@ impl Footprint {
     }
 }
 
+/// The page source is asked for so many addresses at once.
+const BATCH: usize = 512;
+
+/// Pages that were asked to lie on one node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Audit {
+    /// Those that lie there.
+    pub there: usize,
+    /// Those that lie on other nodes.
+    pub elsewhere: usize,
+}
+
 /// What a memory places by.
 #[derive(Debug)]
 pub(crate) struct Placing {
@@ -330,10 +342,29 @@ impl Memory {
         footprint
     }
 
+    /// Of all pages that this memory has and somebody has touched, how many lie where they were asked to lie: the page
+    /// source is asked, in batches. By the node that was asked for.
+    pub fn audit(&self) -> Vec<Audit> {
+        let mut audits = vec![Audit::default(); self.nodes()];
+        let page = self.pages().page_bytes();
+        let placed = self.placing.atlas.get().map(Atlas::all).unwrap_or_default();
+        for range in self.superblocks.all().into_iter().chain(placed) {
+            let asked = |at: usize| self.node_of(std::ptr::without_provenance(at));
+            let pages: Vec<usize> = range.step_by(page).filter(|&at| asked(at).is_some()).collect();
+            for batch in pages.chunks(BATCH) {
+                for (&at, truth) in batch.iter().zip(self.pages().truth(batch)) {
+                    let (Some(asked), Some(truth)) = (asked(at), truth) else { continue };
+                    let audit = &mut audits[asked.index()];
+                    *(if asked == truth { &mut audit.there } else { &mut audit.elsewhere }) += 1;
+                }
+            }
+        }
+        audits
+    }
+
     /// How many bytes of some memory really lie on each node: the page source is asked, in batches. What was not touched
     /// yet is unknown.
     pub fn truth<T>(&self, of: &[T]) -> Footprint {
-        const BATCH: usize = 512;
         let mut footprint = Footprint { nodes: vec![0; self.nodes()], unknown: 0 };
         let (page, range) = (self.pages().page_bytes(), of.as_ptr_range());
         let (mut at, end) = (range.start.addr(), range.end.addr());
@@ -857,6 +888,8 @@ mod tests {
         assert_eq!(placed.spilled(), 1);
         assert_eq!(preferred.truth(placed.bytes()).nodes, [10 * PAGE, 0]);
         assert_eq!(preferred.footprint(placed.bytes()).nodes, [5 * PAGE, 5 * PAGE], "what was asked for");
+        let (here, away) = (Audit { there: 5, elsewhere: 0 }, Audit { there: 0, elsewhere: 5 });
+        assert_eq!(preferred.audit(), [here, away]);
         pages.set_free(NodeId::new(0), 0);
         let before = committed(&pages, 2);
         let error = preferred.place(bytes(PAGE), Some(&Distribution::Blocked)).unwrap_err();

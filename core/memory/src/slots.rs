@@ -52,6 +52,13 @@ impl Slots {
         Some(first)
     }
 
+    /// Those in use, ascending.
+    pub(crate) fn in_use(&self) -> impl Iterator<Item = usize> {
+        let word =
+            |(at, &word): (usize, &u64)| (0..64).filter(move |bit| word >> bit & 1 == 1).map(move |bit| at * 64 + bit);
+        self.used.iter().enumerate().filter(|(_, word)| **word != 0).flat_map(word)
+    }
+
     /// Takes the slots at this place, if they are all free.
     pub(crate) fn take_at(&mut self, first: usize, count: usize) -> bool {
         let free = first + count <= self.count && !(first..first + count).any(|at| self.is_used(at));
@@ -93,6 +100,9 @@ mod tests {
         assert_eq!(slots.take(1), None);
         slots.give(0, 200);
         assert_eq!(slots.take(200), Some(0));
+        slots.give(1, 62);
+        slots.give(64, 135);
+        assert!(slots.in_use().eq([0, 63, 199]));
     }
 
     #[test]

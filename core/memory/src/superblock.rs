@@ -13,6 +13,7 @@ use crate::slab::{Chain, Kind, NOBODY, ORPHAN, RUN_BYTES, Slab, colour};
 use crate::slots::Slots;
 use crate::sync::{Mutex, MutexGuard, Padded};
 use std::alloc::Layout;
+use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use vicus_topology::{NodeId, Topology};
@@ -118,6 +119,18 @@ impl Superblocks {
 
     pub(crate) fn counts(&self, node: NodeId) -> Counts {
         self.with(node, |pool| pool.counts)
+    }
+
+    /// The addresses of all superblocks and mapped blocks, in use or waiting.
+    pub(crate) fn all(&self) -> Vec<Range<usize>> {
+        let mut all = Vec::new();
+        for node in 0..self.nodes() {
+            self.with(NodeId::new(node), |pool| {
+                let starts = pool.slots.in_use().map(|slot| self.ranges.address(pool.first + slot).addr().get());
+                all.extend(starts.map(|start| start..start + self.ranges.superblock()));
+            });
+        }
+        all
     }
 
     fn with<R>(&self, node: NodeId, f: impl FnOnce(&mut Pool) -> R) -> R {

@@ -2,6 +2,7 @@
 //!
 //! Here is what is asked and where it goes; how it looks is in `text.rs` and `svg.rs`, which are pure.
 
+mod memory;
 mod svg;
 mod text;
 
@@ -20,6 +21,10 @@ pub(crate) struct Args {
     /// How to show it.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
+    /// Also show each node's memory: its size, what is free, what Vicus holds, and how many pages lie where they were
+    /// asked to lie. Some memory is asked for on each node to find out.
+    #[arg(long, conflicts_with_all = ["from", "format"])]
+    memory: bool,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -42,6 +47,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         }
     };
     let shown = match args.format {
+        Format::Text if args.memory => text::render(&machine) + &memory::render(&memory::try_nodes(&machine)?),
         Format::Text => text::render(&machine),
         Format::Json => machine.to_json() + "\n",
         Format::Svg => svg::render(&machine),

@@ -112,3 +112,16 @@ fn a_reader_that_leaves_early_is_no_failure() {
     assert!(output.status.success(), "{output:?}");
     assert_eq!(String::from_utf8_lossy(&output.stderr), "");
 }
+
+#[test]
+fn memory_is_tried_on_each_node() {
+    let output = vicus(&["--memory"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let table = text.split("\nMemory, after 4 MiB").nth(1).expect("a table");
+    let rows: Vec<&str> = table.lines().skip(2).collect();
+    assert_eq!(rows.len(), vicus::this_machine().topology.nodes.len(), "{table}");
+    assert!(rows.iter().any(|row| row.contains("of") && row.ends_with("pages")), "{table}");
+    let output = vicus(&["--memory", "--from", "node:2 core:1"]);
+    assert!(!output.status.success(), "another machine's memory can't be tried");
+}

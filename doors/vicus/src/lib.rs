@@ -41,6 +41,50 @@ pub use vicus_machine::{
     Allocator, DiscoverError, Discovered, Request, Runtime, RuntimeBuilder, describe, from_synthetic, from_xml,
     this_machine,
 };
+/// Memory that knows its node.
+///
+/// [`Runtime::alloc`] gives memory that lies over the nodes by a [`Distribution`](memory::Distribution); one line makes
+/// [`Allocator`] the allocator of a whole program; the placed containers take [`Runtime::memory`].
+///
+/// ```
+/// use std::alloc::Layout;
+/// use vicus::{Runtime, memory::{self, Distribution}};
+///
+/// #[global_allocator]
+/// static ALLOCATOR: vicus::Allocator = vicus::Allocator::new();
+///
+/// let runtime = Runtime::builder().start();
+/// let fine = runtime.alloc(Layout::new::<[f64; 1 << 20]>(), Distribution::Fine)?;
+/// let bytes: usize = memory::footprint(fine.bytes()).nodes.iter().sum();
+/// assert_eq!(bytes, 8 << 20);
+/// let column = vec![0u64; 10_000];
+/// assert!(memory::node_of(column.as_ptr().cast()).is_some());
+/// # Ok::<(), memory::PlaceError>(())
+/// ```
+///
+/// Without touching code: `VICUS_DATA_DISTRIBUTION` (or `OMP_DATA_DISTRIBUTION`, the name of the paper) chooses how memory
+/// lies that is asked from Vicus without a distribution. These are the policies of Muddukrishna, Jonsson, Brorsson,
+/// "Locality-Aware Task Scheduling and Data Distribution for OpenMP Programs on NUMA Systems and Manycore Processors"
+/// (Table 3), and ours:
+///
+/// | value | how memory lies | made for |
+/// |---|---|---|
+/// | `standard` | as the machine does it: usually where it is touched first | programs that place their data themselves |
+/// | `fine` | page by page in turn over the locations | large data that all threads share |
+/// | `coarse` | each allocation on the next location, as a whole | many pieces, each used by few tasks |
+/// | `on:N` | on one location | data of one neighbourhood |
+/// | `blocked` | equal contiguous parts, one for each location | arrays that are worked on part by part |
+/// | `weighted:A,B,…` | contiguous parts of these proportions | nodes of unequal speed |
+/// | `replicated` | a copy on each location | what is only read |
+pub mod memory {
+    pub use vicus_machine::{footprint, forget, free_bytes, node_of};
+    pub use vicus_memory::distribution::{Distribution, DistributionError};
+    pub use vicus_memory::{
+        AllocError, ArrayError, ArrayOptions, Audit, Counts, DistArray, DistPool, Footprint, Frees, Heap, Memory,
+        Pattern, PlaceError, Placed, PoolError, PoolHandle, PoolItem, PoolOptions, Region,
+    };
+}
+
 pub use vicus_schedule::{Plan, Setting, SettingError};
 pub use vicus_topology::Topology;
 

@@ -9,6 +9,7 @@ use std::cell::{Cell, RefCell, UnsafeCell};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
+use vicus_memory::distribution::Distribution;
 use vicus_memory::{Heap, Locks, Memory, Options};
 use vicus_topology::{NodeId, Topology};
 
@@ -46,21 +47,42 @@ pub(crate) fn process() -> Option<&'static Process> {
     PROCESS.get()
 }
 
-/// Installs the memory of this process for the nodes of a machine, unless there is one, and gives what could not be done.
-pub(crate) fn install(topology: &Topology) -> Result<&'static Process, String> {
-    if let Some(process) = PROCESS.get() {
-        return Ok(process);
-    }
+/// The memory for a runtime on a machine: the process's, which the first one installs. `None` is no addresses for it. What
+/// could not be done goes to `warnings`.
+pub(crate) fn memory_for(topology: &Topology, warnings: &mut Vec<String>) -> Option<Arc<Memory>> {
     let numbers: Vec<u32> = topology.nodes.iter().map(|node| node.os_index).collect();
-    if let Some(online) = nodes_online()
-        && let Some(other) = numbers.iter().find(|number| !online.contains(number))
+    let elsewhere = nodes_online().and_then(|online| numbers.iter().find(|number| !online.contains(number)).copied());
+    let memory = match elsewhere {
+        // A machine that is only described: its memory is for those who ask the runtime for it.
+        Some(other) => {
+            warnings.push(format!("memory lies where it is touched first: this machine has no node {other}"));
+            return reserve(topology, options(topology, warnings)).map_err(|warning| warnings.push(warning)).ok();
+        }
+        None => match PROCESS.get() {
+            Some(process) => &process.memory,
+            None => match install(topology, numbers, warnings) {
+                Ok(process) => &process.memory,
+                Err(warning) => {
+                    warnings.push(warning);
+                    return None;
+                }
+            },
+        },
+    };
+    // With one node there is nothing to place.
+    if topology.nodes.len() > 1
+        && let Some(refusal) = memory.placing_refused()
     {
-        return Err(format!("no memory is placed on nodes: this machine has no node {other}"));
+        warnings.push(format!("memory lies where it is touched first ({refusal}), which may be far"));
     }
+    Some(Arc::clone(memory))
+}
+
+fn install(topology: &Topology, numbers: Vec<u32>, warnings: &mut Vec<String>) -> Result<&'static Process, String> {
     let cpus = topology.pus.iter().map(|pu| pu.os_index as usize + 1).max().unwrap_or(0);
     let mut near = vec![NodeId::new(0); cpus];
     topology.pus.iter().for_each(|pu| near[pu.os_index as usize] = pu.node);
-    let memory = reserve(topology, options(topology))?;
+    let memory = reserve(topology, options(topology, warnings))?;
     let process = Process { memory, numbers, near, began: Instant::now(), told: AtomicU64::new(0) };
     let mut is_first = false;
     // Another thread may have been faster; then its memory stays, and this one goes.
@@ -95,8 +117,13 @@ fn survive_forks() {
     debug_assert_eq!(refused, 0);
 }
 
-fn options(topology: &Topology) -> Options {
-    let options = Options { heaps: HEAPS, ..Options::default() };
+fn options(topology: &Topology, warnings: &mut Vec<String>) -> Options {
+    let variable = |name: &str| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned());
+    let distribution = Distribution::from_variables(variable).unwrap_or_else(|error| {
+        warnings.push(format!("{error}; memory without a distribution of its own lies as the machine does it"));
+        Distribution::Standard
+    });
+    let options = Options { heaps: HEAPS, distribution, ..Options::default() };
     let node_bytes = topology.nodes.iter().map(|node| node.bytes).filter(|&bytes| bytes > 0).min();
     let Some(waiting) = node_bytes.map(|bytes| (bytes / WAITING_PART) as usize) else { return options };
     Options { superblocks_waiting: waiting / options.superblock_bytes, mapped_waiting_bytes: waiting, ..options }

@@ -7,6 +7,7 @@ mod allocator;
 mod deque;
 mod discover;
 mod heaps;
+mod locality;
 mod pages;
 mod pin;
 mod queues;
@@ -18,11 +19,6 @@ mod worker;
 
 pub use allocator::Allocator;
 pub use discover::{DiscoverError, Discovered, describe, from_synthetic, from_xml, this_machine};
-pub use pages::SystemPages;
+pub use locality::{footprint, forget, node_of};
+pub use pages::{SystemPages, free_bytes};
 pub use runtime::{Request, Runtime, RuntimeBuilder};
-
-/// The node that an address of this process's memory was placed on; `None` if it lies elsewhere, or before the first
-/// runtime has started. Arithmetic: no table is looked up and nothing is asked of the system.
-pub fn node_of(address: *const u8) -> Option<vicus_topology::NodeId> {
-    heaps::process().and_then(|process| vicus_memory::Region::node_of(&*process.memory, address))
-}

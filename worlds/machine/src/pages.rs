@@ -117,13 +117,15 @@ impl SystemPages {
     /// Whether a node has so many bytes that nothing uses. The kernel kills who touches a page that it can't give, so it
     /// is asked before. `true` where it does not tell.
     fn has_free(number: u32, bytes: usize) -> bool {
-        let text = std::fs::read_to_string(format!("/sys/devices/system/node/node{number}/meminfo"));
-        let free = text.ok().and_then(|text| {
-            let line = text.lines().find(|line| line.contains("MemFree:"))?;
-            line.split_whitespace().rev().nth(1)?.parse::<u64>().ok()
-        });
-        free.is_none_or(|kib| kib * 1024 >= bytes as u64)
+        free_bytes(number).is_none_or(|free| free >= bytes as u64)
     }
+}
+
+/// How many bytes of a node nothing uses, be it for a cache, by the system's number of it; `None` where it does not tell.
+pub fn free_bytes(node: u32) -> Option<u64> {
+    let text = std::fs::read_to_string(format!("/sys/devices/system/node/node{node}/meminfo")).ok()?;
+    let line = text.lines().find(|line| line.contains("MemFree:"))?;
+    Some(line.split_whitespace().rev().nth(1)?.parse::<u64>().ok()? * 1024)
 }
 
 /// The numbers of the nodes that are online; `None` where the system does not tell.
@@ -198,7 +200,9 @@ unsafe impl Pages for SystemPages {
         // SAFETY: the kernel writes one integer, and no mask, of which it is told none; it looks the address up.
         let asked =
             unsafe { libc::syscall(libc::SYS_get_mempolicy, &raw mut mode, no_mask, 0, start.as_ptr(), MPOL_F_ADDR) };
-        if asked == 0 && mode == MPOL_BIND && !SystemPages::has_free(self.number(node)?, bytes) {
+        // Where pages may lie elsewhere, the caller is told before that they would: it asks the next node, and counts it.
+        let is_placed = mode == MPOL_BIND || mode == MPOL_PREFERRED && self.numbers.len() > 1;
+        if asked == 0 && is_placed && !SystemPages::has_free(self.number(node)?, bytes) {
             return Err(PageError::Full);
         }
         // SAFETY: the part is reserved and unused, by the caller's promise.

@@ -5,12 +5,15 @@ use crate::recorder::Recording;
 use crate::sleep::{Barrier, SleepPool};
 use crate::worker::Worker;
 use crate::{heaps, pin};
+use std::alloc::Layout;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use vicus_flow::{BoxCounts, BoxId, FlowError, Instance, Model, Operator, Totals};
+use vicus_memory::distribution::Distribution;
+use vicus_memory::{Memory, PlaceError, Placed};
 use vicus_schedule::{Plan, PoolId, QueueId, RequestId, SeatId, Setting, TaskRef};
 use vicus_topology::Topology;
 
@@ -22,12 +25,13 @@ pub struct RuntimeBuilder {
     strategy: Setting,
     events: Option<usize>,
     quiet: bool,
+    distribution: Option<Distribution>,
 }
 
 impl Default for RuntimeBuilder {
     fn default() -> Self {
         let strategy = "las".parse().expect("the default strategy exists");
-        RuntimeBuilder { topology: None, threads: None, strategy, events: None, quiet: false }
+        RuntimeBuilder { topology: None, threads: None, strategy, events: None, quiet: false, distribution: None }
     }
 }
 
@@ -62,6 +66,14 @@ impl RuntimeBuilder {
         self
     }
 
+    /// How memory lies that is asked from the runtime without a distribution of its own; by default as
+    /// `VICUS_DATA_DISTRIBUTION` or `OMP_DATA_DISTRIBUTION` said when the first runtime of the process started, else
+    /// [`Distribution::Standard`].
+    pub fn distribution(mut self, distribution: Distribution) -> Self {
+        self.distribution = Some(distribution);
+        self
+    }
+
     /// Starts the threads. What the machine does not allow is left out, and said once on standard error.
     pub fn start(self) -> Runtime {
         let mut warnings = Vec::new();
@@ -72,16 +84,7 @@ impl RuntimeBuilder {
         });
         let threads = self.threads.unwrap_or_else(|| topology.default_threads()).max(1);
         let plan = self.strategy.plan(&topology, threads);
-        match heaps::install(&topology) {
-            // With one node there is nothing to place.
-            Ok(process) if topology.nodes.len() > 1 => {
-                let refused = process.memory.unplaced().first();
-                let warning = |error| format!("memory lies where it is touched first ({error}), which may be far");
-                warnings.extend(refused.map(warning));
-            }
-            Ok(_) => {}
-            Err(warning) => warnings.push(warning),
-        }
+        let memory = heaps::memory_for(&topology, &mut warnings);
         let barrier = Barrier::new();
         if !barrier.is_expedited() {
             warnings.push("the kernel refuses membarrier: a spawn may wake a sleeper late".to_owned());
@@ -97,6 +100,8 @@ impl RuntimeBuilder {
             lent: plan.seats.iter().map(|_| Lent::default()).collect(),
             recording: self.events.map(|events| Recording::new(events, &plan)),
             topology,
+            memory,
+            distribution: self.distribution,
             plan,
             barrier,
             closing: AtomicBool::new(false),
@@ -139,6 +144,9 @@ pub(crate) struct Shared {
     /// Grows when a request was stopped: each seat then looks through its own queue.
     pub(crate) sweeps: AtomicU64,
     topology: Topology,
+    /// `None` where the system gave no addresses.
+    memory: Option<Arc<Memory>>,
+    distribution: Option<Distribution>,
     /// Spare seats that nobody sits on, by pool.
     spares: Vec<Mutex<Vec<SeatId>>>,
     /// By seat; used for spare ones.
@@ -359,6 +367,34 @@ impl Runtime {
     /// The machine that it runs on.
     pub fn topology(&self) -> &Topology {
         &self.shared.topology
+    }
+
+    /// Memory in whole pages, zeroed, that lies over the nodes as chosen, until it is dropped. `None` takes the runtime's
+    /// own distribution ([`RuntimeBuilder::distribution`]).
+    ///
+    /// ```
+    /// use std::alloc::Layout;
+    /// use vicus_machine::Runtime;
+    /// use vicus_memory::distribution::Distribution;
+    ///
+    /// let runtime = Runtime::builder().threads(1).start();
+    /// let mut placed = runtime.alloc(Layout::new::<[u64; 100_000]>(), Distribution::Fine)?;
+    /// placed.bytes_mut()[0] = 1;
+    /// # Ok::<(), vicus_memory::PlaceError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The distribution names a location that the machine doesn't have, or there is not so much memory or address space.
+    pub fn alloc(&self, layout: Layout, chosen: impl Into<Option<Distribution>>) -> Result<Placed, PlaceError> {
+        let too_large = PlaceError::TooLarge { bytes: layout.size(), align: layout.align() };
+        let chosen = chosen.into().or_else(|| self.shared.distribution.clone());
+        self.memory().ok_or(too_large)?.place(layout, chosen.as_ref())
+    }
+
+    /// The memory that it takes pages from: the process's, if the machine it runs on is this one. `None` where the system
+    /// gave no addresses, of which [`Runtime::warnings`] tells.
+    pub fn memory(&self) -> Option<&Arc<Memory>> {
+        self.shared.memory.as_ref()
     }
 
     /// What could not be done on this machine.

@@ -5,6 +5,7 @@
 //! guest runs it.
 
 mod affinity;
+mod heaps;
 mod pages;
 mod placed;
 mod sysfs;

@@ -1,0 +1,107 @@
+//! Where memory lies: our own by arithmetic, other memory as the kernel says.
+//!
+//! Muddukrishna et al. could not see where pages lay that others had placed; here the kernel is asked, for many pages at a
+//! time, and what it says is kept until somebody says that the memory is gone.
+
+use crate::heaps::{Process, process};
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::{Mutex, OnceLock};
+use vicus_memory::{Footprint, Region};
+use vicus_topology::NodeId;
+
+/// The node that an address of this process's memory was asked to lie on; `None` if it is not ours or was not placed, and
+/// before the first runtime has started. No lock is taken and nothing is asked of the system.
+pub fn node_of(address: *const u8) -> Option<NodeId> {
+    process().and_then(|process| process.memory.node_of(address))
+}
+
+/// How many bytes of some memory lie on each node, our own or others': what was asked for of our own, what the kernel says
+/// of other memory, as it was when somebody first asked. Memory that nobody has touched yet is unknown, and so is all
+/// before the first runtime has started.
+///
+/// What the kernel said of other memory is kept, for a million pages. [`forget`] it when that memory is freed.
+///
+/// ```
+/// use vicus_machine::{Runtime, footprint};
+///
+/// let runtime = Runtime::builder().threads(1).start();
+/// let values = vec![1u64; 100_000];
+/// let footprint = footprint(&values);
+/// assert_eq!(footprint.nodes.iter().sum::<usize>() + footprint.unknown, 800_000);
+/// ```
+pub fn footprint<T>(of: &[T]) -> Footprint {
+    let Some(process) = process() else {
+        return Footprint { unknown: size_of_val(of), ..Footprint::default() };
+    };
+    let asked = process.memory.footprint(of);
+    if asked.unknown == 0 { asked } else { learnt(process, of) }
+}
+
+/// Says that memory which is not ours was freed: who asks for its addresses again asks the kernel.
+pub fn forget<T>(of: &[T]) {
+    let Some(process) = process() else { return };
+    let range = of.as_ptr_range();
+    let pages = pages(range.start.addr()..range.end.addr(), process.memory.pages().page_bytes());
+    let mut known = known().lock().expect("nothing panics under this lock");
+    if pages.len() < known.len() {
+        for page in pages {
+            known.remove(&page);
+        }
+    } else {
+        known.retain(|page, _| !pages.contains(page));
+    }
+}
+
+/// The kernel is asked for so many pages at once.
+const BATCH: usize = 512;
+
+/// So many pages are remembered: 4 GB of usual ones.
+const MOST_PAGES: usize = 1 << 20;
+
+/// By its number, the node of a page of others' memory.
+fn known() -> &'static Mutex<HashMap<usize, NodeId>> {
+    static KNOWN: OnceLock<Mutex<HashMap<usize, NodeId>>> = OnceLock::new();
+    KNOWN.get_or_init(Mutex::default)
+}
+
+/// The numbers of the pages that a range touches.
+fn pages(range: Range<usize>, page_bytes: usize) -> Range<usize> {
+    if range.is_empty() { 0..0 } else { range.start / page_bytes..(range.end - 1) / page_bytes + 1 }
+}
+
+/// Memory of which some is not ours, page by page.
+fn learnt<T>(process: &Process, of: &[T]) -> Footprint {
+    let memory = &process.memory;
+    let page_bytes = memory.pages().page_bytes();
+    let range = of.as_ptr_range();
+    let (start, end) = (range.start.addr(), range.end.addr());
+    let mut footprint = Footprint { nodes: vec![0; memory.nodes()], unknown: 0 };
+    let mut known = known().lock().expect("nothing panics under this lock");
+    let all: Vec<usize> = pages(start..end, page_bytes).collect();
+    for batch in all.chunks(BATCH) {
+        let address = |page: usize| (page * page_bytes).max(start);
+        let is_open = |page: &usize| {
+            let at = std::ptr::without_provenance::<u8>(address(*page));
+            !memory.owns(at) && !known.contains_key(page)
+        };
+        let open: Vec<usize> = batch.iter().copied().filter(is_open).collect();
+        let addresses: Vec<usize> = open.iter().map(|&page| address(page)).collect();
+        // A map that is full forgets all: what is asked for again is learnt again.
+        if known.len() + open.len() > MOST_PAGES {
+            known.clear();
+        }
+        let told = memory.pages().truth(&addresses);
+        known.extend(open.iter().zip(told).filter_map(|(&page, node)| Some((page, node?))));
+        for &page in batch {
+            let (from, to) = (address(page), ((page + 1) * page_bytes).min(end));
+            let at = std::ptr::without_provenance::<u8>(from);
+            let node = if memory.owns(at) { memory.node_of(at) } else { known.get(&page).copied() };
+            match node {
+                Some(node) => footprint.nodes[node.index()] += to - from,
+                None => footprint.unknown += to - from,
+            }
+        }
+    }
+    footprint
+}
