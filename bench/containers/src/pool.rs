@@ -64,7 +64,8 @@ impl Allocate for Malloc {
                     let item = (self.alloc)(BYTES).cast::<Item>();
                     assert!(!item.is_null(), "no memory is left");
                     item.write(black_box([at as u8; BYTES]));
-                    held.push(black_box(item));
+                    black_box(item);
+                    held.push(item);
                 }
             }
             while let Some(item) = held.pop() {
@@ -112,7 +113,8 @@ impl Allocate for MutexPool {
                 let item = self.alloc();
                 // SAFETY: an item of a block, which this thread has taken.
                 unsafe { item.write(black_box([at as u8; BYTES])) };
-                held.push(black_box(item));
+                black_box(item);
+                held.push(item);
             }
             while let Some(item) = held.pop() {
                 self.free(item);
@@ -127,8 +129,9 @@ impl Allocate for DistPool<Item> {
         let mut held: Vec<PoolItem<'_, Item>> = Vec::with_capacity(live);
         for _ in 0..items / live as u64 {
             for at in 0..live {
-                let item = seat.alloc(black_box([at as u8; BYTES])).expect("memory is left");
-                held.push(black_box(item));
+                let item = seat.alloc_with(|| black_box([at as u8; BYTES])).expect("memory is left");
+                black_box(&raw const *item);
+                held.push(item);
             }
             while let Some(item) = held.pop() {
                 seat.free(item);

@@ -265,6 +265,15 @@ impl<'p, T> PoolHandle<'p, T> {
     /// No memory is left, here or elsewhere; the value is gone.
     #[inline]
     pub fn alloc(&mut self, value: T) -> Result<PoolItem<'p, T>, AllocError> {
+        self.alloc_with(|| value)
+    }
+
+    /// An item with a value that is made in its place. If making it panics, its room is lost as long as the pool is there.
+    ///
+    /// # Errors
+    /// No memory is left, here or elsewhere; no value is made.
+    #[inline]
+    pub fn alloc_with(&mut self, make: impl FnOnce() -> T) -> Result<PoolItem<'p, T>, AllocError> {
         let at = match self.loaded.pop() {
             Some(at) => at,
             None => self.fetch()?,
@@ -273,7 +282,7 @@ impl<'p, T> PoolHandle<'p, T> {
         #[expect(unsafe_code, reason = "the memory is raw")]
         // SAFETY: an item's room, aligned for it, that nobody else has.
         unsafe {
-            at.write(value);
+            at.write(make());
         }
         Ok(PoolItem { at, pool: self.pool, owns: PhantomData })
     }
