@@ -46,6 +46,10 @@ unsafe impl Pages for Wider {
         unsafe { self.pages.place(start, bytes, placement) }
     }
 
+    fn turn(&self, address: usize, nodes: usize) -> usize {
+        self.pages.turn(address, nodes.min(self.nodes))
+    }
+
     fn has_room(&self, node: NodeId, bytes: usize) -> bool {
         self.pages.has_room(self.real(node), bytes)
     }

@@ -40,7 +40,7 @@ pub struct PoolOptions {
     pub align: usize,
     /// Bytes of a block: a power of two, from 64 KiB to 2 GiB. 1 MiB.
     pub block_bytes: usize,
-    /// How many items a magazine has: a seat keeps two of them for itself. With 0 it keeps none, as published. 64.
+    /// How many items a magazine has: a seat keeps two of them for itself. With 0 it keeps none, as published. 256.
     pub magazine: usize,
     /// Where a freed item goes.
     pub frees: Frees,
@@ -50,7 +50,7 @@ pub struct PoolOptions {
 
 impl Default for PoolOptions {
     fn default() -> PoolOptions {
-        PoolOptions { align: 1, block_bytes: 1 << 20, magazine: 64, frees: Frees::default(), seed: 0 }
+        PoolOptions { align: 1, block_bytes: 1 << 20, magazine: 256, frees: Frees::default(), seed: 0 }
     }
 }
 
