@@ -1,9 +1,12 @@
-//! Vicus' placed containers beside their peers: after Wheeler, Thain and Murphy, Figs. 7 to 9.
+//! Vicus' placed containers beside their peers: after Wheeler, Thain and Murphy, Figs. 3 to 9.
 //!
 //! All sides are measured in one run, alternating, on threads that are pinned alike; medians count. A peer that this
 //! machine can't build is skipped aloud.
 
+mod array;
+mod machine;
 mod peers;
+mod pool;
 mod queues;
 
 use clap::{Parser, Subcommand};
@@ -19,12 +22,22 @@ struct Args {
 enum Container {
     /// Figs. 8 and 9: words and blocks of 1,024 bytes from as many producers to as many consumers.
     Queues(queues::Options),
+    /// Fig. 3: items of 44 bytes are allocated, written to and freed.
+    Pool(pool::Options),
+    /// Figs. 4 to 6: elements are read, by pattern, segment size, element size and alignment.
+    Array(array::Options),
 }
 
 fn main() -> anyhow::Result<()> {
     match Args::parse().container {
         Some(Container::Queues(options)) => queues::run(&options),
+        Some(Container::Pool(options)) => pool::run(&options),
+        Some(Container::Array(options)) => array::run(&options),
         // All, one after the other.
-        None => queues::run(&queues::Options::default()),
+        None => {
+            queues::run(&queues::Options::default())?;
+            pool::run(&pool::Options::default())?;
+            array::run(&array::Options::default())
+        }
     }
 }

@@ -170,12 +170,12 @@ impl Transfer for Cpp {
 }
 
 /// The PUs that this process may use.
-fn allowed() -> anyhow::Result<Vec<usize>> {
+pub(crate) fn allowed() -> anyhow::Result<Vec<usize>> {
     let set = sched_getaffinity(None)?;
     Ok((0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect())
 }
 
-fn pin(cpu: usize) {
+pub(crate) fn pin(cpu: usize) {
     let mut set = CpuSet::new();
     set.set(cpu);
     sched_setaffinity(None, &set).expect("this PU was allowed when the benchmark began");
@@ -261,12 +261,12 @@ fn measure(mut sides: Vec<Side>, what: &str, pairs: usize, count: u64, options: 
 }
 
 /// How many others want to run: a ratio holds under load, a time doesn't.
-fn load() -> String {
+pub(crate) fn load() -> String {
     let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     text.split(' ').next().map_or_else(|| "unknown".to_owned(), str::to_owned)
 }
 
-fn median(values: &[f64]) -> f64 {
+pub(crate) fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     sorted[sorted.len() / 2]

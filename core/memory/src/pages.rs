@@ -24,7 +24,7 @@ pub enum Policy {
 pub enum Placement<'a> {
     /// All on one node.
     On(NodeId, Policy),
-    /// Page by page in turn over these nodes, which ascend: the page at address `a` on `nodes[a / page_bytes % nodes.len()]`.
+    /// Page by page in turn over these nodes, which ascend by the system's numbers; [`Pages::turn`] says whose turn it is.
     Interleaved(&'a [NodeId]),
     /// As the machine would do it anyway; takes back what was said before.
     Standard,
@@ -77,6 +77,9 @@ pub unsafe trait Pages: Send + Sync {
     /// # Safety
     /// The part is in a range that this source reserved, and nothing in it was touched since.
     unsafe fn place(&self, start: NonNull<u8>, bytes: usize, placement: Placement<'_>) -> Result<(), PageError>;
+
+    /// Whose turn the page at an address is, of so many nodes that pages are interleaved over.
+    fn turn(&self, address: usize, nodes: usize) -> usize;
 
     /// Whether a node has so many bytes left, as far as the source can tell: others may take them meanwhile.
     fn has_room(&self, node: NodeId, bytes: usize) -> bool;
@@ -333,7 +336,7 @@ unsafe impl Pages for FakePages {
             let call = match placement {
                 Placement::On(node, policy) => Call::Place(offset, bytes, node, policy),
                 Placement::Interleaved(nodes) => {
-                    assert!(nodes.is_sorted() && !nodes.is_empty(), "nodes in turn ascend: {nodes:?}");
+                    assert!(!nodes.is_empty(), "somebody has a turn");
                     range.interleaved.push(Part { offset, bytes, nodes: nodes.to_vec() });
                     Call::Interleave(offset, bytes, nodes.to_vec())
                 }
@@ -342,6 +345,10 @@ unsafe impl Pages for FakePages {
             fake.calls.push(call);
             Ok(())
         })
+    }
+
+    fn turn(&self, address: usize, nodes: usize) -> usize {
+        address / FAKE_PAGE % nodes
     }
 
     fn has_room(&self, node: NodeId, bytes: usize) -> bool {

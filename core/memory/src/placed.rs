@@ -109,7 +109,7 @@ pub(crate) struct Placing {
     making: Mutex<()>,
     region_bytes: usize,
     distributor: Distributor,
-    /// The node of each location: those that have memory, ascending.
+    /// The node of each location: those that have memory, ascending by the system's numbers.
     locations: Vec<NodeId>,
     /// For each node all nodes, the nearest first.
     near: Vec<Vec<NodeId>>,
@@ -122,7 +122,9 @@ pub(crate) struct Placing {
 impl Placing {
     pub(crate) fn new(pages: &Arc<dyn Pages>, topology: &Topology, options: &crate::Options) -> Placing {
         let nodes = topology.nodes.iter().map(|node| node.id);
-        let locations: Vec<NodeId> = nodes.clone().filter(|&node| topology.has_memory(node)).collect();
+        let mut locations: Vec<NodeId> = nodes.clone().filter(|&node| topology.has_memory(node)).collect();
+        // The order in which a system takes turns.
+        locations.sort_by_key(|node| topology.nodes[node.index()].os_index);
         Placing {
             pages: Arc::clone(pages),
             atlas: OnceLock::new(),
@@ -228,7 +230,7 @@ impl Placing {
 }
 
 impl Memory {
-    /// The node of each location that distributions count: the nodes that have memory, in order.
+    /// The node of each location that distributions count: the nodes that have memory, in the order of the system's numbers.
     pub fn locations(&self) -> &[NodeId] {
         &self.placing.locations
     }
@@ -297,7 +299,7 @@ impl Memory {
             return Err(too_large);
         }
         let (entry, first) = atlas.take(plan.taken).ok_or(too_large)?;
-        let lead = first.addr().get().next_multiple_of(plan.align) - first.addr().get();
+        let lead = plan.lead(&*self.placing.pages, first.addr().get());
         #[expect(unsafe_code, reason = "an offset within what was taken")]
         // SAFETY: the plan has room for the alignment.
         let start = unsafe { first.add(lead) };
@@ -678,8 +680,8 @@ impl Plan {
             Arrangement::Round { locations } if unit == page && *locations > 1 => *locations,
             _ => 1,
         };
-        let align = lowest_common_multiple(layout.align().max(page), page * in_turn)?;
-        let taken = all.checked_add(align - page)?;
+        let align = layout.align().max(page);
+        let taken = all.checked_add(align.checked_mul(in_turn)?)?;
         let runs = match arrangement {
             Arrangement::Unplaced => vec![(0..all, At::First)],
             Arrangement::Copies { .. } => {
@@ -694,14 +696,15 @@ impl Plan {
         };
         Some(Plan { stride, all, align, taken, runs })
     }
-}
 
-fn lowest_common_multiple(a: usize, b: usize) -> Option<usize> {
-    let (mut x, mut y) = (a, b);
-    while y > 0 {
-        (x, y) = (y, x % y);
+    /// How far behind an address the range begins: it is aligned, and pages in turn begin with the first location.
+    fn lead(&self, pages: &dyn Pages, address: usize) -> usize {
+        let first = address.next_multiple_of(self.align);
+        let turns = if let [(_, At::InTurn(turns))] = self.runs[..] { turns } else { 1 };
+        let mut starts = (0..turns).map(|step| first + step * self.align);
+        // Of so many steps one is right if a system counts on from page to page; nobody knows what another does.
+        starts.find(|&start| turns == 1 || pages.turn(start, turns) == 0).unwrap_or(first) - address
     }
-    (a / x).checked_mul(b)
 }
 
 #[cfg(all(test, not(loom)))]
@@ -961,6 +964,10 @@ mod tests {
         let placed = memory.place(bytes(3 * PAGE), Some(&Distribution::Fine)).unwrap();
         let nodes = placed.bytes().chunks(PAGE).map(|page| memory.node_of(page.as_ptr()).unwrap().index());
         assert_eq!(nodes.collect::<Vec<_>>(), [0, 2, 0]);
+        machine.nodes.iter_mut().for_each(|node| node.os_index = 9 - node.os_index);
+        let options = memory.options().clone();
+        let turned = Memory::new(Arc::new(FakePages::new(3)), &machine, options).unwrap();
+        assert_eq!(turned.locations(), [2, 0].map(NodeId::new), "in the order of the system's numbers");
         let copies = memory.place(bytes(1), Some(&Distribution::Replicated)).unwrap();
         assert_eq!(copies.copies(), 2);
         assert_eq!(memory.node_of(copies.near(NodeId::new(2)).as_ptr()), Some(NodeId::new(2)));

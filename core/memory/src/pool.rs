@@ -5,8 +5,9 @@
 //! looks into its own stack, its own block, its neighbours' stacks in random order, takes a new block of its own, and if there
 //! is no memory, looks at the blocks of all, the nearest first. A freed item goes to the stack of whoever frees it.
 //!
-//! We differ: a seat has a magazine of items of its own, so that most calls touch nothing that is shared, and what is shared
-//! moves several items at once; and as an option freed items go home to the location whose block they are of.
+//! We differ: a seat has two magazines of items of its own, so that most calls touch nothing that is shared, and what lies on
+//! the stacks is whole magazines, which change hands by one exchange (Bonwick and Adams, "Magazines and Vmem", USENIX 2001,
+//! §3); and as an option freed items go home to the location whose block they are of.
 
 use crate::array::mixed;
 use crate::distribution::Location;
@@ -14,6 +15,7 @@ use crate::memory::{AllocError, Memory};
 use crate::stack::{Cut, Links, Stack};
 use crate::sync::{AtomicPtr, AtomicU32, Mutex, Ordering, Padded};
 use std::alloc::Layout;
+use std::cell::Cell;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
@@ -36,9 +38,9 @@ pub enum Frees {
 pub struct PoolOptions {
     /// What items are aligned to at least: a power of two. Their type's alignment.
     pub align: usize,
-    /// Bytes of a block, items and their links together: a power of two, from 64 KiB. 1 MiB.
+    /// Bytes of a block: a power of two, from 64 KiB to 2 GiB. 1 MiB.
     pub block_bytes: usize,
-    /// How many items a seat keeps for itself at most; 0 is the pool as published. 64.
+    /// How many items a magazine has: a seat keeps two of them for itself. With 0 it keeps none, as published. 256.
     pub magazine: usize,
     /// Where a freed item goes.
     pub frees: Frees,
@@ -48,17 +50,19 @@ pub struct PoolOptions {
 
 impl Default for PoolOptions {
     fn default() -> PoolOptions {
-        PoolOptions { align: 1, block_bytes: 1 << 20, magazine: 64, frees: Frees::default(), seed: 0 }
+        PoolOptions { align: 1, block_bytes: 1 << 20, magazine: 256, frees: Frees::default(), seed: 0 }
     }
 }
 
 /// Why there is no pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PoolError {
-    /// Blocks of so many bytes are too small, or not a power of two, or too large for a node's range.
+    /// Blocks of so many bytes are too small, too large, or not a power of two.
     Block(usize),
     /// Items can't be aligned to this, or not in such blocks.
     Align(usize),
+    /// Magazines would have room for more than 65,536 items.
+    Magazine(usize),
     /// A block would have no room for an item.
     Item {
         /// Bytes of an item, with what aligns the next one.
@@ -72,11 +76,12 @@ impl fmt::Display for PoolError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             PoolError::Block(bytes) => {
-                write!(f, "blocks of {bytes} bytes: take a power of two from 65536, that fits into a node's range")
+                write!(f, "blocks of {bytes} bytes: take a power of two from 64 KiB to 2 GiB")
             }
             PoolError::Align(align) => {
                 write!(f, "items aligned to {align}: take a power of two, at most a quarter of a block")
             }
+            PoolError::Magazine(items) => write!(f, "magazines of {items} items: take at most 65536"),
             PoolError::Item { bytes, block_bytes } => {
                 write!(f, "a block of {block_bytes} bytes has no room for items of {bytes}; take larger blocks")
             }
@@ -139,11 +144,14 @@ impl<T> DistPool<T> {
         assert!(location < locations, "location {location} of a pool that has {locations}");
         let handles = raw.handles.fetch_add(1, Ordering::Relaxed);
         let away = if raw.options.frees == Frees::Home { locations } else { 0 };
+        let mut loaded = raw.empty(location);
+        loaded.room = raw.options.magazine;
         PoolHandle {
             pool: self,
             location,
-            magazine: Vec::with_capacity(raw.options.magazine),
-            away: (0..away).map(|_| Vec::new()).collect(),
+            loaded,
+            spare: raw.empty(location),
+            away: (0..away).map(|_| raw.empty(location)).collect(),
             chance: mixed(raw.options.seed, u64::from(handles)),
             neighbours: (0..locations).filter(|&at| at != location).collect(),
         }
@@ -220,19 +228,20 @@ impl<T> Drop for PoolItem<'_, T> {
             self.at.drop_in_place();
         }
         let raw = &self.pool.raw;
-        let (number, home) = raw.number_of(self.at.cast());
-        raw.locals[home].0.stack.push(raw, std::iter::once(number));
+        raw.stray(self.at.cast(), raw.home_of(self.at.cast()));
     }
 }
 
-/// What one seat needs to use a pool: its location and its magazine. Dropped, it gives its magazine to its location.
+/// What one seat needs to use a pool: its location and its magazines. Dropped, it gives its magazines to its location.
 pub struct PoolHandle<'p, T> {
     pool: &'p DistPool<T>,
     location: Location,
     /// Items for the next allocations; the last one freed is the next.
-    magazine: Vec<NonNull<u8>>,
-    /// For each location, freed items that are to go home there. Empty if they go nowhere.
-    away: Vec<Vec<u32>>,
+    loaded: Magazine,
+    /// Full or empty, but for a handle that was just made.
+    spare: Magazine,
+    /// For each location, freed items that are to go home there. None if they go nowhere.
+    away: Vec<Magazine>,
     chance: u64,
     /// The other locations, in the order in which they were last asked.
     neighbours: Vec<Location>,
@@ -244,7 +253,8 @@ unsafe impl<T: Send> Send for PoolHandle<'_, T> {}
 
 impl<T> fmt::Debug for PoolHandle<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a handle at location {} with {} items", self.location, self.magazine.len())
+        let items = self.loaded.count + self.spare.count;
+        write!(f, "a handle at location {} with {items} items", self.location)
     }
 }
 
@@ -255,7 +265,16 @@ impl<'p, T> PoolHandle<'p, T> {
     /// No memory is left, here or elsewhere; the value is gone.
     #[inline]
     pub fn alloc(&mut self, value: T) -> Result<PoolItem<'p, T>, AllocError> {
-        let at = match self.magazine.pop() {
+        self.alloc_with(|| value)
+    }
+
+    /// An item with a value that is made in its place. If making it panics, its room is lost as long as the pool is there.
+    ///
+    /// # Errors
+    /// No memory is left, here or elsewhere; no value is made.
+    #[inline]
+    pub fn alloc_with(&mut self, make: impl FnOnce() -> T) -> Result<PoolItem<'p, T>, AllocError> {
+        let at = match self.loaded.pop() {
             Some(at) => at,
             None => self.fetch()?,
         };
@@ -263,7 +282,7 @@ impl<'p, T> PoolHandle<'p, T> {
         #[expect(unsafe_code, reason = "the memory is raw")]
         // SAFETY: an item's room, aligned for it, that nobody else has.
         unsafe {
-            at.write(value);
+            at.write(make());
         }
         Ok(PoolItem { at, pool: self.pool, owns: PhantomData })
     }
@@ -278,15 +297,15 @@ impl<'p, T> PoolHandle<'p, T> {
         unsafe {
             item.at.drop_in_place();
         }
+        let at = item.at.cast();
         if !self.away.is_empty() {
-            return self.send_home(item.at.cast());
+            let home = self.pool.raw.home_of(at);
+            if home != self.location {
+                return self.send_home(at, home);
+            }
         }
-        if self.magazine.len() == self.pool.raw.options.magazine {
-            self.flush();
-        }
-        match self.pool.raw.options.magazine {
-            0 => self.give(std::iter::once(item.at.cast())),
-            _ => self.magazine.push(item.at.cast()),
+        if !self.loaded.push(at) {
+            self.make_room(at);
         }
     }
 
@@ -297,82 +316,154 @@ impl<'p, T> PoolHandle<'p, T> {
 
     /// Gives all that it holds back: what it freed of others' goes home at last.
     pub fn release(&mut self) {
-        let magazine = std::mem::take(&mut self.magazine);
-        self.give(magazine.iter().copied());
-        self.magazine = magazine;
-        self.magazine.clear();
-        (0..self.away.len()).for_each(|home| self.send(home));
+        let (raw, location) = (&self.pool.raw, self.location);
+        raw.give(&mut self.loaded, location, location);
+        raw.give(&mut self.spare, location, location);
+        self.away.iter_mut().enumerate().for_each(|(home, away)| raw.give(away, home, location));
     }
 
-    fn give(&self, items: impl Iterator<Item = NonNull<u8>>) {
-        let raw = &self.pool.raw;
-        raw.locals[self.location].0.stack.push(raw, items.map(|item| raw.number_of(item).0));
-    }
-
-    /// Gives the older half of a full magazine to its location: the younger one is in the cache.
+    /// Frees an item though the loaded magazine is full.
     #[cold]
-    fn flush(&mut self) {
-        let half = self.magazine.len().div_ceil(2);
-        self.give(self.magazine[..half].iter().copied());
-        self.magazine.drain(..half);
+    fn make_room(&mut self, item: NonNull<u8>) {
+        let (raw, location) = (&self.pool.raw, self.location);
+        if raw.options.magazine == 0 {
+            let mut single = raw.empty(location);
+            single.push(item);
+            return raw.put(single, location);
+        }
+        raw.give(&mut self.spare, location, location);
+        std::mem::swap(&mut self.loaded, &mut self.spare);
+        let has_room = self.loaded.push(item);
+        debug_assert!(has_room);
     }
 
-    fn send_home(&mut self, item: NonNull<u8>) {
-        let (number, home) = self.pool.raw.number_of(item);
-        let magazine = self.pool.raw.options.magazine;
-        if home == self.location && magazine > 0 {
-            if self.magazine.len() == magazine {
-                self.flush();
-            }
-            return self.magazine.push(item);
-        }
-        self.away[home].push(number);
-        if self.away[home].len() >= (magazine / 2).max(1) {
-            self.send(home);
-        }
-    }
-
-    fn send(&mut self, home: Location) {
+    fn send_home(&mut self, item: NonNull<u8>, home: Location) {
         let raw = &self.pool.raw;
-        raw.locals[home].0.stack.push(raw, self.away[home].drain(..));
+        let away = &mut self.away[home];
+        if raw.options.magazine == 0 {
+            let mut single = raw.empty(self.location);
+            single.push(item);
+            return raw.put(single, home);
+        }
+        if !away.push(item) {
+            raw.give(away, home, self.location);
+            away.push(item);
+        }
     }
 
-    /// An item from whoever has some, and some more for the magazine.
+    /// An item though the loaded magazine is empty: of the spare one, or from whoever has some.
     #[cold]
     fn fetch(&mut self) -> Result<NonNull<u8>, AllocError> {
+        if self.spare.count > 0 {
+            std::mem::swap(&mut self.loaded, &mut self.spare);
+        } else {
+            let found = self.find()?;
+            let empty = std::mem::replace(&mut self.loaded, found);
+            self.pool.raw.locals[self.location].0.empties.push(&self.pool.raw, empty.into_number());
+        }
+        let item = self.loaded.pop().expect("it is not empty");
+        if self.pool.raw.options.magazine == 0 {
+            self.loaded.room = 0;
+        }
+        Ok(item)
+    }
+
+    /// A magazine with some items: the search of the paper.
+    fn find(&mut self) -> Result<Magazine, AllocError> {
         let raw = &self.pool.raw;
-        let most = (raw.options.magazine / 2).max(1);
-        let magazine = &mut self.magazine;
         let own = &raw.locals[self.location].0;
-        let mut found = own.pop(raw, most, magazine) || own.cut(raw, most, magazine);
-        if !found {
-            // Fisher and Yates's shuffle.
-            for left in (1..self.neighbours.len()).rev() {
-                self.chance = mixed(self.chance, 0);
-                self.neighbours.swap(left, (self.chance % (left as u64 + 1)) as usize);
-            }
-            found = self.neighbours.iter().any(|&at| raw.locals[at].0.pop(raw, most, magazine));
+        if let Some(found) = own.pop(raw).or_else(|| own.cut(raw, self.location)).or_else(|| own.strays(raw)) {
+            return Ok(found);
         }
-        if !found {
-            let grown = raw.grow(self.location, most, magazine);
-            if let Err(error) = grown {
-                let near = &raw.near[self.location];
-                let rest = |&at: &Location| {
-                    let local = &raw.locals[at].0;
-                    local.pop(raw, most, magazine) || local.cut(raw, most, magazine)
-                };
-                if !near.iter().any(rest) {
-                    return Err(error);
-                }
-            }
+        // Fisher and Yates's shuffle.
+        for left in (1..self.neighbours.len()).rev() {
+            self.chance = mixed(self.chance, 0);
+            self.neighbours.swap(left, (self.chance % (left as u64 + 1)) as usize);
         }
-        Ok(self.magazine.pop().expect("some were found"))
+        let neighbour = |&at: &Location| raw.locals[at].0.pop(raw).or_else(|| raw.locals[at].0.strays(raw));
+        if let Some(found) = self.neighbours.iter().find_map(neighbour) {
+            return Ok(found);
+        }
+        raw.grow(self.location).or_else(|error| {
+            let rest = |&at: &Location| {
+                let local = &raw.locals[at].0;
+                local.pop(raw).or_else(|| local.strays(raw)).or_else(|| local.cut(raw, self.location))
+            };
+            raw.near[self.location].iter().find_map(rest).ok_or(error)
+        })
     }
 }
 
 impl<T> Drop for PoolHandle<'_, T> {
     fn drop(&mut self) {
+        let location = self.location;
         self.release();
+        let raw = &self.pool.raw;
+        let magazines = self.away.drain(..).chain([&mut self.loaded, &mut self.spare].map(Magazine::take));
+        magazines.for_each(|empty| raw.locals[location].0.empties.push(raw, empty.into_number()));
+    }
+}
+
+/// A magazine's room, by its number. Boxed: threads that look at an old head of a stack still look at its link.
+struct Node {
+    number: u32,
+    /// In a stack, what lies below.
+    link: AtomicU32,
+    /// In a stack, how many items there are. Whoever has the magazine has this and the items.
+    count: Cell<usize>,
+    items: NonNull<NonNull<u8>>,
+}
+
+/// A magazine in somebody's hands.
+struct Magazine {
+    node: NonNull<Node>,
+    items: NonNull<NonNull<u8>>,
+    /// Invariant: so many of `items` are initialised, and at most `room`, which is at most the node's.
+    count: usize,
+    room: usize,
+}
+
+impl Magazine {
+    #[inline(always)]
+    fn pop(&mut self) -> Option<NonNull<u8>> {
+        self.count = self.count.checked_sub(1)?;
+        #[expect(unsafe_code, reason = "magazines are raw memory")]
+        // SAFETY: so many are initialised.
+        Some(unsafe { self.items.add(self.count).read() })
+    }
+
+    /// Puts an item on top, if there is room.
+    #[inline(always)]
+    fn push(&mut self, item: NonNull<u8>) -> bool {
+        if self.count == self.room {
+            return false;
+        }
+        #[expect(unsafe_code, reason = "magazines are raw memory")]
+        // SAFETY: there is room for one more.
+        unsafe {
+            self.items.add(self.count).write(item);
+        }
+        self.count += 1;
+        true
+    }
+
+    fn node(&self) -> &Node {
+        #[expect(unsafe_code, reason = "nodes live as long as the pool")]
+        // SAFETY: as it says, and a magazine is a handle's, which borrows the pool, or the pool's.
+        unsafe {
+            self.node.as_ref()
+        }
+    }
+
+    /// What a stack keeps of it.
+    fn into_number(self) -> u32 {
+        self.node().count.set(self.count);
+        self.node().number
+    }
+
+    /// It, leaving something behind that is not to be used any more.
+    fn take(&mut self) -> Magazine {
+        Magazine { node: self.node, items: self.items, count: self.count, room: self.room }
     }
 }
 
@@ -384,91 +475,109 @@ struct RawPool {
     stride: usize,
     /// How many items a block has.
     slots: u32,
-    /// Of a slot's number in an item's.
-    slot_bits: u32,
     /// Where a block's items begin.
     first: usize,
-    table: Table,
+    /// How many items a magazine has room for.
+    room: usize,
+    blocks: Table<u8>,
+    nodes: Table<Node>,
     locals: Box<[Padded<Local>]>,
     /// For each location all locations, the nearest first.
     near: Vec<Vec<Location>>,
-    /// How many blocks there are; with the lock of a location held.
-    blocks: AtomicU32,
     handles: AtomicU32,
 }
 
 /// What a location has.
 struct Local {
+    /// Magazines with items.
     stack: Stack,
+    /// Magazines without.
+    empties: Stack,
     cut: Cut,
     /// Its blocks. The lock is for whoever takes a new one.
     blocks: Mutex<Vec<NonNull<u8>>>,
+    /// What was freed without a handle, until it fills a magazine.
+    strays: Mutex<Option<Magazine>>,
 }
 
 #[expect(unsafe_code, reason = "it has pointers to blocks")]
-// SAFETY: the blocks are the pool's.
+// SAFETY: the blocks and nodes are the pool's; a node's cells are whose magazine it is.
 unsafe impl Send for RawPool {}
 
 #[expect(unsafe_code, reason = "it has pointers to blocks")]
 // SAFETY: as above; lists of them are behind locks.
 unsafe impl Sync for RawPool {}
 
-/// What a block begins with; its links follow.
+/// What a block begins with.
 #[repr(C, align(64))]
 struct Header {
-    number: u32,
-    home: u32,
+    home: Location,
 }
 
 impl Local {
-    fn pop(&self, raw: &RawPool, most: usize, items: &mut Vec<NonNull<u8>>) -> bool {
-        let before = items.len();
-        let count = self.stack.pop(raw, most, |number| items.push(raw.item(number)));
-        // What was on top is to be used first.
-        items[before..].reverse();
-        count > 0
+    fn new() -> Local {
+        Local {
+            stack: Stack::new(),
+            empties: Stack::new(),
+            cut: Cut::new(),
+            blocks: Mutex::new(Vec::new()),
+            strays: Mutex::new(None),
+        }
     }
 
-    fn cut(&self, raw: &RawPool, most: usize, items: &mut Vec<NonNull<u8>>) -> bool {
-        let Some((block, slot, count)) = self.cut.take(most as u32, raw.slots) else { return false };
-        items.extend((slot..slot + count).rev().map(|slot| raw.item(block << raw.slot_bits | slot)));
-        true
+    fn pop(&self, raw: &RawPool) -> Option<Magazine> {
+        self.stack.pop(raw).map(|number| raw.magazine(number))
+    }
+
+    /// Items that nobody had yet, in a magazine of the location that asks.
+    fn cut(&self, raw: &RawPool, asks: Location) -> Option<Magazine> {
+        let (block, slot, count) = self.cut.take(raw.room as u32, raw.slots)?;
+        let mut magazine = raw.empty(asks);
+        raw.fill(&mut magazine, raw.blocks.get(block).expect("it was known before it was cut"), slot..slot + count);
+        Some(magazine)
+    }
+
+    fn with_strays<R>(&self, f: impl FnOnce(&mut Option<Magazine>) -> R) -> R {
+        f(&mut self.strays.lock().expect("nothing panics with the strays"))
+    }
+
+    fn strays(&self, raw: &RawPool) -> Option<Magazine> {
+        // Those of a pool whose magazines hold one never wait.
+        if raw.room == 1 { None } else { self.with_strays(Option::take) }
     }
 }
 
 impl RawPool {
     fn new(memory: &Arc<Memory>, item: Layout, options: PoolOptions) -> Result<RawPool, PoolError> {
         let (block_bytes, align) = (options.block_bytes, options.align.max(item.align()));
-        if !block_bytes.is_power_of_two() || !(1 << 16..=1 << 40).contains(&block_bytes) {
+        // A block has fewer than 2^32 slots.
+        if !block_bytes.is_power_of_two() || !(1 << 16..=1 << 31).contains(&block_bytes) {
             return Err(PoolError::Block(block_bytes));
         }
         if !options.align.is_power_of_two() || align > block_bytes / 4 {
             return Err(PoolError::Align(options.align));
         }
-        let stride = item.size().max(1).next_multiple_of(align);
-        let first = |slots: usize| {
-            (size_of::<Header>() + slots * size_of::<AtomicU32>()).next_multiple_of(align.max(crate::sizes::LINE))
-        };
-        let mut slots = (block_bytes - size_of::<Header>()) / (stride + size_of::<AtomicU32>());
-        while slots > 0 && first(slots) + slots * stride > block_bytes {
-            slots -= 1;
+        if options.magazine > 1 << 16 {
+            return Err(PoolError::Magazine(options.magazine));
         }
+        let stride = item.size().max(1).next_multiple_of(align);
+        let first = size_of::<Header>().next_multiple_of(align);
+        let slots = (block_bytes - first) / stride;
         if slots == 0 {
             return Err(PoolError::Item { bytes: stride, block_bytes });
         }
         let nodes = memory.locations();
         let at = |node: &NodeId| nodes.iter().position(|known| known == node);
-        let local = || Local { stack: Stack::new(), cut: Cut::new(), blocks: Mutex::new(Vec::new()) };
         Ok(RawPool {
             options,
             stride,
             slots: slots as u32,
-            slot_bits: slots.next_power_of_two().trailing_zeros(),
-            first: first(slots),
-            table: Table::new(),
-            locals: nodes.iter().map(|_| Padded(local())).collect(),
+            first,
+            room: options.magazine.max(1),
+            blocks: Table::new(),
+            nodes: Table::new(),
+            locals: nodes.iter().map(|_| Padded(Local::new())).collect(),
             near: nodes.iter().map(|&node| memory.near(node).iter().filter_map(at).collect()).collect(),
-            blocks: AtomicU32::new(0),
             handles: AtomicU32::new(0),
             memory: Arc::clone(memory),
         })
@@ -478,70 +587,104 @@ impl RawPool {
         f(&mut local.0.blocks.lock().expect("nothing panics while a pool grows"))
     }
 
-    /// An item by its number.
-    fn item(&self, number: u32) -> NonNull<u8> {
-        let slot = number & ((1 << self.slot_bits) - 1);
-        let block = self.table.get(number >> self.slot_bits).expect("whoever has the number has seen its block");
-        #[expect(unsafe_code, reason = "an offset within a block")]
-        // SAFETY: a block has so many slots.
-        unsafe {
-            block.add(self.first + slot as usize * self.stride)
-        }
-    }
-
-    /// An item's number, and the location that it is of.
-    fn number_of(&self, item: NonNull<u8>) -> (u32, Location) {
+    /// The location that an item is of.
+    #[inline]
+    fn home_of(&self, item: NonNull<u8>) -> Location {
         let offset = item.addr().get() & (self.options.block_bytes - 1);
         #[expect(unsafe_code, reason = "the header is in the block")]
         // SAFETY: blocks are aligned to their size; the pointer may reach all of its block, which begins with a header that
         // nobody writes any more.
-        let header = unsafe { item.sub(offset).cast::<Header>().as_ref() };
-        let slot = ((offset - self.first) / self.stride) as u32;
-        (header.number << self.slot_bits | slot, header.home as Location)
+        unsafe {
+            item.sub(offset).cast::<Header>().as_ref().home
+        }
+    }
+
+    /// A magazine that was on a stack.
+    fn magazine(&self, number: u32) -> Magazine {
+        let node = self.nodes.get(number).expect("whoever has the number has seen its node");
+        #[expect(unsafe_code, reason = "nodes live as long as the pool")]
+        // SAFETY: as it says, and the caller has this one.
+        let (items, count) = unsafe { (node.as_ref().items, node.as_ref().count.get()) };
+        Magazine { node, items, count, room: self.room }
+    }
+
+    /// A magazine without items, used before if there is one, the nearest first. So there are never more than were in use at
+    /// a time.
+    fn empty(&self, location: Location) -> Magazine {
+        let used = self.near[location].iter().find_map(|&at| self.locals[at].0.empties.pop(self));
+        let number = used.unwrap_or_else(|| {
+            self.nodes.push(|number| {
+                let items: Box<[NonNull<u8>]> = vec![NonNull::dangling(); self.room].into();
+                let items = NonNull::from(Box::leak(items)).cast();
+                NonNull::from(Box::leak(Box::new(Node { number, link: AtomicU32::new(0), count: Cell::new(0), items })))
+            })
+        });
+        self.magazine(number)
+    }
+
+    /// Puts a magazine with items on a location's stack.
+    fn put(&self, magazine: Magazine, location: Location) {
+        self.locals[location].0.stack.push(self, magazine.into_number());
+    }
+
+    /// Gives what is in a magazine to a location, and another magazine to its holder, who is at another.
+    fn give(&self, magazine: &mut Magazine, to: Location, holder: Location) {
+        if magazine.count > 0 {
+            let full = std::mem::replace(magazine, self.empty(holder));
+            self.put(full, to);
+        }
+    }
+
+    /// Takes an item that was freed without a handle.
+    fn stray(&self, item: NonNull<u8>, home: Location) {
+        let local = &self.locals[home].0;
+        let full = local.with_strays(|strays| {
+            let magazine = strays.get_or_insert_with(|| self.empty(home));
+            magazine.push(item);
+            if magazine.count == magazine.room { strays.take() } else { None }
+        });
+        full.into_iter().for_each(|full| self.put(full, home));
+    }
+
+    /// Items of a block that nobody had yet; the first is to be used first.
+    fn fill(&self, magazine: &mut Magazine, block: NonNull<u8>, slots: std::ops::Range<u32>) {
+        for slot in slots.rev() {
+            #[expect(unsafe_code, reason = "an offset within a block")]
+            // SAFETY: a block has so many slots.
+            let item = unsafe { block.add(self.first + slot as usize * self.stride) };
+            let has_room = magazine.push(item);
+            debug_assert!(has_room);
+        }
     }
 
     /// A new block for a location, and some of its items; or of one that somebody else has taken meanwhile.
-    fn grow(&self, home: Location, most: usize, items: &mut Vec<NonNull<u8>>) -> Result<(), AllocError> {
+    fn grow(&self, home: Location) -> Result<Magazine, AllocError> {
         self.with(&self.locals[home], |blocks| {
             let local = &self.locals[home].0;
-            if local.cut(self, most, items) {
-                return Ok(());
+            if let Some(found) = local.cut(self, home) {
+                return Ok(found);
             }
             let (bytes, node) = (self.options.block_bytes, self.memory.locations()[home]);
-            let layout = Layout::from_size_align(bytes, bytes).expect("a power of two below 2^40");
-            let (block, fresh) = self.memory.superblocks.map(node, layout)?;
-            let number = self.blocks.fetch_add(1, Ordering::Relaxed);
-            if number >= u32::MAX >> self.slot_bits {
-                self.blocks.fetch_sub(1, Ordering::Relaxed);
-                self.unmap(block);
-                return Err(AllocError::TooLarge { bytes, align: bytes });
+            let layout = Layout::from_size_align(bytes, bytes).expect("a power of two below 2^32");
+            let (block, _) = self.memory.superblocks.map(node, layout)?;
+            #[expect(unsafe_code, reason = "the header is in the block")]
+            // SAFETY: the block was just mapped, has room for its header, and nobody else knows it.
+            unsafe {
+                block.cast::<Header>().write(Header { home });
             }
-            self.write_header(block, Header { number, home: home as u32 }, fresh);
-            self.table.set(number, block);
             blocks.push(block);
-            let count = (most as u32).min(self.slots);
-            items.extend((0..count).rev().map(|slot| self.item(number << self.slot_bits | slot)));
+            let number = self.blocks.push(|_| block);
+            let count = (self.room as u32).min(self.slots);
+            let mut magazine = self.empty(home);
+            self.fill(&mut magazine, block, 0..count);
             local.cut.renew(number, count);
-            Ok(())
+            Ok(magazine)
         })
-    }
-
-    #[expect(unsafe_code, reason = "the header is in the block")]
-    fn write_header(&self, block: NonNull<u8>, header: Header, fresh: bool) {
-        // SAFETY: the block was just mapped, has room for its header and its links, and nobody else knows it. What is fresh is
-        // zero, which is a valid atomic, other than loom's.
-        unsafe {
-            block.cast::<Header>().write(header);
-            if !fresh || cfg!(loom) {
-                let links = block.add(size_of::<Header>()).cast::<AtomicU32>();
-                (0..self.slots as usize).for_each(|slot| links.add(slot).write(AtomicU32::new(0)));
-            }
-        }
     }
 
     fn unmap(&self, block: NonNull<u8>) {
         #[expect(unsafe_code, reason = "gives back what was mapped")]
-        // SAFETY: mapped once, and nobody has any of it: the pool is new to it, or dropped, and items borrow the pool.
+        // SAFETY: mapped once, and nobody has any of it: the pool is dropped, and items borrow the pool.
         unsafe {
             self.memory.superblocks.unmap(self.memory.slab_of(block));
         }
@@ -551,11 +694,9 @@ impl RawPool {
 impl Links for RawPool {
     #[inline]
     fn link(&self, number: u32) -> Option<&AtomicU32> {
-        let block = self.table.get(number >> self.slot_bits)?;
-        let slot = number & ((1 << self.slot_bits) - 1);
-        #[expect(unsafe_code, reason = "links stand in the block")]
-        // SAFETY: behind the header there is a link for each slot, valid since before the table knew the block.
-        Some(unsafe { block.add(size_of::<Header>()).cast::<AtomicU32>().add(slot as usize).as_ref() })
+        #[expect(unsafe_code, reason = "nodes live as long as the pool")]
+        // SAFETY: as it says.
+        self.nodes.get(number).map(|node| unsafe { &node.as_ref().link })
     }
 }
 
@@ -565,22 +706,31 @@ impl Drop for RawPool {
             let blocks = self.with(local, std::mem::take);
             blocks.into_iter().for_each(|block| self.unmap(block));
         }
+        for node in self.nodes.all() {
+            #[expect(unsafe_code, reason = "frees what `empty` leaked")]
+            // SAFETY: leaked there, with so much room, and in no other hands: handles borrow the pool.
+            unsafe {
+                let items = std::ptr::slice_from_raw_parts_mut(node.as_ref().items.as_ptr(), self.room);
+                drop(Box::from_raw(items));
+                drop(Box::from_raw(node.as_ptr()));
+            }
+        }
     }
 }
 
-/// The blocks by their numbers: it grows, and is read without a lock.
-struct Table {
+/// Pointers by their numbers: it grows, and is read without a lock.
+struct Table<T> {
     /// Part `p` has the numbers from 2^p - 1, as many as it needs to the next part's.
-    parts: [AtomicPtr<AtomicPtr<u8>>; PARTS],
-    /// Held by who makes a part.
-    making: Mutex<()>,
+    parts: [AtomicPtr<AtomicPtr<T>>; PARTS],
+    /// How many there are. Held by who adds one.
+    count: Mutex<u32>,
 }
 
 const PARTS: usize = u32::BITS as usize;
 
-impl Table {
-    fn new() -> Table {
-        Table { parts: std::array::from_fn(|_| AtomicPtr::new(null_mut())), making: Mutex::new(()) }
+impl<T> Table<T> {
+    fn new() -> Table<T> {
+        Table { parts: std::array::from_fn(|_| AtomicPtr::new(null_mut())), count: Mutex::new(0) }
     }
 
     fn place(number: u32) -> (usize, usize) {
@@ -590,37 +740,46 @@ impl Table {
     }
 
     #[inline]
-    fn get(&self, number: u32) -> Option<NonNull<u8>> {
-        let (part, at) = Table::place(number);
+    fn get(&self, number: u32) -> Option<NonNull<T>> {
+        let (part, at) = Table::<T>::place(number);
         let part = NonNull::new(self.parts[part].load(Ordering::Acquire))?;
         #[expect(unsafe_code, reason = "parts are never freed before the table is")]
         // SAFETY: the part has so many entries.
         NonNull::new(unsafe { part.add(at).as_ref() }.load(Ordering::Acquire))
     }
 
-    fn set(&self, number: u32, block: NonNull<u8>) {
-        let (part, at) = Table::place(number);
-        let _making = self.making.lock().expect("nothing panics while a table grows");
+    /// Adds what is made for the next number. Gives the number.
+    fn push(&self, make: impl FnOnce(u32) -> NonNull<T>) -> u32 {
+        let mut count = self.count.lock().expect("nothing panics while a table grows");
+        let number = *count;
+        assert!(number < u32::MAX - 1, "a table has as many entries as it can have");
+        let (part, at) = Table::<T>::place(number);
         let mut entries = self.parts[part].load(Ordering::Relaxed);
         if entries.is_null() {
-            let fresh: Box<[AtomicPtr<u8>]> = (0..1 << part).map(|_| AtomicPtr::new(null_mut())).collect();
+            let fresh: Box<[AtomicPtr<T>]> = (0..1 << part).map(|_| AtomicPtr::new(null_mut())).collect();
             entries = Box::into_raw(fresh).cast();
             self.parts[part].store(entries, Ordering::Release);
         }
         #[expect(unsafe_code, reason = "parts are never freed before the table is")]
         // SAFETY: the part has so many entries.
         unsafe {
-            (*entries.add(at)).store(block.as_ptr(), Ordering::Release);
+            (*entries.add(at)).store(make(number).as_ptr(), Ordering::Release);
         }
+        *count += 1;
+        number
+    }
+
+    fn all(&self) -> impl Iterator<Item = NonNull<T>> {
+        (0..).map_while(|number| self.get(number))
     }
 }
 
-impl Drop for Table {
+impl<T> Drop for Table<T> {
     fn drop(&mut self) {
         for (part, entries) in self.parts.iter().enumerate() {
             let entries = entries.load(Ordering::Relaxed);
             if !entries.is_null() {
-                #[expect(unsafe_code, reason = "frees what `set` made")]
+                #[expect(unsafe_code, reason = "frees what `push` made")]
                 // SAFETY: a boxed slice of that length.
                 drop(unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(entries, 1 << part)) });
             }
@@ -778,13 +937,13 @@ mod tests {
         let item = one.alloc([1; 500]).unwrap();
         let place = address(&item);
         one.free(item);
-        assert_eq!(one.magazine.len(), 4, "half a magazine at a time");
+        assert_eq!(one.loaded.count, 8, "a magazine at a time");
         let others: Vec<usize> = alloc(&mut two, 4).iter().map(address).collect();
         assert!(!others.contains(&place), "one seat's magazine is not the other's");
         let items = alloc(&mut one, 12);
         for item in items {
             one.free(item);
-            assert!(one.magazine.len() <= 8, "it is bounded");
+            assert!(one.loaded.count <= 8 && one.spare.count <= 8, "it is bounded");
         }
         drop((one, two));
         let mut all: Vec<usize> = alloc(&mut pool.handle(0), ITEMS).iter().map(address).collect();
@@ -841,7 +1000,7 @@ mod tests {
         fn refused<T>(memory: &Arc<Memory>, options: PoolOptions) -> String {
             DistPool::<T>::new(memory, options).unwrap_err().to_string()
         }
-        for block_bytes in [0, 4096, (1 << 16) + 8, 1 << 41] {
+        for block_bytes in [0, 4096, (1 << 16) + 8, 1 << 32] {
             let error = refused::<u64>(&memory, PoolOptions { block_bytes, ..PUBLISHED });
             assert!(error.starts_with(&format!("blocks of {block_bytes} bytes: take a power of two")), "{error}");
         }
@@ -849,6 +1008,8 @@ mod tests {
             let error = refused::<u64>(&memory, PoolOptions { align, ..PUBLISHED });
             assert!(error.starts_with(&format!("items aligned to {align}")), "{error}");
         }
+        let error = refused::<u64>(&memory, PoolOptions { magazine: 65_537, ..PUBLISHED });
+        assert_eq!(error, "magazines of 65537 items: take at most 65536");
         let error = refused::<[u8; 65_500]>(&memory, PUBLISHED);
         assert_eq!(error, "a block of 65536 bytes has no room for items of 65500; take larger blocks");
         let wide = PoolOptions { block_bytes: 1 << 24, ..PUBLISHED };
@@ -881,8 +1042,7 @@ mod tests {
         let items = alloc(&mut seat, 5 * ITEMS);
         assert_eq!(pool.blocks(), [0, 5]);
         for item in &items {
-            let (number, home) = pool.raw.number_of(item.at.cast());
-            assert_eq!((pool.raw.item(number).as_ptr().addr(), home), (address(item), 1));
+            assert_eq!(pool.raw.home_of(item.at.cast()), 1);
             assert_eq!(memory.node_of(item.at.as_ptr().cast()), Some(NodeId::new(1)));
         }
     }

@@ -2,14 +2,14 @@
 //!
 //! Treiber's stack ("Systems Programming: Coping with Parallelism", IBM 1986), of numbers instead of pointers, so that the
 //! head has room for 32 bits that change with every pop: a thread that slept between its look at the head and its exchange
-//! is fooled only if exactly 2^32 pops, or a multiple, came between. We differ: links stand beside the items and not in them,
-//! so nobody reads what another one writes without an atomic, and several items are pushed or popped by one exchange.
+//! is fooled only if exactly 2^32 pops, or a multiple, came between. Links are never freed, and all who look at one do so by
+//! an atomic.
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// Where the links of numbers stand.
 pub(crate) trait Links {
-    /// The link of a number; `None` if this thread can't see it yet, which it can if it got the number from a stack.
+    /// The link of a number; `None` if there is none yet.
     fn link(&self, number: u32) -> Option<&AtomicU32>;
 }
 
@@ -29,21 +29,14 @@ impl Stack {
         Stack { head: AtomicU64::new(0) }
     }
 
-    /// Puts numbers on it, the last one on top. They are the caller's.
-    pub(crate) fn push(&self, links: &impl Links, numbers: impl Iterator<Item = u32>) {
-        let mut numbers = numbers;
-        let Some(lowest) = numbers.next() else { return };
-        let link = |number: u32| links.link(number).expect("the caller has it, so it has seen its link");
-        let mut highest = lowest;
-        for number in numbers {
-            link(number).store(highest + 1, Ordering::Relaxed);
-            highest = number;
-        }
+    /// Puts a number on it, which is the caller's.
+    pub(crate) fn push(&self, links: &impl Links, number: u32) {
+        let link = links.link(number).expect("the caller has it, so it has seen its link");
         let mut head = self.head.load(Ordering::Relaxed);
         loop {
-            link(lowest).store(top(head), Ordering::Relaxed);
-            let next = head & !u64::from(u32::MAX) | u64::from(highest + 1);
-            // Release: who pops them sees the links, and what was done with the items.
+            link.store(top(head), Ordering::Relaxed);
+            let next = head & !u64::from(u32::MAX) | u64::from(number + 1);
+            // Release: who pops it sees the link, and what was done with what it stands for.
             match self.head.compare_exchange_weak(head, next, Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => return,
                 Err(other) => head = other,
@@ -51,39 +44,20 @@ impl Stack {
         }
     }
 
-    /// Takes up to so many from the top, and tells them from the top down. Gives how many.
-    pub(crate) fn pop(&self, links: &impl Links, most: usize, mut tell: impl FnMut(u32)) -> usize {
+    /// Takes the number on top.
+    pub(crate) fn pop(&self, links: &impl Links) -> Option<u32> {
         let mut head = self.head.load(Ordering::Acquire);
-        'look: loop {
-            // Whoever has taken them meanwhile may change the links; then the exchange fails.
-            let (mut below, mut count) = (top(head), 0);
-            while below != 0 && count < most {
-                let Some(link) = links.link(below - 1) else {
-                    head = self.head.load(Ordering::Acquire);
-                    continue 'look;
-                };
-                below = link.load(Ordering::Relaxed);
-                count += 1;
-            }
-            if count == 0 {
-                return 0;
-            }
+        loop {
+            let number = top(head).checked_sub(1)?;
+            let link = links.link(number).expect("the look at the head shows what was seen when it was pushed");
+            // If somebody has taken it meanwhile, this is another link, and the exchange fails.
+            let below = link.load(Ordering::Relaxed);
             let pops = (head >> 32).wrapping_add(1) << 32;
-            // Acquire: what was done with the items happened before.
+            // Acquire: what was done with what it stands for happened before.
             match self.head.compare_exchange_weak(head, pops | u64::from(below), Ordering::Acquire, Ordering::Acquire) {
-                Ok(_) => {}
-                Err(other) => {
-                    head = other;
-                    continue;
-                }
+                Ok(_) => return Some(number),
+                Err(other) => head = other,
             }
-            let mut number = top(head) - 1;
-            tell(number);
-            for _ in 1..count {
-                number = links.link(number).expect("it was seen above").load(Ordering::Relaxed) - 1;
-                tell(number);
-            }
-            return count;
         }
     }
 }
@@ -136,24 +110,15 @@ mod tests {
     }
 
     #[test]
-    fn the_last_one_pushed_is_the_first_one_popped_in_batches_too() {
+    fn the_last_one_pushed_is_the_first_one_popped() {
         let links: Vec<AtomicU32> = (0..8).map(|_| AtomicU32::new(0)).collect();
         let stack = Stack::new();
-        let pop = |most: usize| {
-            let mut popped = Vec::new();
-            assert_eq!(stack.pop(&links, most, |number| popped.push(number)), popped.len());
-            popped
-        };
-        stack.push(&links, [3, 1, 4].into_iter());
-        stack.push(&links, std::iter::empty());
-        stack.push(&links, [5].into_iter());
-        stack.push(&links, [0, 2, 6].into_iter());
-        assert_eq!(pop(2), [6, 2]);
-        assert_eq!(pop(3), [0, 5, 4]);
-        stack.push(&links, [7].into_iter());
-        assert_eq!(pop(9), [7, 1, 3]);
-        assert_eq!(pop(1), [0; 0]);
-        assert_eq!(pop(0), [0; 0]);
+        assert_eq!(stack.pop(&links), None);
+        [3, 1, 4].into_iter().for_each(|number| stack.push(&links, number));
+        assert_eq!(stack.pop(&links), Some(4));
+        [5, 4].into_iter().for_each(|number| stack.push(&links, number));
+        assert_eq!([4, 5, 1, 3].map(Some), std::array::from_fn(|_| stack.pop(&links)));
+        assert_eq!(stack.pop(&links), None);
     }
 
     #[test]
@@ -203,14 +168,13 @@ mod loom_models {
             self.held[number as usize].with_mut(|held| unsafe { *held += 1 });
         }
 
-        fn push(&self, numbers: &[u32]) {
-            numbers.iter().for_each(|&number| self.hold(number));
-            self.stack.push(self, numbers.iter().copied());
+        fn push(&self, number: u32) {
+            self.hold(number);
+            self.stack.push(self, number);
         }
 
-        fn pop(&self, most: usize) -> Vec<u32> {
-            let mut popped = Vec::new();
-            self.stack.pop(self, most, |number| popped.push(number));
+        fn pop(&self) -> Option<u32> {
+            let popped = self.stack.pop(self);
             popped.iter().for_each(|&number| self.hold(number));
             popped
         }
@@ -230,40 +194,41 @@ mod loom_models {
     fn loom_an_item_that_comes_back_to_the_top_fools_nobody() {
         check(|| {
             let items = Items::new();
-            items.push(&[2, 1, 0]);
+            [2, 1, 0].into_iter().for_each(|number| items.push(number));
             let other = {
                 let items = items.clone();
                 loom::thread::spawn(move || {
-                    let (first, second) = (items.pop(1), items.pop(1));
-                    items.push(&first);
+                    let (first, second) = (items.pop(), items.pop());
+                    first.into_iter().for_each(|number| items.push(number));
                     second
                 })
             };
-            let mut all = items.pop(1);
+            let mut all = Vec::from_iter(items.pop());
             all.extend(other.join().unwrap());
-            all.extend(items.pop(4));
+            all.extend(std::iter::from_fn(|| items.pop()));
             all.sort_unstable();
             assert_eq!(all, [0, 1, 2]);
         });
     }
 
-    /// Finds this mutant: a batch whose lowest one is not linked to the head that was exchanged.
+    /// Finds this mutant: a number that is linked to another head than the one that was exchanged.
     #[test]
-    fn loom_batches_are_moved_whole() {
+    fn loom_what_is_pushed_at_once_is_all_there() {
         check(|| {
             let items = Items::new();
-            items.push(&[0]);
+            items.push(0);
             let other = {
                 let items = items.clone();
                 loom::thread::spawn(move || {
-                    items.push(&[1, 2]);
-                    items.pop(2)
+                    items.push(1);
+                    items.pop()
                 })
             };
-            let mut all = items.pop(2);
-            items.push(&[3]);
+            items.push(2);
+            let mut all = Vec::from_iter(items.pop());
+            items.push(3);
             all.extend(other.join().unwrap());
-            all.extend(items.pop(4));
+            all.extend(std::iter::from_fn(|| items.pop()));
             all.sort_unstable();
             assert_eq!(all, [0, 1, 2, 3]);
         });

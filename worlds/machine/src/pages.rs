@@ -32,6 +32,8 @@ pub struct SystemPages {
     /// The kernel's numbers of the topology's nodes.
     numbers: Vec<u32>,
     page_bytes: usize,
+    /// Whether the kernel counts turns by all bits of a page's number.
+    counts_all_bits: bool,
 }
 
 impl SystemPages {
@@ -41,7 +43,8 @@ impl SystemPages {
         // SAFETY: no pointer is involved.
         let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
         let numbers = topology.nodes.iter().map(|node| node.os_index).collect();
-        SystemPages { numbers, page_bytes: usize::try_from(page).expect("the system has a page size") }
+        let page_bytes = usize::try_from(page).expect("the system has a page size");
+        SystemPages { numbers, page_bytes, counts_all_bits: release() >= Some((6, 7)) }
     }
 
     fn number(&self, node: NodeId) -> Result<u32, PageError> {
@@ -87,7 +90,8 @@ impl SystemPages {
     /// Holds the kernel to its turns: it leaves out nodes that it has no memory on, and a huge page would be one turn.
     fn check_turns(&self, start: NonNull<u8>, bytes: usize, nodes: &[NodeId]) -> Result<(), PageError> {
         let asked = self.mask(nodes)?;
-        let (mut mode, mut mask): (libc::c_int, _) = (MPOL_DEFAULT, vec![0; asked.len().max(MOST_NODES)]);
+        let mut mode = MPOL_DEFAULT;
+        let mut mask: Vec<libc::c_ulong> = vec![0; asked.len().max(MOST_NODES)];
         let bits = mask.len() * libc::c_ulong::BITS as usize;
         #[expect(unsafe_code, reason = "libc has no wrapper of get_mempolicy")]
         // SAFETY: the kernel writes one integer and as many bits as the mask has; it looks the address up. Then it is
@@ -139,6 +143,14 @@ pub(crate) fn nodes_online() -> Option<Vec<u32>> {
     Some(numbers)
 }
 
+/// The kernel's version. Before 6.7 it took turns by the lower 32 bits of a page's number (`offset_il_node` in its
+/// `mm/mempolicy.c`), since then by all of them (`interleave_nid`).
+fn release() -> Option<(u32, u32)> {
+    let text = std::fs::read_to_string("/proc/sys/kernel/osrelease").ok()?;
+    let mut numbers = text.split(|c: char| !c.is_ascii_digit()).map(|number| number.parse().ok());
+    Some((numbers.next()??, numbers.next()??))
+}
+
 /// Why mbind failed just now.
 fn refusal(placement: Placement<'_>) -> PageError {
     match placement {
@@ -188,6 +200,11 @@ unsafe impl Pages for SystemPages {
             (0, _) => Ok(()),
             _ => Err(refusal(placement)),
         }
+    }
+
+    fn turn(&self, address: usize, nodes: usize) -> usize {
+        let page = address / self.page_bytes;
+        if self.counts_all_bits { page % nodes } else { page as u32 as usize % nodes }
     }
 
     fn has_room(&self, node: NodeId, bytes: usize) -> bool {

@@ -1,0 +1,96 @@
+//! The memory that the containers lie in: this machine's pages, as if it had so many nodes.
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+use vicus_machine::SystemPages;
+use vicus_memory::{Memory, Options, PageError, Pages, Placement, Policy};
+use vicus_topology::{NodeId, Topology};
+
+/// A machine's pages under more nodes than it has: those beyond its own are its own again. Ranges are cut and placed as on
+/// a larger machine, which is what one can measure of it here.
+struct Wider {
+    pages: SystemPages,
+    nodes: usize,
+}
+
+impl Wider {
+    fn real(&self, node: NodeId) -> NodeId {
+        NodeId::new(node.index() % self.nodes)
+    }
+}
+
+#[expect(unsafe_code, reason = "it is a page source")]
+// SAFETY: all is passed on to a page source.
+unsafe impl Pages for Wider {
+    fn page_bytes(&self) -> usize {
+        self.pages.page_bytes()
+    }
+
+    fn reserve(&self, bytes: usize, align: usize) -> Result<NonNull<u8>, PageError> {
+        self.pages.reserve(bytes, align)
+    }
+
+    unsafe fn place(&self, start: NonNull<u8>, bytes: usize, placement: Placement<'_>) -> Result<(), PageError> {
+        let mut nodes = Vec::new();
+        let placement = match placement {
+            Placement::On(node, policy) => Placement::On(self.real(node), policy),
+            Placement::Interleaved(over) => {
+                nodes.extend(over.iter().map(|&node| self.real(node)));
+                nodes.sort();
+                nodes.dedup();
+                Placement::Interleaved(&nodes)
+            }
+            Placement::Standard => Placement::Standard,
+        };
+        // SAFETY: as for the caller.
+        unsafe { self.pages.place(start, bytes, placement) }
+    }
+
+    fn turn(&self, address: usize, nodes: usize) -> usize {
+        self.pages.turn(address, nodes.min(self.nodes))
+    }
+
+    fn has_room(&self, node: NodeId, bytes: usize) -> bool {
+        self.pages.has_room(self.real(node), bytes)
+    }
+
+    unsafe fn commit(&self, start: NonNull<u8>, bytes: usize, node: NodeId) -> Result<(), PageError> {
+        // SAFETY: as for the caller.
+        unsafe { self.pages.commit(start, bytes, self.real(node)) }
+    }
+
+    unsafe fn decommit(&self, start: NonNull<u8>, bytes: usize, node: NodeId) {
+        // SAFETY: as for the caller.
+        unsafe { self.pages.decommit(start, bytes, self.real(node)) };
+    }
+
+    unsafe fn relocate(&self, start: NonNull<u8>, bytes: usize, to: NodeId, policy: Policy) -> Result<(), PageError> {
+        // SAFETY: as for the caller.
+        unsafe { self.pages.relocate(start, bytes, self.real(to), policy) }
+    }
+
+    unsafe fn release(&self, start: NonNull<u8>, bytes: usize, align: usize) {
+        // SAFETY: as for the caller.
+        unsafe { self.pages.release(start, bytes, align) };
+    }
+
+    unsafe fn advise_huge(&self, start: NonNull<u8>, bytes: usize) {
+        // SAFETY: as for the caller.
+        unsafe { self.pages.advise_huge(start, bytes) };
+    }
+
+    fn truth(&self, addresses: &[usize]) -> Vec<Option<NodeId>> {
+        self.pages.truth(addresses)
+    }
+}
+
+/// Memory with at least so many locations.
+pub(crate) fn memory(locations: usize) -> anyhow::Result<Arc<Memory>> {
+    let real = vicus_machine::this_machine().topology;
+    let pages = SystemPages::new(&real);
+    if real.nodes.len() >= locations {
+        return Ok(Memory::new(Arc::new(pages), &real, Options::default())?);
+    }
+    let wider = Topology::parse(&format!("node:{locations} core:1"))?;
+    Ok(Memory::new(Arc::new(Wider { pages, nodes: real.nodes.len() }), &wider, Options::default())?)
+}

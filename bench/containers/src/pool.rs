@@ -1,0 +1,249 @@
+//! The pool: 44-byte items are allocated, written to and freed (Wheeler et al., Fig. 3).
+
+use crate::machine;
+use crate::queues::{allowed, load, median, pin};
+use anyhow::ensure;
+use std::ffi::c_void;
+use std::hint::black_box;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use vicus_memory::{DistPool, Frees, Memory, PoolItem, PoolOptions};
+
+/// What is measured.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Items in one round, over all threads.
+    #[arg(long, default_value_t = 100_000_000)]
+    items: u64,
+    /// Rounds of each side; the medians count.
+    #[arg(long, default_value_t = 7)]
+    rounds: usize,
+    /// Threads.
+    #[arg(long, default_value_t = 2)]
+    threads: usize,
+    /// How many items a thread has at a time: it frees as many as it has allocated, the last one first.
+    #[arg(long, value_delimiter = ',', default_value = "1,1000")]
+    live: Vec<usize>,
+    /// Only sides whose name has this in it.
+    #[arg(long)]
+    only: Option<String>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { items: 100_000_000, rounds: 7, threads: 2, live: vec![1, 1000], only: None }
+    }
+}
+
+/// As large as a `pthread_mutex_t` on some systems, says the paper.
+type Item = [u8; 44];
+
+const BYTES: usize = size_of::<Item>();
+
+/// What a thread does: so many items, of which it has so many at a time.
+trait Allocate: Sync {
+    fn run(&self, thread: usize, items: u64, live: usize);
+}
+
+/// Of two functions; a C allocator.
+#[derive(Clone, Copy)]
+struct Malloc {
+    alloc: unsafe extern "C" fn(usize) -> *mut c_void,
+    free: unsafe extern "C" fn(*mut c_void),
+}
+
+impl Allocate for Malloc {
+    #[expect(unsafe_code, reason = "calls a C allocator")]
+    fn run(&self, _: usize, items: u64, live: usize) {
+        let mut held: Vec<*mut Item> = Vec::with_capacity(live);
+        for _ in 0..items / live as u64 {
+            for at in 0..live {
+                // SAFETY: it gives room for so many bytes, which is written and freed once.
+                unsafe {
+                    let item = (self.alloc)(BYTES).cast::<Item>();
+                    assert!(!item.is_null(), "no memory is left");
+                    item.write(black_box([at as u8; BYTES]));
+                    black_box(item);
+                    held.push(item);
+                }
+            }
+            while let Some(item) = held.pop() {
+                // SAFETY: allocated above.
+                unsafe { (self.free)(item.cast()) };
+            }
+        }
+    }
+}
+
+/// "A similar mutex-protected concurrent memory pool".
+#[derive(Default)]
+struct MutexPool(Mutex<(Vec<Box<[Item]>>, Vec<*mut Item>)>);
+
+#[expect(unsafe_code, reason = "its items are pointers")]
+// SAFETY: they are behind the lock, or whoever took them has them.
+unsafe impl Sync for MutexPool {}
+
+impl MutexPool {
+    const BLOCK: usize = (1 << 20) / BYTES;
+
+    fn alloc(&self) -> *mut Item {
+        let mut pool = self.0.lock().expect("nothing panics behind it");
+        let (blocks, free) = &mut *pool;
+        free.pop().unwrap_or_else(|| {
+            let mut block = vec![[0; BYTES]; MutexPool::BLOCK].into_boxed_slice();
+            let first = block.as_mut_ptr();
+            free.extend((1..MutexPool::BLOCK).rev().map(|at| first.wrapping_add(at)));
+            blocks.push(block);
+            first
+        })
+    }
+
+    fn free(&self, item: *mut Item) {
+        self.0.lock().expect("nothing panics behind it").1.push(item);
+    }
+}
+
+impl Allocate for MutexPool {
+    #[expect(unsafe_code, reason = "writes to an item")]
+    fn run(&self, _: usize, items: u64, live: usize) {
+        let mut held: Vec<*mut Item> = Vec::with_capacity(live);
+        for _ in 0..items / live as u64 {
+            for at in 0..live {
+                let item = self.alloc();
+                // SAFETY: an item of a block, which this thread has taken.
+                unsafe { item.write(black_box([at as u8; BYTES])) };
+                black_box(item);
+                held.push(item);
+            }
+            while let Some(item) = held.pop() {
+                self.free(item);
+            }
+        }
+    }
+}
+
+impl Allocate for DistPool<Item> {
+    fn run(&self, thread: usize, items: u64, live: usize) {
+        let mut seat = self.handle(thread % self.blocks().len());
+        let mut held: Vec<PoolItem<'_, Item>> = Vec::with_capacity(live);
+        for _ in 0..items / live as u64 {
+            for at in 0..live {
+                let item = seat.alloc_with(|| black_box([at as u8; BYTES])).expect("memory is left");
+                black_box(&raw const *item);
+                held.push(item);
+            }
+            while let Some(item) = held.pop() {
+                seat.free(item);
+            }
+        }
+    }
+}
+
+struct Side {
+    name: &'static str,
+    ours: bool,
+    fresh: Box<dyn Fn() -> Box<dyn Allocate>>,
+    /// Items in a second, round by round.
+    rates: Vec<f64>,
+}
+
+fn sides(memory: &Arc<Memory>) -> Vec<Side> {
+    let ours = |name, options: PoolOptions| {
+        let memory = Arc::clone(memory);
+        let fresh = move || -> Box<dyn Allocate> {
+            Box::new(DistPool::<Item>::new(&memory, options).expect("the options fit"))
+        };
+        Side { name, ours: true, fresh: Box::new(fresh), rates: Vec::new() }
+    };
+    let malloc = |name, alloc, free| Side {
+        name,
+        ours: false,
+        fresh: Box::new(move || Box::new(Malloc { alloc, free })),
+        rates: Vec::new(),
+    };
+    let usual = PoolOptions { align: 8, ..PoolOptions::default() };
+    let mutex = Box::new(|| Box::<MutexPool>::default() as Box<dyn Allocate>);
+    vec![
+        ours("DistPool", usual),
+        ours("DistPool, frees go home", PoolOptions { frees: Frees::Home, ..usual }),
+        ours("DistPool as published", PoolOptions { magazine: 0, ..usual }),
+        Side { name: "mutex pool", ours: false, fresh: mutex, rates: Vec::new() },
+        malloc("malloc of the system", libc::malloc, libc::free),
+        malloc("mimalloc", libmimalloc_sys::mi_malloc, libmimalloc_sys::mi_free),
+        malloc("jemalloc", tikv_jemalloc_sys::malloc, tikv_jemalloc_sys::free),
+        malloc("snmalloc", snmalloc, snmalloc_free),
+    ]
+}
+
+/// Its crate wants an alignment, and the size again when it frees.
+#[expect(unsafe_code, reason = "calls a C allocator")]
+unsafe extern "C" fn snmalloc(bytes: usize) -> *mut c_void {
+    // SAFETY: nothing is asked of the caller.
+    unsafe { snmalloc_sys::sn_rust_alloc(8, bytes).cast() }
+}
+
+#[expect(unsafe_code, reason = "calls a C allocator")]
+unsafe extern "C" fn snmalloc_free(item: *mut c_void) {
+    // SAFETY: the caller has it from `snmalloc`.
+    unsafe { snmalloc_sys::sn_rust_dealloc(item.cast(), 8, BYTES) };
+}
+
+/// One round: the time from when all threads are ready until the last is done.
+fn round(side: &dyn Allocate, live: usize, options: &Options, cpus: &[usize]) -> Duration {
+    let (ready, begun) = (AtomicUsize::new(0), Mutex::new(None::<Instant>));
+    let latest = std::thread::scope(|scope| {
+        let work = |thread: usize| {
+            pin(cpus[thread % cpus.len()]);
+            ready.fetch_add(1, Ordering::AcqRel);
+            while ready.load(Ordering::Acquire) < options.threads {
+                std::thread::yield_now();
+            }
+            begun.lock().expect("nothing panics behind it").get_or_insert_with(Instant::now);
+            side.run(thread, options.items / options.threads as u64, live);
+            Instant::now()
+        };
+        let handles: Vec<_> = (0..options.threads).map(|thread| scope.spawn(move || work(thread))).collect();
+        handles.into_iter().map(|handle| handle.join().expect("no side panics")).max()
+    });
+    let begun = begun.into_inner().expect("nothing panics behind it").expect("a thread has begun");
+    latest.expect("there are threads") - begun
+}
+
+pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
+    ensure!(options.rounds > 0 && options.threads > 0 && !options.live.contains(&0), "nothing would be measured");
+    let (cpus, memory) = (allowed()?, machine::memory(1)?);
+    for &live in &options.live {
+        let mut sides = sides(&memory);
+        if let Some(only) = &options.only {
+            sides.retain(|side| side.name.contains(only.as_str()));
+        }
+        // The first round warms up.
+        for at in 0..=options.rounds {
+            for side in &mut sides {
+                let time = round(&*(side.fresh)(), live, options, &cpus);
+                if at > 0 {
+                    side.rates.push(options.items as f64 / time.as_secs_f64());
+                }
+            }
+        }
+        print_table(&sides, live, options, cpus.len());
+    }
+    Ok(())
+}
+
+fn print_table(sides: &[Side], live: usize, options: &Options, cpus: usize) {
+    let Options { items, threads, .. } = options;
+    println!(
+        "\n{items} items of {BYTES} bytes (Fig. 3), {live} at a time, {threads} threads on {cpus} PUs, load {}",
+        load()
+    );
+    println!("{:28} {:>10} {:>8} {:>8} {:>13}", "", "million/s", "least", "most", "to best peer");
+    let best = sides.iter().filter(|side| !side.ours).map(|side| median(&side.rates)).fold(0.0, f64::max);
+    for side in sides {
+        let of = |pick: fn(f64, f64) -> f64| side.rates.iter().copied().reduce(pick).unwrap_or(f64::NAN) / 1e6;
+        let rate = median(&side.rates);
+        let ratio = if best > 0.0 { format!("{:.2}", rate / best) } else { String::new() };
+        println!("{:28} {:>10.2} {:>8.2} {:>8.2} {ratio:>13}", side.name, rate / 1e6, of(f64::min), of(f64::max));
+    }
+}
