@@ -7,9 +7,10 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::collections::VecDeque;
 use std::ffi::c_void;
 use std::hint::spin_loop;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use vicus_memory::{DistOptions, DistQueue, LfQueue, Locations, SystemSegments};
 
 /// What is measured.
 #[derive(clap::Args)]
@@ -130,6 +131,40 @@ impl<T: Send> Queue<T> for Rust<Mutex<VecDeque<T>>> {
     }
 }
 
+impl<T: Send> Queue<T> for Rust<LfQueue<T>> {
+    fn push(&self, _: usize, value: T) {
+        self.0.push(value);
+    }
+
+    fn pop(&self, _: usize) -> Option<T> {
+        self.0.pop()
+    }
+}
+
+/// Ours, with the location of each thread.
+struct Dist<T>(DistQueue<T>, Vec<usize>);
+
+impl<T> Dist<T> {
+    /// As many locations as there are different numbers in `of`, all equally far from each other.
+    fn new(of: Vec<usize>) -> Dist<T> {
+        let count = of.iter().max().map_or(1, |&last| last + 1);
+        let row = |from: usize| (0..count).map(|to| if from == to { 10 } else { 20 }).collect();
+        let locations = Locations::from_distances((0..count).map(row).collect()).expect("a square of distances");
+        let queue = DistQueue::with_source(&locations, &DistOptions::default(), |_| Arc::new(SystemSegments));
+        Dist(queue.expect("the system has memory"), of)
+    }
+}
+
+impl<T: Send> Queue<T> for Dist<T> {
+    fn push(&self, thread: usize, value: T) {
+        assert!(self.0.push(self.1[thread], value).is_ok(), "the queue is open");
+    }
+
+    fn pop(&self, thread: usize) -> Option<T> {
+        self.0.try_pop(self.1[thread]).ok()
+    }
+}
+
 /// A queue of a C++ peer.
 struct Cpp {
     peer: Peer,
@@ -225,6 +260,13 @@ where
     [u64; WORDS]: CppElement,
 {
     let mut sides = vec![
+        side::<_, WORDS>("DistQueue, one location", true, |threads| Dist::new(vec![0; threads])),
+        // A producer and a consumer at each.
+        side::<_, WORDS>("DistQueue, one for each pair", true, |threads| {
+            Dist::new((0..threads).map(|thread| thread / 2).collect())
+        }),
+        side::<_, WORDS>("DistQueue, one for each thread", true, |threads| Dist::new((0..threads).collect())),
+        side::<_, WORDS>("LfQueue", true, |_| Rust(LfQueue::new())),
         side::<_, WORDS>("crossbeam SegQueue", false, |_| Rust(SegQueue::new())),
         side::<_, WORDS>("crossbeam ArrayQueue (1,024)", false, |_| Rust(ArrayQueue::new(1024))),
         side::<_, WORDS>("Mutex<VecDeque>", false, |_| Rust(Mutex::new(VecDeque::new()))),

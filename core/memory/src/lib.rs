@@ -20,6 +20,7 @@ mod heap;
 mod ledger;
 mod memory;
 mod pages;
+mod queues;
 mod region;
 mod sizes;
 mod slab;
@@ -30,6 +31,10 @@ pub use foreign::Foreign;
 pub use heap::Heap;
 pub use memory::{AllocError, Memory, Options, OptionsError};
 pub use pages::{Call, FakePages, PageError, Pages, Placement, Policy};
+pub use queues::{
+    Closed, DistOptions, DistQueue, Exhausted, LfQueue, Locations, LocationsError, NodeSegments, Pop, PushError,
+    QueueOptions, SegmentSource, SystemSegments, TryPopError,
+};
 pub use region::Region;
 pub use sizes::{LINE, Series, SeriesError, Sizes};
 pub use superblock::Counts;
