@@ -600,3 +600,89 @@ impl<T> Drop for Pop<'_, T> {
         self.rise();
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// A ring: the distance is 10 and 10 more for each step.
+    fn ring(count: usize, options: &DistOptions) -> DistQueue<u32> {
+        let steps = |from: usize, to: usize| (from.abs_diff(to)).min(count - from.abs_diff(to)) as u32;
+        let row = |from| (0..count).map(|to| 10 + 10 * steps(from, to)).collect();
+        let locations = Locations::from_distances((0..count).map(row).collect()).unwrap();
+        DistQueue::with_source(&locations, options, |_| Arc::new(SystemSegments)).unwrap()
+    }
+
+    /// Who advertises to a location at the moment; they are taken.
+    fn ads(queue: &DistQueue<u32>, at: usize) -> Vec<u32> {
+        let place = &queue.places[at];
+        std::iter::from_fn(|| place.received.take_nearest()).map(|sender| place.others[sender]).collect()
+    }
+
+    #[test]
+    fn neighbours_are_those_almost_as_near_as_the_nearest() {
+        let near =
+            |options: DistOptions| ring(6, &options).places[0].neighbours.iter().map(|to| to.0).collect::<Vec<_>>();
+        // At 20: 1 and 5; at 30: 2 and 4; at 40: 3. Qthreads takes those below the nearest and 10 more.
+        assert_eq!(near(DistOptions::default()), [1, 5]);
+        assert_eq!(near(DistOptions { reach: 11, ..DistOptions::default() }), [1, 5, 2, 4]);
+        assert_eq!(near(DistOptions { reach: 11, neighbours: 3, ..DistOptions::default() }), [1, 5, 2]);
+        assert!(near(DistOptions { neighbours: 0, ..DistOptions::default() }).is_empty());
+    }
+
+    #[test]
+    fn neighbours_hear_of_a_queue_that_was_not_empty_and_once() {
+        let queue = ring(6, &DistOptions::default());
+        queue.push(0, 1).unwrap();
+        assert_eq!([1, 5].map(|at| ads(&queue, at).len()), [0, 0], "the queue was empty");
+        queue.push(0, 2).unwrap();
+        queue.push(0, 3).unwrap();
+        assert_eq!([1, 2, 3, 4].map(|at| ads(&queue, at)), [vec![0], vec![], vec![], vec![]]);
+        queue.push(0, 4).unwrap();
+        assert_eq!(ads(&queue, 1), [0; 0], "the last one is not consumed yet");
+        // Serves the advertisement that it still has.
+        assert_eq!(queue.try_pop(5), Ok(1));
+        queue.push(0, 5).unwrap();
+        assert_eq!([1, 5].map(|at| ads(&queue, at)), [vec![0], vec![0]]);
+    }
+
+    #[test]
+    fn the_own_location_comes_first_then_advertisements_then_the_nearest() {
+        let queue = ring(6, &DistOptions { reach: 100, ..DistOptions::default() });
+        for (location, value) in [(1, 10), (3, 30), (3, 31), (3, 32), (0, 1)] {
+            queue.push(location, value).unwrap();
+        }
+        // Location 1 is nearer, but 3 has advertised; after that only the scan is left.
+        let order: Vec<u32> = std::iter::from_fn(|| queue.try_pop(0).ok()).collect();
+        assert_eq!(order, [1, 30, 10, 31, 32]);
+    }
+
+    #[test]
+    fn where_nothing_is_one_looks_where_something_was_found() {
+        let queue = ring(6, &DistOptions { neighbours: 0, ..DistOptions::default() });
+        queue.push(3, 30).unwrap();
+        assert_eq!(queue.try_pop(1), Ok(30));
+        // Location 1 is empty and knows of 3, which is further away than 5.
+        queue.push(3, 31).unwrap();
+        queue.push(5, 50).unwrap();
+        assert_eq!(queue.try_pop(0), Ok(31));
+        assert_eq!(queue.try_pop(0), Ok(50));
+    }
+
+    #[test]
+    fn locations_are_nodes_or_core_groups() {
+        let machine = Topology::parse("node:2 l3:2 core:2").unwrap();
+        assert_eq!(DistQueue::<u8>::new(&machine).locations(), 2);
+        let groups = Locations::core_groups(&machine);
+        assert_eq!(groups.by_distance(2), [3, 0, 1], "the other group of the node is nearer");
+        assert_eq!(Locations::from_distances(vec![]), Err(LocationsError::None));
+        let row = LocationsError::Row { row: 1, columns: 1, locations: 2 };
+        assert_eq!(Locations::from_distances(vec![vec![1, 2], vec![1]]), Err(row));
+    }
+
+    #[test]
+    #[should_panic(expected = "location 2 of a queue that has 2")]
+    fn a_location_that_is_none_is_named() {
+        let _ = ring(2, &DistOptions::default()).push(2, 0);
+    }
+}

@@ -194,7 +194,7 @@ enum Step {
 
 /// Threads that push and pop; what is left is popped in the end.
 fn histories(slots: usize, stalled: Stalled, mutant: Option<Mutant>, threads: &'static [&'static [Step]]) {
-    check(2, move || {
+    check(4, move || {
         let queue = Arc::new(queue::<u32>(slots, stalled, mutant));
         let history = Arc::new(History::default());
         let run = |steps: &'static [Step]| {
