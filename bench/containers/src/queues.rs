@@ -27,14 +27,14 @@ pub(crate) struct Options {
     /// Numbers of producers, and of consumers.
     #[arg(long, value_delimiter = ',', default_value = "1,2")]
     pairs: Vec<usize>,
-    /// Only sides whose name has this in it.
-    #[arg(long)]
-    only: Option<String>,
+    /// Only sides whose names have one of these in them.
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<String>,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { words: 4_000_000, blocks: 300_000, rounds: 9, pairs: vec![1, 2], only: None }
+        Options { words: 4_000_000, blocks: 300_000, rounds: 9, pairs: vec![1, 2], only: Vec::new() }
     }
 }
 
@@ -73,8 +73,8 @@ struct Loops<Q, const WORDS: usize>(Q);
 
 impl<Q: Queue<[u64; WORDS]>, const WORDS: usize> Transfer for Loops<Q, WORDS> {
     fn produce(&self, thread: usize, count: u64) {
-        let mut value = [0; WORDS];
         for number in 1..=count {
+            let mut value = [0; WORDS];
             value[0] = number;
             value[WORDS - 1] = number;
             self.0.push(thread, value);
@@ -86,6 +86,8 @@ impl<Q: Queue<[u64; WORDS]>, const WORDS: usize> Transfer for Loops<Q, WORDS> {
         while count > 0 {
             match self.0.pop(thread) {
                 Some(value) => {
+                    // All of it was wanted.
+                    std::hint::black_box(&value);
                     sum = sum.wrapping_add(value[WORDS - 1]);
                     count -= 1;
                 }
@@ -231,7 +233,7 @@ fn round(transfer: &dyn Transfer, pairs: usize, count: u64, cpus: &[usize]) -> a
                 std::thread::yield_now();
             }
             begun.lock().expect("nothing panics behind it").get_or_insert_with(Instant::now);
-            if thread % 2 == 0 {
+            if thread.is_multiple_of(2) {
                 transfer.produce(thread, each);
             } else {
                 sum.fetch_add(transfer.consume(thread, each), Ordering::Relaxed);
@@ -285,9 +287,7 @@ where
 
 fn measure(mut sides: Vec<Side>, what: &str, pairs: usize, count: u64, options: &Options) -> anyhow::Result<()> {
     let cpus = allowed()?;
-    if let Some(only) = &options.only {
-        sides.retain(|side| side.name.contains(only.as_str()));
-    }
+    sides.retain(|side| options.only.is_empty() || options.only.iter().any(|only| side.name.contains(only.as_str())));
     // The first round warms up.
     for at in 0..=options.rounds {
         for side in &mut sides {

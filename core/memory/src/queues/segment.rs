@@ -64,6 +64,23 @@ pub(crate) enum Stalled {
     Awaited,
 }
 
+/// So many lines ahead of the slot that it writes to, a producer asks for a line. Measured: 3 to 9 are as good.
+const AHEAD_LINES: usize = 6;
+
+/// Asks for a line to write to. A hint: nothing happens at an address that is none.
+#[inline(always)]
+fn prefetch_to_write(address: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    #[expect(unsafe_code, reason = "an instruction of the processor")]
+    // SAFETY: a prefetch changes nothing that a program sees, wherever it points.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_ET0>(address.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = address;
+}
+
 /// A number of tickets that is not known yet.
 const UNKNOWN: usize = usize::MAX;
 
@@ -287,6 +304,16 @@ impl<T> Segment<T> {
         !is_settled && state.compare_exchange(now, to | parity, order, Ordering::Relaxed).is_ok()
     }
 
+    /// Asks for a line that pushes will write to: a consumer had it last, and the exchange that claims a slot waits for all
+    /// stores before it. Processors do so themselves where values fill lines.
+    #[inline(always)]
+    fn fetch_ahead(self, shape: Shape, index: usize) {
+        let (group, at) = self.group(shape, index);
+        if Self::GROUP_BYTES == LINE && at == 0 {
+            prefetch_to_write(group.wrapping_add(AHEAD_LINES * LINE));
+        }
+    }
+
     /// The producer's side of a slot that it claimed: copies the value in. Whether the slot took it; otherwise the value is
     /// still the caller's.
     ///
@@ -296,6 +323,7 @@ impl<T> Segment<T> {
     #[expect(unsafe_code, reason = "copies a value into a slot")]
     pub(crate) unsafe fn put(self, index: usize, value: *const T, how: How) -> bool {
         let How { shape, stalled, planted } = how;
+        self.fetch_ahead(shape, index);
         // SAFETY: the slot is this producer's until its state says otherwise.
         self.with_value(shape, index, |slot| unsafe { slot.copy_from_nonoverlapping(value, 1) });
         let order = if planted.has(Mutant::FullRelaxed) { Ordering::Relaxed } else { Ordering::Release };
@@ -319,7 +347,11 @@ impl<T> Segment<T> {
 
     /// How many slots from this one on, up to `end`, are settled. The caller has a ticket.
     pub(crate) fn settled(self, from: usize, end: usize, how: How) -> usize {
-        let end = end.min(from + AHEAD);
+        let mut end = end.min(from + AHEAD);
+        if end > from + 2 * GROUP && end < how.shape.slots {
+            // The producers are in the last group: its line stays with them.
+            end -= end % GROUP;
+        }
         let settled = (from..end).take_while(|&index| self.is_settled(how.shape, index)).count();
         if settled == 0 && how.stalled == Stalled::Skipped && from < end {
             self.skip(from, how.shape);
