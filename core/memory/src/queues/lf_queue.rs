@@ -46,7 +46,7 @@ const HEAD_BITS: u32 = 11;
 const HEAD_SEGMENT: u32 = 2 * HEAD_BITS;
 /// In a head: a ticket of its segment.
 const TICKET: u64 = 1 << (HEAD_SEGMENT + SEGMENT_BITS);
-/// No more tickets than these fit.
+/// No more tickets than these fit: so many consumers can look ahead at the same moment.
 const MOST_TICKETS: usize = 255;
 /// In a tail: no push happens any more.
 const CLOSED: u64 = 1 << 63;
@@ -200,7 +200,8 @@ pub(crate) enum Refusal {
 }
 
 /// A queue for any number of producers and consumers, without a bound and without a lock, in one order for all: what was
-/// pushed before is popped before (it is linearizable). At most some 2,000 threads may use one at the same moment.
+/// pushed before is popped before (it is linearizable). At most some 14,000 threads may push at the same moment; of consumers
+/// that look for new elements at the same moment, those after the first 255 wait for one of them.
 ///
 /// An element costs its size, a byte for its state, and nothing else; memory comes in segments, which are used again.
 ///
