@@ -28,8 +28,8 @@ inline void wait(unsigned &misses) {
 }
 
 template <typename T, typename Put> void produce(std::uint64_t count, Put &put) {
-    T value{};
     for (std::uint64_t number = 1; number <= count; ++number) {
+        T value{};
         value.words[0] = number;
         value.words[last<T>] = number;
         put(value);
@@ -42,6 +42,8 @@ template <typename T, typename Take> std::uint64_t consume(std::uint64_t count, 
     T value{};
     while (count > 0) {
         if (take(value)) {
+            // All of it was wanted.
+            asm volatile("" : : "r"(&value) : "memory");
             sum += value.words[last<T>];
             --count;
         } else {

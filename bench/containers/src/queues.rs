@@ -7,9 +7,10 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::collections::VecDeque;
 use std::ffi::c_void;
 use std::hint::spin_loop;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use vicus_memory::{DistOptions, DistQueue, LfQueue, Locations, SystemSegments};
 
 /// What is measured.
 #[derive(clap::Args)]
@@ -26,14 +27,14 @@ pub(crate) struct Options {
     /// Numbers of producers, and of consumers.
     #[arg(long, value_delimiter = ',', default_value = "1,2")]
     pairs: Vec<usize>,
-    /// Only sides whose name has this in it.
-    #[arg(long)]
-    only: Option<String>,
+    /// Only sides whose names have one of these in them.
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<String>,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { words: 4_000_000, blocks: 300_000, rounds: 9, pairs: vec![1, 2], only: None }
+        Options { words: 4_000_000, blocks: 300_000, rounds: 9, pairs: vec![1, 2], only: Vec::new() }
     }
 }
 
@@ -72,8 +73,8 @@ struct Loops<Q, const WORDS: usize>(Q);
 
 impl<Q: Queue<[u64; WORDS]>, const WORDS: usize> Transfer for Loops<Q, WORDS> {
     fn produce(&self, thread: usize, count: u64) {
-        let mut value = [0; WORDS];
         for number in 1..=count {
+            let mut value = [0; WORDS];
             value[0] = number;
             value[WORDS - 1] = number;
             self.0.push(thread, value);
@@ -85,6 +86,8 @@ impl<Q: Queue<[u64; WORDS]>, const WORDS: usize> Transfer for Loops<Q, WORDS> {
         while count > 0 {
             match self.0.pop(thread) {
                 Some(value) => {
+                    // All of it was wanted.
+                    std::hint::black_box(&value);
                     sum = sum.wrapping_add(value[WORDS - 1]);
                     count -= 1;
                 }
@@ -127,6 +130,40 @@ impl<T: Send> Queue<T> for Rust<Mutex<VecDeque<T>>> {
 
     fn pop(&self, _: usize) -> Option<T> {
         self.0.lock().expect("nothing panics behind it").pop_front()
+    }
+}
+
+impl<T: Send> Queue<T> for Rust<LfQueue<T>> {
+    fn push(&self, _: usize, value: T) {
+        self.0.push(value);
+    }
+
+    fn pop(&self, _: usize) -> Option<T> {
+        self.0.pop()
+    }
+}
+
+/// Ours, with the location of each thread.
+struct Dist<T>(DistQueue<T>, Vec<usize>);
+
+impl<T> Dist<T> {
+    /// As many locations as there are different numbers in `of`, all equally far from each other.
+    fn new(of: Vec<usize>) -> Dist<T> {
+        let count = of.iter().max().map_or(1, |&last| last + 1);
+        let row = |from: usize| (0..count).map(|to| if from == to { 10 } else { 20 }).collect();
+        let locations = Locations::from_distances((0..count).map(row).collect()).expect("a square of distances");
+        let queue = DistQueue::with_source(&locations, &DistOptions::default(), |_| Arc::new(SystemSegments));
+        Dist(queue.expect("the system has memory"), of)
+    }
+}
+
+impl<T: Send> Queue<T> for Dist<T> {
+    fn push(&self, thread: usize, value: T) {
+        assert!(self.0.push(self.1[thread], value).is_ok(), "the queue is open");
+    }
+
+    fn pop(&self, thread: usize) -> Option<T> {
+        self.0.try_pop(self.1[thread]).ok()
     }
 }
 
@@ -196,7 +233,7 @@ fn round(transfer: &dyn Transfer, pairs: usize, count: u64, cpus: &[usize]) -> a
                 std::thread::yield_now();
             }
             begun.lock().expect("nothing panics behind it").get_or_insert_with(Instant::now);
-            if thread % 2 == 0 {
+            if thread.is_multiple_of(2) {
                 transfer.produce(thread, each);
             } else {
                 sum.fetch_add(transfer.consume(thread, each), Ordering::Relaxed);
@@ -225,6 +262,13 @@ where
     [u64; WORDS]: CppElement,
 {
     let mut sides = vec![
+        side::<_, WORDS>("DistQueue, one location", true, |threads| Dist::new(vec![0; threads])),
+        // A producer and a consumer at each.
+        side::<_, WORDS>("DistQueue, one for each pair", true, |threads| {
+            Dist::new((0..threads).map(|thread| thread / 2).collect())
+        }),
+        side::<_, WORDS>("DistQueue, one for each thread", true, |threads| Dist::new((0..threads).collect())),
+        side::<_, WORDS>("LfQueue", true, |_| Rust(LfQueue::new())),
         side::<_, WORDS>("crossbeam SegQueue", false, |_| Rust(SegQueue::new())),
         side::<_, WORDS>("crossbeam ArrayQueue (1,024)", false, |_| Rust(ArrayQueue::new(1024))),
         side::<_, WORDS>("Mutex<VecDeque>", false, |_| Rust(Mutex::new(VecDeque::new()))),
@@ -243,9 +287,7 @@ where
 
 fn measure(mut sides: Vec<Side>, what: &str, pairs: usize, count: u64, options: &Options) -> anyhow::Result<()> {
     let cpus = allowed()?;
-    if let Some(only) = &options.only {
-        sides.retain(|side| side.name.contains(only.as_str()));
-    }
+    sides.retain(|side| options.only.is_empty() || options.only.iter().any(|only| side.name.contains(only.as_str())));
     // The first round warms up.
     for at in 0..=options.rounds {
         for side in &mut sides {

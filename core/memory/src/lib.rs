@@ -25,6 +25,7 @@ mod memory;
 mod pages;
 mod placed;
 mod pool;
+mod queues;
 mod region;
 mod sizes;
 mod slab;
@@ -41,6 +42,10 @@ pub use memory::{AllocError, Memory, Options, OptionsError};
 pub use pages::{Call, FakePages, PageError, Pages, Placement, Policy};
 pub use placed::{Audit, Footprint, MOST_RUNS, PlaceError, Placed};
 pub use pool::{DistPool, Frees, PoolError, PoolHandle, PoolItem, PoolOptions};
+pub use queues::{
+    Closed, DistOptions, DistQueue, Exhausted, LfQueue, Locations, LocationsError, NodeSegments, Pop, PushError,
+    QueueOptions, SegmentSource, SystemSegments, TryPopError,
+};
 pub use region::Region;
 pub use sizes::{LINE, Series, SeriesError, Sizes};
 pub use superblock::Counts;

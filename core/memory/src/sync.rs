@@ -5,7 +5,7 @@ pub(crate) use std::{
     hint::spin_loop,
     sync::{
         Mutex, MutexGuard,
-        atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
+        atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
     },
 };
 
@@ -15,9 +15,17 @@ pub(crate) use loom::{
     hint::spin_loop,
     sync::{
         Mutex, MutexGuard,
-        atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
+        atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
     },
 };
+
+/// loom takes a sequentially consistent access for one that acquires and releases (its issue 180). Where our argument needs
+/// the single order of such accesses, a model needs a fence, and the real thing none.
+#[inline(always)]
+pub(crate) fn order_in_models() {
+    #[cfg(loom)]
+    loom::sync::atomic::fence(Ordering::SeqCst);
+}
 
 /// The standard cell with loom's interface.
 #[cfg(not(loom))]

@@ -1,0 +1,29 @@
+//! Queues that know their nodes: [`LfQueue`], with one order for all, and [`DistQueue`], a queue for each location.
+//!
+//! Wheeler, Thain, Murphy, "Portable and Efficient Distributed Threads for Shared Memory Architectures" and the structures
+//! on it, §5.3. Nothing here starts a thread, asks where it runs, or blocks: a caller says its location, and who waits is a
+//! [`std::task::Waker`].
+//!
+//! ```text
+//!  DistQueue   a subqueue for each location; advertisements to neighbours, hints, a scan by distance, sleepers
+//!    │
+//!  LfQueue     one order for all; a list of array segments, named by the words that count the pushes and the pops
+//!    │
+//!  Segment     slots in groups of seven with their states; recycled when the last thread has left it
+//!    │
+//!  SegmentSource   a trait: the system's allocator, or a heap on a node
+//! ```
+
+mod ads;
+mod dist_queue;
+mod lf_queue;
+#[cfg(all(test, loom))]
+mod loom_models;
+mod mutant;
+mod segment;
+mod sleepers;
+mod source;
+
+pub use dist_queue::{Closed, DistOptions, DistQueue, Locations, LocationsError, Pop, PushError, TryPopError};
+pub use lf_queue::{Exhausted, LfQueue, QueueOptions};
+pub use source::{NodeSegments, SegmentSource, SystemSegments};

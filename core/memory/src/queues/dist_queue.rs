@@ -1,0 +1,688 @@
+//! A queue for each location, and consumers that find what others have.
+//!
+//! Wheeler, Thain, Murphy, §5.3 (qdqueue). The order is end to end: what is pushed at one location and popped by one consumer
+//! comes in order. As published:
+//!
+//! * An element goes into its location's subqueue. If that was not empty, advertisements go to a fixed set of neighbours,
+//!   unless the last ones have not been consumed yet; so a push does bounded work, however large the machine is.
+//! * A consumer takes from its own location first, then serves the advertisements that it has, the nearest first, then
+//!   looks at all others by distance. Where it finds nothing, it looks where that location last found something. An
+//!   advertisement that arrives meanwhile is served at once.
+//!
+//! We differ: a consumer that finds nothing can sleep, and each push that finds a sleeper wakes the nearest; the queue can be
+//! closed; the published one counted on its callers' thread to know where it runs, and ours is told.
+//!
+//! **Sleep.** A consumer registers, looks everywhere once more, and sleeps. A push puts its element in, then looks whether
+//! anybody is registered. Both are sequentially consistent: either the push sees the sleeper, or the sleeper's look comes
+//! after the push. What is read to find out is one word, which changes only when somebody falls asleep, wakes, or closes.
+//!
+//! **Close.** A bit in each subqueue's tail, so that a push either happens before it and is found by all who look afterwards,
+//! or gives its element back. Consumers are told *closed* when all subqueues were closed before they looked at the first.
+
+use crate::memory::AllocError;
+use crate::queues::ads::{Issued, Received};
+use crate::queues::lf_queue::{LfQueue, QueueOptions, Refusal, Taken};
+use crate::queues::mutant::{Mutant, Planted};
+use crate::queues::segment::{How, Segment, Stalled};
+use crate::queues::sleepers::Sleepers;
+use crate::queues::source::{SegmentSource, SystemSegments};
+use crate::sync::{AtomicU32, AtomicUsize, Ordering, Padded, order_in_models};
+use std::fmt;
+use std::future::Future;
+use std::mem::{ManuallyDrop, MaybeUninit};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use vicus_topology::Topology;
+
+/// How far the locations of a [`DistQueue`] are from each other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Locations {
+    /// From row to column.
+    distances: Vec<Vec<u32>>,
+}
+
+/// Why these are no distances.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LocationsError {
+    /// There is no location.
+    None,
+    /// A row has not as many distances as there are locations.
+    Row {
+        /// Which row.
+        row: usize,
+        /// How many distances it has.
+        columns: usize,
+        /// How many locations there are.
+        locations: usize,
+    },
+}
+
+impl fmt::Display for LocationsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LocationsError::None => f.write_str("a queue has at least one location"),
+            LocationsError::Row { row, columns, locations } => {
+                write!(f, "row {row} has {columns} distances; there are {locations} locations, so it must have as many")
+            }
+        }
+    }
+}
+
+impl std::error::Error for LocationsError {}
+
+impl Locations {
+    /// A location for each NUMA node, with the node's index.
+    pub fn nodes(topology: &Topology) -> Locations {
+        Locations { distances: topology.distances.clone() }
+    }
+
+    /// A location for each core group, which mostly is a last-level cache, with the group's index.
+    pub fn core_groups(topology: &Topology) -> Locations {
+        let nodes: Vec<_> = topology.core_groups.iter().map(|group| group.node).collect();
+        let row = |&from| nodes.iter().map(|&to| topology.numa_value(from, to)).collect();
+        Locations { distances: nodes.iter().map(row).collect() }
+    }
+
+    /// So many locations, as far from each other as given, from row to column.
+    ///
+    /// # Errors
+    /// There is none, or a row has not as many columns as there are rows.
+    pub fn from_distances(distances: Vec<Vec<u32>>) -> Result<Locations, LocationsError> {
+        let locations = distances.len();
+        if locations == 0 {
+            return Err(LocationsError::None);
+        }
+        match distances.iter().position(|row| row.len() != locations) {
+            Some(row) => Err(LocationsError::Row { row, columns: distances[row].len(), locations }),
+            None => Ok(Locations { distances }),
+        }
+    }
+
+    /// All other locations from one, the nearest first; of equals, the one with the next index. (So that not all turn to the
+    /// same.)
+    fn by_distance(&self, from: usize) -> Vec<u32> {
+        let count = self.distances.len();
+        let mut others: Vec<usize> = (1..count).map(|step| (from + step) % count).collect();
+        others.sort_by_key(|&to| self.distances[from][to]);
+        others.into_iter().map(|to| to as u32).collect()
+    }
+
+    /// The neighbours of a location, as the options say.
+    fn neighbours(&self, from: usize, options: &DistOptions) -> Vec<u32> {
+        let mut others = self.by_distance(from);
+        let distance = |to: u32| self.distances[from][to as usize];
+        if let Some(&nearest) = others.first() {
+            let far = distance(nearest).saturating_add(options.reach);
+            others.retain(|&to| distance(to) < far);
+        }
+        others.truncate(options.neighbours);
+        others
+    }
+}
+
+/// What a [`DistQueue`] can be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DistOptions {
+    /// A location advertises to those others that are nearer than the nearest of them and so much more. 10 by default: the
+    /// operating system's distances are 10 on the node itself, and Qthreads does the same.
+    pub reach: u32,
+    /// To at most so many. With 0, nobody advertises.
+    pub neighbours: usize,
+    /// How the subqueues cut and keep their segments.
+    pub queue: QueueOptions,
+}
+
+impl Default for DistOptions {
+    fn default() -> DistOptions {
+        DistOptions { reach: 10, neighbours: 8, queue: QueueOptions::default() }
+    }
+}
+
+/// Why a push gave its element back.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum PushError<T> {
+    /// The queue is closed.
+    Closed(T),
+    /// The location's segment source has no memory left.
+    Exhausted(T, AllocError),
+}
+
+impl<T> PushError<T> {
+    /// The element.
+    pub fn into_element(self) -> T {
+        let (PushError::Closed(element) | PushError::Exhausted(element, _)) = self;
+        element
+    }
+}
+
+impl<T> fmt::Debug for PushError<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PushError::Closed(_) => f.write_str("Closed(..)"),
+            PushError::Exhausted(_, error) => write!(f, "Exhausted(.., {error:?})"),
+        }
+    }
+}
+
+impl<T> fmt::Display for PushError<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PushError::Closed(_) => f.write_str("the queue is closed and takes no more elements"),
+            PushError::Exhausted(_, error) => write!(f, "the queue has no memory for another element: {error}"),
+        }
+    }
+}
+
+impl<T> std::error::Error for PushError<T> {}
+
+/// Why there is no element.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TryPopError {
+    /// Nowhere was one; there may be one later.
+    Empty,
+    /// There will never be one again.
+    Closed,
+}
+
+impl fmt::Display for TryPopError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TryPopError::Empty => f.write_str("the queue is empty"),
+            TryPopError::Closed => Closed.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for TryPopError {}
+
+/// The queue is closed, and all its elements were taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Closed;
+
+impl fmt::Display for Closed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the queue is closed, and all its elements were taken")
+    }
+}
+
+impl std::error::Error for Closed {}
+
+/// Pushes are refused.
+const CLOSING: usize = 1;
+/// All subqueues know.
+const CLOSED: usize = 2;
+/// A sleeper; what is above the two bits counts them.
+const SLEEPER: usize = 4;
+
+/// No location.
+const NOWHERE: u32 = u32::MAX;
+
+/// A queue for each location. What is pushed at one location and popped by one consumer comes in order; nothing else is
+/// promised about order. Consumers at a location get its own elements first, and then others', the nearest first.
+///
+/// ```
+/// use vicus_memory::{DistQueue, TryPopError};
+/// use vicus_topology::Topology;
+///
+/// let queue = DistQueue::new(&Topology::parse("node:2 core:2").unwrap());
+/// queue.push(0, "far").unwrap();
+/// queue.push(1, "near").unwrap();
+/// assert_eq!(queue.try_pop(1), Ok("near"));
+/// assert_eq!(queue.try_pop(1), Ok("far"));
+/// assert_eq!(queue.try_pop(1), Err(TryPopError::Empty));
+/// queue.close();
+/// assert_eq!(queue.push(0, "late").unwrap_err().into_element(), "late");
+/// assert_eq!(queue.try_pop(0), Err(TryPopError::Closed));
+/// ```
+pub struct DistQueue<T> {
+    places: Box<[Place<T>]>,
+    /// Whether it is closing or closed, and how many sleep.
+    state: Padded<AtomicUsize>,
+    sleepers: Sleepers,
+    planted: Planted,
+}
+
+/// What a location has.
+struct Place<T> {
+    queue: LfQueue<T>,
+    /// The advertisements that came here, by the sender's place in `others`.
+    received: Received,
+    issued: Issued,
+    /// Where a consumer of this location last found something. A hint.
+    source: Padded<AtomicU32>,
+    /// All other locations, the nearest first.
+    others: Box<[u32]>,
+    /// Who is advertised to, and this location's place in its `others`.
+    neighbours: Box<[(u32, u32)]>,
+}
+
+impl<T> fmt::Debug for DistQueue<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DistQueue").field("locations", &self.locations()).finish_non_exhaustive()
+    }
+}
+
+impl<T> DistQueue<T> {
+    /// An empty queue with a location for each NUMA node, with the node's index, and the program's allocator: segments lie
+    /// where their first producer touches them.
+    pub fn new(topology: &Topology) -> DistQueue<T> {
+        DistQueue::with_source(&Locations::nodes(topology), &DistOptions::default(), |_| Arc::new(SystemSegments))
+            .expect("the program's allocator gives memory or ends the program")
+    }
+
+    /// An empty queue. Each location's segments come from a source of its own, for example [`crate::NodeSegments`].
+    ///
+    /// # Errors
+    /// A source has no memory for a location's first segment.
+    pub fn with_source(
+        locations: &Locations,
+        options: &DistOptions,
+        source: impl FnMut(usize) -> Arc<dyn SegmentSource>,
+    ) -> Result<DistQueue<T>, AllocError> {
+        let shape = Segment::<T>::shape(options.queue.segment_bytes);
+        let waiting = options.queue.segments_waiting;
+        let how = How { shape, stalled: Stalled::Awaited, planted: Planted::default() };
+        let mut source = source;
+        DistQueue::with_queues(locations, options, how.planted, |at| LfQueue::with(source(at), how, waiting))
+    }
+
+    pub(crate) fn with_queues(
+        locations: &Locations,
+        options: &DistOptions,
+        planted: Planted,
+        mut queue: impl FnMut(usize) -> Result<LfQueue<T>, AllocError>,
+    ) -> Result<DistQueue<T>, AllocError> {
+        let count = locations.distances.len();
+        let others: Vec<Vec<u32>> = (0..count).map(|at| locations.by_distance(at)).collect();
+        let place_of = |from: usize, to: u32| {
+            let place = others[to as usize].iter().position(|&other| other as usize == from);
+            place.expect("each location has all others") as u32
+        };
+        let place = |at: usize| {
+            let neighbours = locations.neighbours(at, options);
+            Ok(Place {
+                queue: queue(at)?,
+                received: Received::new(count - 1),
+                issued: Issued::new(),
+                source: Padded(AtomicU32::new(NOWHERE)),
+                others: others[at].clone().into(),
+                neighbours: neighbours.into_iter().map(|to| (to, place_of(at, to))).collect(),
+            })
+        };
+        Ok(DistQueue {
+            places: (0..count).map(place).collect::<Result<_, _>>()?,
+            state: Padded(AtomicUsize::new(0)),
+            sleepers: Sleepers::new(),
+            planted,
+        })
+    }
+
+    /// How many locations there are.
+    pub fn locations(&self) -> usize {
+        self.places.len()
+    }
+
+    #[inline]
+    fn place(&self, location: usize) -> &Place<T> {
+        let locations = self.places.len();
+        self.places.get(location).unwrap_or_else(|| panic!("location {location} of a queue that has {locations}"))
+    }
+
+    /// Puts an element into a location's subqueue; best the caller's own. Wakes a consumer that sleeps, if one does. Panics
+    /// if there is no such location.
+    ///
+    /// # Errors
+    /// The queue is closed, or the location has no memory left; the element comes back.
+    #[inline]
+    pub fn push(&self, location: usize, element: T) -> Result<(), PushError<T>> {
+        let place = self.place(location);
+        let element = ManuallyDrop::new(element);
+        let closing = self.state.0.load(Ordering::Relaxed) & CLOSING != 0;
+        let put = if closing { Err(Refusal::Closed) } else { place.queue.put(&element) };
+        if let Err(refusal) = put {
+            let element = ManuallyDrop::into_inner(element);
+            return Err(match refusal {
+                Refusal::Closed => PushError::Closed(element),
+                Refusal::Exhausted(error) => PushError::Exhausted(element, error),
+            });
+        }
+        order_in_models();
+        // Before this stands the addition to the tail, and a sleeper's look at the tail stands behind its registration.
+        if self.state.0.load(Ordering::SeqCst) >= SLEEPER && !self.planted.has(Mutant::NoWake) {
+            self.wake(location);
+        }
+        if !place.neighbours.is_empty() && place.issued.is_due() {
+            self.advertise(place);
+        }
+        Ok(())
+    }
+
+    /// Lets the neighbours know, if the queue was not empty before the last push.
+    #[cold]
+    fn advertise(&self, place: &Place<T>) {
+        if place.queue.has_more_than_one() && place.issued.begin() {
+            for &(to, at) in &place.neighbours {
+                self.places[to as usize].received.post(at as usize);
+            }
+        }
+    }
+
+    /// Wakes the sleeper that is nearest to a location.
+    #[cold]
+    fn wake(&self, location: usize) {
+        let others = &self.places[location].others;
+        let distance = |to: usize| match to == location {
+            true => 0,
+            false => 1 + others.iter().position(|&other| other as usize == to).unwrap_or(others.len()),
+        };
+        if let Some(waker) = self.sleepers.take_nearest(distance, || self.count_sleepers(1)) {
+            waker.wake();
+        }
+    }
+
+    fn count_sleepers(&self, gone: usize) {
+        self.state.0.fetch_sub(gone * SLEEPER, Ordering::SeqCst);
+    }
+
+    /// Takes an element for a consumer at a location: from there, or from as near as there is one. Panics if there is no
+    /// such location.
+    ///
+    /// # Errors
+    /// There is none at the moment, or never again.
+    #[inline]
+    pub fn try_pop(&self, location: usize) -> Result<T, TryPopError> {
+        self.look(location, false).map_err(|none| match none {
+            NoElement::Closed => TryPopError::Closed,
+            NoElement::Empty | NoElement::InFlight => TryPopError::Empty,
+        })
+    }
+
+    #[inline]
+    #[expect(unsafe_code, reason = "the element is copied into place")]
+    fn look(&self, location: usize, exact: bool) -> Result<T, NoElement> {
+        let mut out = MaybeUninit::uninit();
+        let place = self.place(location);
+        // SAFETY: `out` can be written, and was, if it is said so.
+        unsafe {
+            if place.queue.take(out.as_mut_ptr(), false) == Taken::Element {
+                place.found_at(location as u32);
+                return Ok(out.assume_init());
+            }
+            self.look_everywhere(location as u32, out.as_mut_ptr(), exact).map(|()| out.assume_init())
+        }
+    }
+
+    /// # Safety
+    /// `out` can be written; what is there belongs to the caller if this is well.
+    #[cold]
+    #[expect(unsafe_code, reason = "copies the element into place")]
+    unsafe fn look_everywhere(&self, location: u32, out: *mut T, exact: bool) -> Result<(), NoElement> {
+        // Before the search: what was put in before it was closed is found by it, if it is exact.
+        let state = self.state.0.load(Ordering::SeqCst);
+        let bit = if self.planted.has(Mutant::ClosedEarly) { CLOSING } else { CLOSED };
+        let closed = state & bit != 0;
+        let mut search = Search { queue: self, location, out, exact: exact || closed, in_flight: false };
+        match search.run() {
+            true => Ok(()),
+            false if search.in_flight => Err(NoElement::InFlight),
+            false if closed => Err(NoElement::Closed),
+            false => Err(NoElement::Empty),
+        }
+    }
+
+    /// An element for a consumer at a location, as a future: who polls it sleeps until there is one or the queue is closed.
+    /// Panics when polled if there is no such location.
+    pub fn pop(&self, location: usize) -> Pop<'_, T> {
+        Pop { queue: self, location, sleeps: None }
+    }
+
+    /// From now on pushes give their elements back. Consumers get what is in, and then [`TryPopError::Closed`]; those that
+    /// sleep are woken. Closing again does nothing.
+    pub fn close(&self) {
+        self.state.0.fetch_or(CLOSING, Ordering::SeqCst);
+        self.places.iter().for_each(|place| place.queue.close());
+        self.state.0.fetch_or(CLOSED, Ordering::SeqCst);
+        let all = self.sleepers.take_all(|count| self.count_sleepers(count));
+        all.into_iter().for_each(std::task::Waker::wake);
+    }
+
+    /// Whether there is nothing to take at the moment, as far as glances tell.
+    pub fn is_empty(&self) -> bool {
+        self.places.iter().all(|place| place.queue.is_empty())
+    }
+}
+
+impl<T> Place<T> {
+    #[inline]
+    fn found_at(&self, source: u32) {
+        // Mostly it is the same, and the line stays where it is.
+        if self.source.0.load(Ordering::Relaxed) != source {
+            self.source.0.store(source, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Why a look brought no element.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum NoElement {
+    Empty,
+    /// A push is between claiming its slot and writing it.
+    InFlight,
+    Closed,
+}
+
+/// A consumer's way through all locations.
+struct Search<'a, T> {
+    queue: &'a DistQueue<T>,
+    location: u32,
+    out: *mut T,
+    exact: bool,
+    /// Whether a push was under way somewhere.
+    in_flight: bool,
+}
+
+impl<T> Search<'_, T> {
+    fn at(&self, location: u32) -> &Place<T> {
+        &self.queue.places[location as usize]
+    }
+
+    /// Whether an element was found.
+    fn run(&mut self) -> bool {
+        let here = self.location;
+        if (self.exact && self.take(here)) || self.serve_ads() {
+            return true;
+        }
+        for at in 0..self.at(here).others.len() {
+            // One that arrives meanwhile is served at once.
+            if at > 0 && self.serve_ads() {
+                return true;
+            }
+            let other = self.at(here).others[at];
+            if self.take(other) {
+                return true;
+            }
+            let hint = self.at(other).source.0.load(Ordering::Relaxed);
+            if hint != NOWHERE && hint != here && hint != other && self.take(hint) {
+                return true;
+            }
+        }
+        false
+    }
+
+    fn serve_ads(&mut self) -> bool {
+        while let Some(place) = self.at(self.location).received.take_nearest() {
+            let sender = self.at(self.location).others[place];
+            self.at(sender).issued.consume();
+            if self.take(sender) {
+                return true;
+            }
+        }
+        false
+    }
+
+    #[expect(unsafe_code, reason = "copies the element into place")]
+    fn take(&mut self, from: u32) -> bool {
+        // SAFETY: `out` is writable by the promise of `DistQueue::look_everywhere`, and nothing is in it yet.
+        let taken = unsafe { self.at(from).queue.take(self.out, self.exact) };
+        match taken {
+            Taken::Element => self.at(self.location).found_at(from),
+            Taken::InFlight => self.in_flight = true,
+            Taken::Empty => {}
+        }
+        taken == Taken::Element
+    }
+}
+
+/// An element that somebody waits for: see [`DistQueue::pop`]. One that is dropped leaves what it was woken for to others.
+#[derive(Debug)]
+#[must_use = "a future does nothing unless it is polled"]
+pub struct Pop<'a, T> {
+    queue: &'a DistQueue<T>,
+    location: usize,
+    /// Its number among the sleepers.
+    sleeps: Option<u64>,
+}
+
+impl<T> Pop<'_, T> {
+    fn fall_asleep(&mut self, cx: &Context<'_>) {
+        let queue = self.queue;
+        if self.sleeps.is_some_and(|number| queue.sleepers.renew(number, cx.waker())) {
+            return;
+        }
+        let count = || {
+            queue.state.0.fetch_add(SLEEPER, Ordering::SeqCst);
+        };
+        self.sleeps = Some(queue.sleepers.add(self.location, cx.waker().clone(), count));
+        order_in_models();
+    }
+
+    /// Is no sleeper any more. Who was woken and goes may have been woken for an element that is still there.
+    fn rise(&mut self) {
+        let Some(number) = self.sleeps.take() else { return };
+        let queue = self.queue;
+        let was_woken = !queue.sleepers.remove(number, || queue.count_sleepers(1));
+        if was_woken && !queue.planted.has(Mutant::NoPassing) && !queue.is_empty() {
+            queue.wake(self.location);
+        }
+    }
+}
+
+impl<T> Future for Pop<'_, T> {
+    type Output = Result<T, Closed>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let queue = self.queue;
+        let mut found = queue.look(self.location, true);
+        if matches!(found, Err(NoElement::Empty)) {
+            self.fall_asleep(cx);
+            if !queue.planted.has(Mutant::NoSecondLook) {
+                found = queue.look(self.location, true);
+            }
+        }
+        let found = match found {
+            Err(NoElement::Empty) => return Poll::Pending,
+            Err(NoElement::InFlight) => {
+                // That push may have looked for sleepers already. It is about to end.
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            Err(NoElement::Closed) => Err(Closed),
+            Ok(element) => Ok(element),
+        };
+        self.rise();
+        Poll::Ready(found)
+    }
+}
+
+impl<T> Drop for Pop<'_, T> {
+    fn drop(&mut self) {
+        self.rise();
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// A ring: the distance is 10 and 10 more for each step.
+    fn ring(count: usize, options: &DistOptions) -> DistQueue<u32> {
+        let steps = |from: usize, to: usize| (from.abs_diff(to)).min(count - from.abs_diff(to)) as u32;
+        let row = |from| (0..count).map(|to| 10 + 10 * steps(from, to)).collect();
+        let locations = Locations::from_distances((0..count).map(row).collect()).unwrap();
+        DistQueue::with_source(&locations, options, |_| Arc::new(SystemSegments)).unwrap()
+    }
+
+    /// Who advertises to a location at the moment; they are taken.
+    fn ads(queue: &DistQueue<u32>, at: usize) -> Vec<u32> {
+        let place = &queue.places[at];
+        std::iter::from_fn(|| place.received.take_nearest()).map(|sender| place.others[sender]).collect()
+    }
+
+    #[test]
+    fn neighbours_are_those_almost_as_near_as_the_nearest() {
+        let near =
+            |options: DistOptions| ring(6, &options).places[0].neighbours.iter().map(|to| to.0).collect::<Vec<_>>();
+        // At 20: 1 and 5; at 30: 2 and 4; at 40: 3. Qthreads takes those below the nearest and 10 more.
+        assert_eq!(near(DistOptions::default()), [1, 5]);
+        assert_eq!(near(DistOptions { reach: 11, ..DistOptions::default() }), [1, 5, 2, 4]);
+        assert_eq!(near(DistOptions { reach: 11, neighbours: 3, ..DistOptions::default() }), [1, 5, 2]);
+        assert!(near(DistOptions { neighbours: 0, ..DistOptions::default() }).is_empty());
+    }
+
+    #[test]
+    fn neighbours_hear_of_a_queue_that_was_not_empty_and_once() {
+        let queue = ring(6, &DistOptions::default());
+        queue.push(0, 1).unwrap();
+        assert_eq!([1, 5].map(|at| ads(&queue, at).len()), [0, 0], "the queue was empty");
+        queue.push(0, 2).unwrap();
+        queue.push(0, 3).unwrap();
+        assert_eq!([1, 2, 3, 4].map(|at| ads(&queue, at)), [vec![0], vec![], vec![], vec![]]);
+        queue.push(0, 4).unwrap();
+        assert_eq!(ads(&queue, 1), [0; 0], "the last one is not consumed yet");
+        // Serves the advertisement that it still has.
+        assert_eq!(queue.try_pop(5), Ok(1));
+        queue.push(0, 5).unwrap();
+        assert_eq!([1, 5].map(|at| ads(&queue, at)), [vec![0], vec![0]]);
+    }
+
+    #[test]
+    fn the_own_location_comes_first_then_advertisements_then_the_nearest() {
+        let queue = ring(6, &DistOptions { reach: 100, ..DistOptions::default() });
+        for (location, value) in [(1, 10), (3, 30), (3, 31), (3, 32), (0, 1)] {
+            queue.push(location, value).unwrap();
+        }
+        // Location 1 is nearer, but 3 has advertised; after that only the scan is left.
+        let order: Vec<u32> = std::iter::from_fn(|| queue.try_pop(0).ok()).collect();
+        assert_eq!(order, [1, 30, 10, 31, 32]);
+    }
+
+    #[test]
+    fn where_nothing_is_one_looks_where_something_was_found() {
+        let queue = ring(6, &DistOptions { neighbours: 0, ..DistOptions::default() });
+        queue.push(3, 30).unwrap();
+        assert_eq!(queue.try_pop(1), Ok(30));
+        // Location 1 is empty and knows of 3, which is further away than 5.
+        queue.push(3, 31).unwrap();
+        queue.push(5, 50).unwrap();
+        assert_eq!(queue.try_pop(0), Ok(31));
+        assert_eq!(queue.try_pop(0), Ok(50));
+    }
+
+    #[test]
+    fn locations_are_nodes_or_core_groups() {
+        let machine = Topology::parse("node:2 l3:2 core:2").unwrap();
+        assert_eq!(DistQueue::<u8>::new(&machine).locations(), 2);
+        let groups = Locations::core_groups(&machine);
+        assert_eq!(groups.by_distance(2), [3, 0, 1], "the other group of the node is nearer");
+        assert_eq!(Locations::from_distances(vec![]), Err(LocationsError::None));
+        let row = LocationsError::Row { row: 1, columns: 1, locations: 2 };
+        assert_eq!(Locations::from_distances(vec![vec![1, 2], vec![1]]), Err(row));
+    }
+
+    #[test]
+    #[should_panic(expected = "location 2 of a queue that has 2")]
+    fn a_location_that_is_none_is_named() {
+        let _ = ring(2, &DistOptions::default()).push(2, 0);
+    }
+}

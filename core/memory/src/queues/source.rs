@@ -1,0 +1,103 @@
+//! Where the memory of a queue's segments comes from.
+
+use crate::heap::Heap;
+use crate::memory::{AllocError, Memory};
+use std::alloc::{Layout, handle_alloc_error};
+use std::fmt;
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex};
+use vicus_topology::NodeId;
+
+/// Gives memory for segments and takes it back. A queue asks once for many elements and keeps what it may need again, so a
+/// lock in here is seldom met.
+///
+/// # Safety
+/// What is given has the layout, is nobody else's until it comes back, and lives as long as the source.
+#[expect(unsafe_code, reason = "a queue writes where the source says")]
+pub unsafe trait SegmentSource: Send + Sync {
+    /// Memory of this layout, with whatever stands in it.
+    ///
+    /// # Errors
+    /// The source has none left.
+    fn take(&self, layout: Layout) -> Result<NonNull<u8>, AllocError>;
+
+    /// Takes memory back.
+    ///
+    /// # Safety
+    /// It came from [`SegmentSource::take`] of this source with this layout, and nobody uses it any more.
+    unsafe fn give(&self, memory: NonNull<u8>, layout: Layout);
+}
+
+impl fmt::Debug for dyn SegmentSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SegmentSource")
+    }
+}
+
+/// The program's global allocator: segments lie where their first touch puts them.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SystemSegments;
+
+#[expect(unsafe_code, reason = "allocates")]
+// SAFETY: the global allocator promises all this.
+unsafe impl SegmentSource for SystemSegments {
+    fn take(&self, layout: Layout) -> Result<NonNull<u8>, AllocError> {
+        assert!(layout.size() > 0, "a segment has a header");
+        // SAFETY: the layout is not empty.
+        let memory = unsafe { std::alloc::alloc(layout) };
+        Ok(NonNull::new(memory).unwrap_or_else(|| handle_alloc_error(layout)))
+    }
+
+    unsafe fn give(&self, memory: NonNull<u8>, layout: Layout) {
+        // SAFETY: from `take`, says the caller.
+        unsafe { std::alloc::dealloc(memory.as_ptr(), layout) };
+    }
+}
+
+/// Segments on one node, from a heap of their own.
+///
+/// ```
+/// use std::sync::Arc;
+/// use vicus_memory::{FakePages, LfQueue, Memory, NodeSegments, Options, QueueOptions};
+/// use vicus_topology::{NodeId, Topology};
+///
+/// let machine = Topology::parse("node:2 core:1").unwrap();
+/// let options = Options { range_bytes: 32 << 20, superblock_bytes: 1 << 20, ..Options::default() };
+/// let memory = Memory::new(Arc::new(FakePages::new(2)), &machine, options).unwrap();
+/// let segments = NodeSegments::new(&memory, NodeId::new(1)).unwrap();
+/// let queue = LfQueue::with_source(Arc::new(segments), &QueueOptions::default()).unwrap();
+/// queue.push("lies on node 1");
+/// assert_eq!(memory.counts(NodeId::new(1)).held, 1);
+/// assert_eq!(queue.pop(), Some("lies on node 1"));
+/// ```
+#[derive(Debug)]
+pub struct NodeSegments {
+    heap: Mutex<Heap>,
+}
+
+impl NodeSegments {
+    /// A source on a node of this memory.
+    ///
+    /// # Errors
+    /// There is no such node, or there are as many heaps as [`crate::Options::heaps`] allows.
+    pub fn new(memory: &Arc<Memory>, node: NodeId) -> Result<NodeSegments, AllocError> {
+        Ok(NodeSegments { heap: Mutex::new(Heap::new(memory, node)?) })
+    }
+
+    fn with<R>(&self, f: impl FnOnce(&mut Heap) -> R) -> R {
+        f(&mut self.heap.lock().expect("nothing panics behind this lock"))
+    }
+}
+
+#[expect(unsafe_code, reason = "allocates")]
+// SAFETY: the heap promises all this, and lives as long as the source.
+unsafe impl SegmentSource for NodeSegments {
+    fn take(&self, layout: Layout) -> Result<NonNull<u8>, AllocError> {
+        self.with(|heap| heap.alloc(layout))
+    }
+
+    unsafe fn give(&self, memory: NonNull<u8>, layout: Layout) {
+        // SAFETY: from `take`, says the caller.
+        self.with(|heap| unsafe { heap.free(memory, layout) });
+    }
+}
