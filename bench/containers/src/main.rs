@@ -4,6 +4,7 @@
 //! machine can't build is skipped aloud.
 
 mod array;
+mod blocks;
 mod machine;
 mod peers;
 mod pool;
@@ -24,6 +25,8 @@ enum Container {
     Queues(queues::Options),
     /// Fig. 3: items of 44 bytes are allocated, written to and freed.
     Pool(pool::Options),
+    /// The allocator beside other allocators: pairs, batches, blocks that another thread frees, resident bytes.
+    Memory(blocks::Options),
     /// Figs. 4 to 6: elements are read, by pattern, segment size, element size and alignment.
     Array(array::Options),
 }
@@ -32,6 +35,7 @@ fn main() -> anyhow::Result<()> {
     match Args::parse().container {
         Some(Container::Queues(options)) => queues::run(&options),
         Some(Container::Pool(options)) => pool::run(&options),
+        Some(Container::Memory(options)) => blocks::run(&options),
         Some(Container::Array(options)) => array::run(&options),
         // All, one after the other.
         None => {
