@@ -8,9 +8,14 @@ const PEERS: [(&str, &[&str], &[&str]); 2] = [
 
 fn main() {
     println!("cargo::rerun-if-changed=peers");
+    println!("cargo::rerun-if-env-changed=CXX");
     for (name, headers, libraries) in PEERS {
         println!("cargo::rustc-check-cfg=cfg({name})");
-        let Some(header) = headers.iter().find(|header| has(header)) else { continue };
+        let Some(header) = headers.iter().find(|header| has(header)) else {
+            // What isn't there counts as changed: the next build asks again.
+            headers.iter().for_each(|header| println!("cargo::rerun-if-changed=/usr/include/{header}"));
+            continue;
+        };
         let mut build = cc::Build::new();
         build.cpp(true).std("c++17").opt_level(3).define("PEER_HEADER", &*format!("<{header}>"));
         build.file(format!("peers/{name}.cpp")).compile(&format!("peer_{name}"));

@@ -392,39 +392,61 @@ impl<T> DistQueue<T> {
     /// There is none at the moment, or never again.
     #[inline]
     pub fn try_pop(&self, location: usize) -> Result<T, TryPopError> {
-        self.look(location, false).map_err(|none| match none {
+        match self.take_here(location) {
+            Some(element) => Ok(element),
+            None => self.try_everywhere(location),
+        }
+    }
+
+    #[cold]
+    fn try_everywhere(&self, location: usize) -> Result<T, TryPopError> {
+        self.look_everywhere(location, false).map_err(|none| match none {
             NoElement::Closed => TryPopError::Closed,
             NoElement::Empty | NoElement::InFlight => TryPopError::Empty,
         })
     }
 
+    fn look(&self, location: usize) -> Result<T, NoElement> {
+        match self.take_here(location) {
+            Some(element) => Ok(element),
+            None => self.look_everywhere(location, true),
+        }
+    }
+
+    /// From the own location. (What goes elsewhere has a place of its own for the element: so this one is no memory that
+    /// another function can reach, and a large element is not copied twice.)
     #[inline]
     #[expect(unsafe_code, reason = "the element is copied into place")]
-    fn look(&self, location: usize, exact: bool) -> Result<T, NoElement> {
+    fn take_here(&self, location: usize) -> Option<T> {
         let mut out = MaybeUninit::uninit();
         let place = self.place(location);
         // SAFETY: `out` can be written, and was, if it is said so.
         unsafe {
-            if place.queue.take(out.as_mut_ptr(), false) == Taken::Element {
+            (place.queue.take(out.as_mut_ptr(), false) == Taken::Element).then(|| {
                 place.found_at(location as u32);
-                return Ok(out.assume_init());
-            }
-            self.look_everywhere(location as u32, out.as_mut_ptr(), exact).map(|()| out.assume_init())
+                out.assume_init()
+            })
         }
     }
 
-    /// # Safety
-    /// `out` can be written; what is there belongs to the caller if this is well.
     #[cold]
-    #[expect(unsafe_code, reason = "copies the element into place")]
-    unsafe fn look_everywhere(&self, location: u32, out: *mut T, exact: bool) -> Result<(), NoElement> {
+    #[expect(unsafe_code, reason = "the element is copied into place")]
+    fn look_everywhere(&self, location: usize, exact: bool) -> Result<T, NoElement> {
         // Before the search: what was put in before it was closed is found by it, if it is exact.
         let state = self.state.0.load(Ordering::SeqCst);
         let bit = if self.planted.has(Mutant::ClosedEarly) { CLOSING } else { CLOSED };
         let closed = state & bit != 0;
-        let mut search = Search { queue: self, location, out, exact: exact || closed, in_flight: false };
+        let mut out = MaybeUninit::uninit();
+        let mut search = Search {
+            queue: self,
+            location: location as u32,
+            out: out.as_mut_ptr(),
+            exact: exact || closed,
+            in_flight: false,
+        };
         match search.run() {
-            true => Ok(()),
+            // SAFETY: the search has written it.
+            true => Ok(unsafe { out.assume_init() }),
             false if search.in_flight => Err(NoElement::InFlight),
             false if closed => Err(NoElement::Closed),
             false => Err(NoElement::Empty),
@@ -476,6 +498,7 @@ enum NoElement {
 struct Search<'a, T> {
     queue: &'a DistQueue<T>,
     location: u32,
+    /// Where the element goes. It can be written, and nothing is there yet.
     out: *mut T,
     exact: bool,
     /// Whether a push was under way somewhere.
@@ -523,7 +546,7 @@ impl<T> Search<'_, T> {
 
     #[expect(unsafe_code, reason = "copies the element into place")]
     fn take(&mut self, from: u32) -> bool {
-        // SAFETY: `out` is writable by the promise of `DistQueue::look_everywhere`, and nothing is in it yet.
+        // SAFETY: `out` can be written, and nothing is there yet.
         let taken = unsafe { self.at(from).queue.take(self.out, self.exact) };
         match taken {
             Taken::Element => self.at(self.location).found_at(from),
@@ -573,11 +596,11 @@ impl<T> Future for Pop<'_, T> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let queue = self.queue;
-        let mut found = queue.look(self.location, true);
+        let mut found = queue.look(self.location);
         if matches!(found, Err(NoElement::Empty)) {
             self.fall_asleep(cx);
             if !queue.planted.has(Mutant::NoSecondLook) {
-                found = queue.look(self.location, true);
+                found = queue.look(self.location);
             }
         }
         let found = match found {
