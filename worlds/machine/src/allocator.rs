@@ -17,7 +17,7 @@ use vicus_memory::Region;
 /// assert!(vicus_machine::node_of(large.as_ptr()).is_some());
 /// ```
 ///
-/// Until the first [`crate::Runtime`] starts, and where the system gives no addresses, all blocks come from the other
+/// Until the first [`crate::Runtime`] starts, with `VICUS_ALLOCATOR=system` in the environment, and where the system gives no addresses, all blocks come from the other
 /// allocator. A thread that runs on a seat has its heap on the seat's node, any other one where it runs when it asks for
 /// its first block.
 #[derive(Debug, Default)]
@@ -51,7 +51,7 @@ fn is_ours(block: *const u8) -> bool {
 /// A block of this thread's heap; null if there is none to be had.
 #[inline]
 fn take(layout: Layout, zeroed: bool) -> *mut u8 {
-    let Some(process) = process() else { return ptr::null_mut() };
+    let Some(process) = process().filter(|process| process.serves_all) else { return ptr::null_mut() };
     let block = with_heap(process, |heap| match zeroed {
         true => heap.alloc_zeroed(layout),
         false => heap.alloc(layout),

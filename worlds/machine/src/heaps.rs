@@ -16,6 +16,8 @@ use vicus_topology::{NodeId, Topology};
 /// What all threads share.
 pub(crate) struct Process {
     pub(crate) memory: Arc<Memory>,
+    /// Whether an [`crate::Allocator`] may take blocks from it.
+    pub(crate) serves_all: bool,
     /// The system's numbers of the memory's nodes.
     numbers: Vec<u32>,
     /// By the system's number of a CPU, the node that it is near.
@@ -83,7 +85,15 @@ fn install(topology: &Topology, numbers: Vec<u32>, warnings: &mut Vec<String>) -
     let mut near = vec![NodeId::new(0); cpus];
     topology.pus.iter().for_each(|pu| near[pu.os_index as usize] = pu.node);
     let memory = reserve(topology, options(topology, warnings))?;
-    let process = Process { memory, numbers, near, began: Instant::now(), told: AtomicU64::new(0) };
+    let serves_all = match std::env::var("VICUS_ALLOCATOR").as_deref() {
+        Ok("system") => false,
+        Ok("vicus") | Err(_) => true,
+        Ok(other) => {
+            warnings.push(format!("VICUS_ALLOCATOR: there is no `{other}`, only `vicus`, the default, and `system`"));
+            true
+        }
+    };
+    let process = Process { memory, serves_all, numbers, near, began: Instant::now(), told: AtomicU64::new(0) };
     let mut is_first = false;
     // Another thread may have been faster; then its memory stays, and this one goes.
     let process = PROCESS.get_or_init(|| {
