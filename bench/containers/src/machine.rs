@@ -46,6 +46,10 @@ unsafe impl Pages for Wider {
         unsafe { self.pages.place(start, bytes, placement) }
     }
 
+    fn may_use(&self, node: NodeId) -> bool {
+        self.pages.may_use(self.real(node))
+    }
+
     fn turn(&self, address: usize, nodes: usize) -> usize {
         self.pages.turn(address, nodes.min(self.nodes))
     }

@@ -81,6 +81,9 @@ pub unsafe trait Pages: Send + Sync {
     /// Whose turn the page at an address is, of so many nodes that pages are interleaved over.
     fn turn(&self, address: usize, nodes: usize) -> usize;
 
+    /// Whether this process may use a node's memory.
+    fn may_use(&self, node: NodeId) -> bool;
+
     /// Whether a node has so many bytes left, as far as the source can tell: others may take them meanwhile.
     fn has_room(&self, node: NodeId, bytes: usize) -> bool;
 
@@ -348,6 +351,10 @@ unsafe impl Pages for FakePages {
 
     fn turn(&self, address: usize, nodes: usize) -> usize {
         address / FAKE_PAGE % nodes
+    }
+
+    fn may_use(&self, node: NodeId) -> bool {
+        self.with(|fake| node.index() < fake.free.len())
     }
 
     fn has_room(&self, node: NodeId, bytes: usize) -> bool {

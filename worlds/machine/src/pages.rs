@@ -32,6 +32,8 @@ pub struct SystemPages {
     /// The kernel's numbers of the topology's nodes.
     numbers: Vec<u32>,
     page_bytes: usize,
+    /// The numbers of the nodes whose memory this process may use; `None` if the kernel does not tell.
+    allowed: Option<Vec<u32>>,
     /// Whether the kernel counts turns by all bits of a page's number.
     counts_all_bits: bool,
 }
@@ -44,7 +46,7 @@ impl SystemPages {
         let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
         let numbers = topology.nodes.iter().map(|node| node.os_index).collect();
         let page_bytes = usize::try_from(page).expect("the system has a page size");
-        SystemPages { numbers, page_bytes, counts_all_bits: release() >= Some((6, 7)) }
+        SystemPages { numbers, page_bytes, allowed: allowed(), counts_all_bits: release() >= Some((6, 7)) }
     }
 
     fn number(&self, node: NodeId) -> Result<u32, PageError> {
@@ -130,6 +132,19 @@ impl SystemPages {
     }
 }
 
+/// The nodes that the process's cpuset allows, as proc(5) has them: `0-1,4`.
+fn allowed() -> Option<Vec<u32>> {
+    let text = std::fs::read_to_string("/proc/self/status").ok()?;
+    let list = text.lines().find_map(|line| line.strip_prefix("Mems_allowed_list:"))?;
+    let mut numbers = Vec::new();
+    for part in list.trim().split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
+        numbers.extend(first..=last);
+    }
+    Some(numbers)
+}
+
 /// The kernel's version. Before 6.7 it took turns by the lower 32 bits of a page's number (`offset_il_node` in its
 /// `mm/mempolicy.c`), since then by all of them (`interleave_nid`).
 fn release() -> Option<(u32, u32)> {
@@ -187,6 +202,10 @@ unsafe impl Pages for SystemPages {
             (0, _) => Ok(()),
             _ => Err(refusal(placement)),
         }
+    }
+
+    fn may_use(&self, node: NodeId) -> bool {
+        self.number(node).is_ok_and(|number| self.allowed.as_ref().is_none_or(|allowed| allowed.contains(&number)))
     }
 
     fn turn(&self, address: usize, nodes: usize) -> usize {
