@@ -153,6 +153,10 @@ fn against_slice(
             part(slice, (thread, threads)).iter().fold(0, |sum, word| sum.wrapping_add(*word))
         }));
         for (name, array) in arrays {
+            let whole = array.as_slice().expect("words have nothing between them");
+            sides.push(Side::new(format!("{name}, as one slice"), threads, move |thread, threads| {
+                part(whole, (thread, threads)).iter().fold(0, |sum, word| sum.wrapping_add(*word))
+            }));
             sides.push(Side::new(name, threads, move |thread, threads| {
                 near(array, locations, (thread, threads), |word| *word)
             }));

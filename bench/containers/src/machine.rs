@@ -46,6 +46,10 @@ unsafe impl Pages for Wider {
         unsafe { self.pages.place(start, bytes, placement) }
     }
 
+    fn may_use(&self, node: NodeId) -> bool {
+        self.pages.may_use(self.real(node))
+    }
+
     fn turn(&self, address: usize, nodes: usize) -> usize {
         self.pages.turn(address, nodes.min(self.nodes))
     }
@@ -62,6 +66,11 @@ unsafe impl Pages for Wider {
     unsafe fn decommit(&self, start: NonNull<u8>, bytes: usize, node: NodeId) {
         // SAFETY: as for the caller.
         unsafe { self.pages.decommit(start, bytes, self.real(node)) };
+    }
+
+    unsafe fn shift(&self, from: NonNull<u8>, bytes: usize, to: NonNull<u8>) -> bool {
+        // SAFETY: as for the caller.
+        unsafe { self.pages.shift(from, bytes, to) }
     }
 
     unsafe fn relocate(&self, start: NonNull<u8>, bytes: usize, to: NodeId, policy: Policy) -> Result<(), PageError> {

@@ -78,7 +78,10 @@ impl Allocate for Malloc {
 
 /// "A similar mutex-protected concurrent memory pool".
 #[derive(Default)]
-struct MutexPool(Mutex<(Vec<Box<[Item]>>, Vec<*mut Item>)>);
+struct MutexPool(Mutex<Blocks>);
+
+/// All blocks, and the items that are free.
+type Blocks = (Vec<Box<[Item]>>, Vec<*mut Item>);
 
 #[expect(unsafe_code, reason = "its items are pointers")]
 // SAFETY: they are behind the lock, or whoever took them has them.

@@ -12,6 +12,9 @@
 //!  Pages   a trait               reserve, place, commit, decommit, release
 //! ```
 //!
+//! What is large and stays is placed by a [`distribution`] ([`Memory::place`]): [`Placed`] bytes, a [`DistArray`]. Items of
+//! one size come from a [`DistPool`] over mapped blocks.
+//!
 //! Each node has one range of addresses, so [`Region::node_of`] is arithmetic.
 
 mod array;

@@ -81,6 +81,9 @@ pub unsafe trait Pages: Send + Sync {
     /// Whose turn the page at an address is, of so many nodes that pages are interleaved over.
     fn turn(&self, address: usize, nodes: usize) -> usize;
 
+    /// Whether this process may use a node's memory.
+    fn may_use(&self, node: NodeId) -> bool;
+
     /// Whether a node has so many bytes left, as far as the source can tell: others may take them meanwhile.
     fn has_room(&self, node: NodeId, bytes: usize) -> bool;
 
@@ -100,6 +103,13 @@ pub unsafe trait Pages: Send + Sync {
     /// # Safety
     /// All of it was committed, and nobody reads or writes it any more.
     unsafe fn decommit(&self, start: NonNull<u8>, bytes: usize, node: NodeId);
+
+    /// Moves the memory of a committed part to other addresses of the same node, which are not committed, without copying;
+    /// where it was, nothing is committed any more. `false` if this source can't: then nothing has changed.
+    ///
+    /// # Safety
+    /// All of it was committed, and nobody uses it meanwhile; the other part is in a range of this source.
+    unsafe fn shift(&self, from: NonNull<u8>, bytes: usize, to: NonNull<u8>) -> bool;
 
     /// Moves a committed part, one that was committed in one call, to another node. Its contents stay, in use or not; if it
     /// is refused, they stay as well.
@@ -140,6 +150,8 @@ pub enum Call {
     Commit(usize, usize, NodeId),
     /// [`Pages::decommit`]: offset, bytes, node.
     Decommit(usize, usize, NodeId),
+    /// [`Pages::shift`]: offset, bytes, the offset that it went to.
+    Shift(usize, usize, usize),
     /// [`Pages::relocate`]: offset, bytes, node, policy.
     Relocate(usize, usize, NodeId, Policy),
     /// [`Pages::release`]: bytes.
@@ -351,6 +363,10 @@ unsafe impl Pages for FakePages {
         address / FAKE_PAGE % nodes
     }
 
+    fn may_use(&self, node: NodeId) -> bool {
+        self.with(|fake| node.index() < fake.free.len())
+    }
+
     fn has_room(&self, node: NodeId, bytes: usize) -> bool {
         self.with(|fake| fake.free[node.index()] >= bytes)
     }
@@ -410,6 +426,26 @@ unsafe impl Pages for FakePages {
             given.iter().for_each(|part| fake.give_back(part, begin));
             fake.calls.push(Call::Decommit(offset, bytes, node));
         });
+    }
+
+    unsafe fn shift(&self, from: NonNull<u8>, bytes: usize, to: NonNull<u8>) -> bool {
+        self.with(|fake| {
+            let (range, offset) = fake.range(from, bytes);
+            let parts: Vec<Part> = range.committed.extract_if(.., |part| !part.is_apart(offset, bytes)).collect();
+            let all: usize = parts.iter().map(|part| part.bytes).sum();
+            assert!(all == bytes && parts.iter().all(|part| part.offset >= offset), "what is shifted was committed");
+            // SAFETY: both are in ranges of this source; the one is the caller's, the other nobody's.
+            unsafe {
+                to.copy_from_nonoverlapping(from, bytes);
+                from.write_bytes(0, bytes);
+            }
+            let (range, target) = fake.range(to, bytes);
+            assert!(range.committed.iter().all(|part| part.is_apart(target, bytes)), "it is committed already");
+            let moved = parts.into_iter().map(|part| Part { offset: part.offset - offset + target, ..part });
+            range.committed.extend(moved);
+            fake.calls.push(Call::Shift(offset, bytes, target));
+            true
+        })
     }
 
     unsafe fn relocate(&self, start: NonNull<u8>, bytes: usize, to: NodeId, policy: Policy) -> Result<(), PageError> {

@@ -109,7 +109,7 @@ pub(crate) struct Placing {
     making: Mutex<()>,
     region_bytes: usize,
     distributor: Distributor,
-    /// The node of each location: those that have memory, ascending by the system's numbers.
+    /// The node of each location: those that have memory which may be used, ascending by the system's numbers.
     locations: Vec<NodeId>,
     /// For each node all nodes, the nearest first.
     near: Vec<Vec<NodeId>>,
@@ -122,7 +122,13 @@ pub(crate) struct Placing {
 impl Placing {
     pub(crate) fn new(pages: &Arc<dyn Pages>, topology: &Topology, options: &crate::Options) -> Placing {
         let nodes = topology.nodes.iter().map(|node| node.id);
-        let mut locations: Vec<NodeId> = nodes.clone().filter(|&node| topology.has_memory(node)).collect();
+        let has_memory = |node: &NodeId| topology.has_memory(*node);
+        let mut locations: Vec<NodeId> =
+            nodes.clone().filter(|node| has_memory(node) && pages.may_use(*node)).collect();
+        if locations.is_empty() {
+            // There is none, as it seems; whatever is placed is then left to the first touch.
+            locations = nodes.clone().filter(has_memory).collect();
+        }
         // The order in which a system takes turns.
         locations.sort_by_key(|node| topology.nodes[node.index()].os_index);
         Placing {
@@ -230,7 +236,8 @@ impl Placing {
 }
 
 impl Memory {
-    /// The node of each location that distributions count: the nodes that have memory, in the order of the system's numbers.
+    /// The node of each location that distributions count: the nodes that have memory which this
+    /// process may use, in the order of the system's numbers.
     pub fn locations(&self) -> &[NodeId] {
         &self.placing.locations
     }

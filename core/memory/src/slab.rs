@@ -143,6 +143,12 @@ impl Slab {
         self.block_bytes.get()
     }
 
+    /// Forgets its only block, whose memory has moved to another slab.
+    pub(crate) fn forget_block(&self) {
+        self.used.set(0);
+        self.kind.set(Kind::Unused);
+    }
+
     /// Changes how much of a mapped block is usable.
     pub(crate) fn set_block_bytes(&self, bytes: usize) {
         self.block_bytes.set(bytes);

@@ -424,6 +424,52 @@ impl Superblocks {
         })
     }
 
+    /// Moves a mapped block to where there is room for so many bytes, without copying, and gives its new header. `None` if
+    /// that is impossible.
+    ///
+    /// # Safety
+    /// The block is in use, and nobody uses it meanwhile.
+    #[expect(unsafe_code, reason = "moves a block's memory")]
+    pub(crate) unsafe fn shift<'a>(&self, slab: &Slab, bytes: usize) -> Option<&'a Slab> {
+        let (node, index) = (self.node_of(slab), self.ranges.index_of(slab));
+        let lead = slab.start().addr() - self.ranges.address(index).addr().get();
+        let new = bytes.checked_add(lead)?.checked_next_multiple_of(self.page_bytes())?;
+        self.with(node, |pool| {
+            let old = slab.committed.get();
+            let slot = pool.slots.take_with_room(self.slots(new))?;
+            let (from, to) = (self.ranges.address(index), self.ranges.address(pool.first + slot));
+            // SAFETY: offsets within slots that were free just now, so nothing in them is committed; the block's own part is
+            // committed as it is long.
+            unsafe {
+                if self.options.huge_pages {
+                    self.pages.advise_huge(to, new);
+                }
+                let rest = to.add(old);
+                if self.pages.commit(rest, new - old, node).is_err() {
+                    pool.slots.give(slot, self.slots(new));
+                    return None;
+                }
+                if !self.pages.shift(from, old, to) {
+                    self.pages.decommit(rest, new - old, node);
+                    pool.slots.give(slot, self.slots(new));
+                    return None;
+                }
+            }
+            pool.slots.give(index - pool.first, self.slots(old));
+            slab.forget_block();
+            let moved = self.ranges.slab(pool.first + slot);
+            // SAFETY: it was taken with room for it.
+            let start = unsafe { to.add(lead) };
+            moved.cut(Kind::Mapped, 0, start.as_ptr(), new - lead, 1);
+            let taken = moved.take_untouched();
+            debug_assert_eq!(taken, Some(start.as_ptr()));
+            moved.committed.set(new);
+            moved.dirty.set(true);
+            pool.counts.mapped = pool.counts.mapped + new - old;
+            Some(moved)
+        })
+    }
+
     /// Changes how much of a mapped block is committed, be it in use or not.
     ///
     /// # Safety

@@ -32,6 +32,8 @@ pub struct SystemPages {
     /// The kernel's numbers of the topology's nodes.
     numbers: Vec<u32>,
     page_bytes: usize,
+    /// The numbers of the nodes whose memory this process may use; `None` if the kernel does not tell.
+    allowed: Option<Vec<u32>>,
     /// Whether the kernel counts turns by all bits of a page's number.
     counts_all_bits: bool,
 }
@@ -44,7 +46,7 @@ impl SystemPages {
         let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
         let numbers = topology.nodes.iter().map(|node| node.os_index).collect();
         let page_bytes = usize::try_from(page).expect("the system has a page size");
-        SystemPages { numbers, page_bytes, counts_all_bits: release() >= Some((6, 7)) }
+        SystemPages { numbers, page_bytes, allowed: allowed(), counts_all_bits: release() >= Some((6, 7)) }
     }
 
     fn number(&self, node: NodeId) -> Result<u32, PageError> {
@@ -134,9 +136,19 @@ pub fn free_bytes(node: u32) -> Option<u64> {
 
 /// The numbers of the nodes that are online; `None` where the system does not tell.
 pub(crate) fn nodes_online() -> Option<Vec<u32>> {
-    let text = std::fs::read_to_string("/sys/devices/system/node/online").ok()?;
+    numbers(&std::fs::read_to_string("/sys/devices/system/node/online").ok()?)
+}
+
+/// The nodes that the process's cpuset allows.
+fn allowed() -> Option<Vec<u32>> {
+    let text = std::fs::read_to_string("/proc/self/status").ok()?;
+    numbers(text.lines().find_map(|line| line.strip_prefix("Mems_allowed_list:"))?)
+}
+
+/// A list as the kernel writes it: `0-1,4`.
+fn numbers(list: &str) -> Option<Vec<u32>> {
     let mut numbers = Vec::new();
-    for part in text.trim().split(',').filter(|part| !part.is_empty()) {
+    for part in list.trim().split(',').filter(|part| !part.is_empty()) {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         numbers.extend(first.parse::<u32>().ok()?..=last.parse().ok()?);
     }
@@ -202,6 +214,10 @@ unsafe impl Pages for SystemPages {
         }
     }
 
+    fn may_use(&self, node: NodeId) -> bool {
+        self.number(node).is_ok_and(|number| self.allowed.as_ref().is_none_or(|allowed| allowed.contains(&number)))
+    }
+
     fn turn(&self, address: usize, nodes: usize) -> usize {
         let page = address / self.page_bytes;
         if self.counts_all_bits { page % nodes } else { page as u32 as usize % nodes }
@@ -237,6 +253,19 @@ unsafe impl Pages for SystemPages {
             libc::madvise(start.as_ptr().cast(), bytes, libc::MADV_DONTNEED);
             libc::mprotect(start.as_ptr().cast(), bytes, libc::PROT_NONE);
         }
+    }
+
+    unsafe fn shift(&self, from: NonNull<u8>, bytes: usize, to: NonNull<u8>) -> bool {
+        let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED | libc::MREMAP_DONTUNMAP;
+        // SAFETY: the pages of the one part, which nobody uses meanwhile, become those of the other, which has none; the
+        // addresses of both stay reserved. A new kernel's and a private mapping's only: others refuse, and change nothing.
+        let moved = unsafe { libc::mremap(from.as_ptr().cast(), bytes, bytes, flags, to.as_ptr()) };
+        if moved == libc::MAP_FAILED {
+            return false;
+        }
+        // SAFETY: nothing is there any more.
+        unsafe { libc::mprotect(from.as_ptr().cast(), bytes, libc::PROT_NONE) };
+        true
     }
 
     unsafe fn relocate(&self, start: NonNull<u8>, bytes: usize, to: NodeId, policy: Policy) -> Result<(), PageError> {
