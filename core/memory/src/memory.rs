@@ -40,7 +40,7 @@ pub struct Options {
     pub batch_bytes: usize,
     /// How many released superblocks a node keeps for the next heap. 8.
     pub superblocks_waiting: usize,
-    /// How many bytes of freed mapped blocks a node keeps. 64 MiB.
+    /// How many bytes of freed mapped blocks a node keeps; see [`Memory::give_back`]. 64 MiB.
     pub mapped_waiting_bytes: usize,
     /// After how many of the caller's ticks what waits is given back. 10.
     pub decay_ticks: u64,
@@ -268,6 +268,12 @@ impl Memory {
     /// Tells the time, as a number that never falls: what has waited for [`Options::decay_ticks`] is given back.
     pub fn tick(&self, now: u64) {
         self.superblocks.tick(now);
+    }
+
+    /// Gives back some of the mapped blocks that wait beyond [`Options::mapped_waiting_bytes`], and says whether there are
+    /// more. Freeing only notes them, as giving back takes time; a new block that none of them serves gives back as much. To be called when nothing is to be done.
+    pub fn give_back(&self) -> bool {
+        self.superblocks.give_back()
     }
 
     /// Frees a block from a thread that has no heap: it goes to the heap that owns it, at once.

@@ -353,6 +353,8 @@ impl Superblocks {
         let slab = match self.reuse(pool, needs, |slab| self.lead(slab, layout) < superblock) {
             Some(slab) => slab,
             None => {
+                // As much goes as comes: what waits beyond the bound does not grow.
+                self.drop_above_bound(pool, slots * superblock);
                 let taken = pool.slots.take_with_room(slots).ok_or(PageError::Full)?;
                 // Where it begins is known only now; what is before and behind it is not needed.
                 let before = self.lead(self.ranges.slab(pool.first + taken), layout) / superblock;
@@ -518,10 +520,26 @@ impl Superblocks {
             pool.mapped.push(slab);
             pool.counts.mapped -= slab.committed.get();
             pool.counts.mapped_waiting += slab.committed.get();
-            while pool.counts.mapped_waiting > self.options.mapped_waiting_bytes {
-                self.drop_oldest_mapped(pool);
-            }
         });
+    }
+
+    /// Gives back some of the mapped blocks that wait beyond the bound, which takes time: who frees much at once shall not
+    /// wait for it. Says whether there are more.
+    pub(crate) fn give_back(&self) -> bool {
+        let node = |node: usize| {
+            self.with(NodeId::new(node), |pool| self.drop_above_bound(pool, GIVEN_AT_ONCE));
+            self.counts(NodeId::new(node)).mapped_waiting > self.options.mapped_waiting_bytes
+        };
+        // Of all nodes, not of the first one alone.
+        (0..self.nodes()).filter(|&number| node(number)).count() > 0
+    }
+
+    /// Drops blocks that wait beyond the bound, the oldest first, until so many bytes are gone.
+    fn drop_above_bound(&self, pool: &mut Pool, bytes: usize) {
+        let least = pool.counts.mapped_waiting.saturating_sub(bytes).max(self.options.mapped_waiting_bytes);
+        while pool.counts.mapped_waiting > least {
+            self.drop_oldest_mapped(pool);
+        }
     }
 
     fn drop_oldest_mapped(&self, pool: &mut Pool) {
@@ -534,17 +552,25 @@ impl Superblocks {
     /// Tells the time, in ticks of the caller's; what was released before `now - options.decay_ticks` is given back.
     pub(crate) fn tick(&self, now: u64) {
         for node in 0..self.nodes() {
-            self.with(NodeId::new(node), |pool| {
-                pool.now = now;
-                let old = |slab: &Slab| slab.released.get().saturating_add(self.options.decay_ticks) <= now;
-                while pool.released.iter().last().is_some_and(old) {
-                    self.drop_oldest_released(pool);
-                }
-                while pool.mapped.iter().last().is_some_and(old) {
-                    self.drop_oldest_mapped(pool);
-                }
-            });
+            let node = NodeId::new(node);
+            self.with(node, |pool| pool.now = now);
+            // Others take the lock in between: giving back takes time.
+            while self.with(node, |pool| self.drop_old(pool)) {}
         }
+    }
+
+    /// Drops one superblock or mapped block that has waited for too long; `false` if there is none.
+    fn drop_old(&self, pool: &mut Pool) -> bool {
+        let now = pool.now;
+        let old = |slab: &Slab| slab.released.get().saturating_add(self.options.decay_ticks) <= now;
+        if pool.released.iter().last().is_some_and(old) {
+            self.drop_oldest_released(pool);
+        } else if pool.mapped.iter().last().is_some_and(old) {
+            self.drop_oldest_mapped(pool);
+        } else {
+            return false;
+        }
+        true
     }
 
     /// Cuts a superblock into blocks of a class.
@@ -594,6 +620,9 @@ impl Drop for Superblocks {
         self.ranges.release(&*self.pages);
     }
 }
+
+/// Of what waits beyond the bound, about so many bytes are given back at a time: a kernel takes some milliseconds for them.
+const GIVEN_AT_ONCE: usize = 64 << 20;
 
 /// How far a superblock's first block may be moved: so many lines that they fill every set of a usual second-level cache.
 const MOST_COLOUR: usize = 8 << 10;
@@ -671,6 +700,8 @@ mod tests {
         let (large, _) = map(3 << 20);
         assert_eq!(large.addr().get() % 4096, 0);
         unmap(large);
+        assert!(memory.counts(node()).mapped_waiting >= 3 << 20, "a free gives nothing back");
+        assert!(!memory.give_back(), "at once, as it is little");
         assert_eq!(memory.counts(node()).mapped_waiting, 0, "larger than all that may wait: it pushed all out");
         let (last, fresh) = map(200_000);
         assert!(fresh);

@@ -265,6 +265,11 @@ pub(crate) fn trim() {
     tick();
 }
 
+/// Gives back some of what waits beyond its bound; says whether there is more.
+pub(crate) fn give_back() -> bool {
+    process().is_some_and(|process| process.memory.give_back())
+}
+
 /// Time has passed: what has waited for long goes back to the system.
 pub(crate) fn tick() {
     if let Some(process) = process() {

@@ -39,6 +39,12 @@ pub(crate) struct Worker {
 fn sleep(sleepers: &SleepPool) {
     heaps::trim();
     #[cfg(not(loom))]
+    while heaps::give_back() {
+        if sleepers.sleep_for(Duration::ZERO) {
+            return;
+        }
+    }
+    #[cfg(not(loom))]
     if sleepers.sleep_for(heaps::DECAYS_AFTER) {
         return;
     }

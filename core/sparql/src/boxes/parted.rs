@@ -53,6 +53,8 @@ const AGAIN: usize = 4;
 const MOST: usize = 1024;
 /// Fewer rows' ids are not worth the change from one table to another.
 const FEWEST_WAITING: usize = 2048;
+/// So many tables are moved at once: each takes about a millisecond.
+const MOVED_AT_ONCE: usize = 8;
 /// Parts are looked at after so many rows for each.
 const ROWS_TO_A_LOOK: usize = 4;
 
@@ -148,7 +150,11 @@ impl<T: Table> Parted<T> {
         if count >= MOST || !self.parts.iter().any(is_large) {
             return;
         }
-        (0..self.outgrown.len()).for_each(|number| self.move_outgrown(number));
+        // What no row has come for yet is moved before, a little each time.
+        let left: Vec<usize> = (0..self.outgrown.len()).filter(|&number| self.outgrown[number].is_some()).collect();
+        if !left.is_empty() {
+            return left.into_iter().take(MOVED_AT_ONCE).for_each(|number| self.move_outgrown(number));
+        }
         let more = (if count == 1 { FIRST } else { count * AGAIN }).min(MOST);
         let empty = || Part { table: self.parts[0].table.empty(), waiting: Vec::new() };
         let mut parts: Vec<Part<T>> = (0..more).map(|_| empty()).collect();
