@@ -62,6 +62,29 @@ pub use vicus_machine::{
 /// # Ok::<(), memory::PlaceError>(())
 /// ```
 ///
+/// The placed containers, a line each:
+///
+/// ```
+/// use vicus::{Runtime, memory::{self, ArrayOptions, DistArray, DistPool, DistQueue, LfQueue, PoolOptions}};
+///
+/// let runtime = Runtime::builder().start();
+/// let memory = runtime.memory().expect("there are addresses");
+/// let here = memory::here().expect("a runtime has started").index();
+///
+/// let squares = DistArray::from_fn(memory, 1_000_000, ArrayOptions::default(), |n| n as u64 * n as u64)?;
+/// assert_eq!(squares.get(9), Some(&81));
+/// let pool = DistPool::<[u8; 44]>::new(memory, PoolOptions::default())?;
+/// let item = pool.handle(0).alloc([1; 44])?;
+/// let near = DistQueue::new(runtime.topology());
+/// near.push(here, "work").unwrap();
+/// assert_eq!(near.try_pop(here), Ok("work"));
+/// let ordered = LfQueue::new();
+/// ordered.push(1);
+/// assert_eq!(ordered.pop(), Some(1));
+/// # drop(item);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// Without touching code: `VICUS_DATA_DISTRIBUTION` (or `OMP_DATA_DISTRIBUTION`, the name of the paper) chooses how memory
 /// lies that is asked from Vicus without a distribution. These are the policies of Muddukrishna, Jonsson, Brorsson,
 /// "Locality-Aware Task Scheduling and Data Distribution for OpenMP Programs on NUMA Systems and Manycore Processors"
@@ -77,11 +100,12 @@ pub use vicus_machine::{
 /// | `weighted:A,B,…` | contiguous parts of these proportions | nodes of unequal speed |
 /// | `replicated` | a copy on each location | what is only read |
 pub mod memory {
-    pub use vicus_machine::{footprint, forget, free_bytes, node_of};
+    pub use vicus_machine::{footprint, forget, free_bytes, here, node_of};
     pub use vicus_memory::distribution::{Distribution, DistributionError};
     pub use vicus_memory::{
-        AllocError, ArrayError, ArrayOptions, Audit, Counts, DistArray, DistPool, Footprint, Frees, Heap, Memory,
-        Pattern, PlaceError, Placed, PoolError, PoolHandle, PoolItem, PoolOptions, Region,
+        AllocError, ArrayError, ArrayOptions, Audit, Closed, Counts, DistArray, DistOptions, DistPool, DistQueue,
+        Footprint, Frees, Heap, LfQueue, Locations, Memory, NodeSegments, Pattern, PlaceError, Placed, PoolError,
+        PoolHandle, PoolItem, PoolOptions, PushError, QueueOptions, Region, SystemSegments, TryPopError,
     };
 }
 

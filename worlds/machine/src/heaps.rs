@@ -162,7 +162,7 @@ impl Process {
     }
 
     /// The node where this thread runs.
-    fn node_here(&self) -> NodeId {
+    pub(crate) fn node_here(&self) -> NodeId {
         #[expect(unsafe_code, reason = "asks the system where this thread runs")]
         // SAFETY: no pointer is involved.
         let cpu = unsafe { libc::sched_getcpu() };
@@ -252,6 +252,12 @@ pub(crate) fn sit(process: &Process, number: u32) {
         // One from before may be of another node.
         here.with(|heap| heap.take_if(|heap| node.is_some_and(|node| node != heap.node())));
     });
+}
+
+/// The node of this thread's seat, or else the one where it runs at this moment.
+pub(crate) fn node_of_thread(process: &Process) -> NodeId {
+    let seat = HERE.try_with(|here| here.seat.get()).ok().flatten();
+    seat.unwrap_or_else(|| process.node_here())
 }
 
 /// A task has finished: others' blocks go home, and own ones come back.

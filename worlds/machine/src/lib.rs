@@ -19,6 +19,6 @@ mod worker;
 
 pub use allocator::Allocator;
 pub use discover::{DiscoverError, Discovered, describe, from_synthetic, from_xml, this_machine};
-pub use locality::{footprint, forget, node_of};
+pub use locality::{footprint, forget, here, node_of};
 pub use pages::{SystemPages, free_bytes};
 pub use runtime::{Request, Runtime, RuntimeBuilder};

@@ -3,7 +3,7 @@
 //! Muddukrishna et al. could not see where pages lay that others had placed; here the kernel is asked, for many pages at a
 //! time, and what it says is kept until somebody says that the memory is gone.
 
-use crate::heaps::{Process, process};
+use crate::heaps::{Process, node_of_thread, process};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Mutex, OnceLock};
@@ -14,6 +14,12 @@ use vicus_topology::NodeId;
 /// before the first runtime has started. No lock is taken and nothing is asked of the system.
 pub fn node_of(address: *const u8) -> Option<NodeId> {
     process().and_then(|process| process.memory.node_of(address))
+}
+
+/// The node of the seat that the calling thread works on, or else the one where it runs at this moment: where a placed
+/// container is asked first. `None` before the first runtime has started.
+pub fn here() -> Option<NodeId> {
+    process().map(node_of_thread)
 }
 
 /// How many bytes of some memory lie on each node, our own or others': what was asked for of our own, what the kernel says
