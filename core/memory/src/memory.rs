@@ -46,6 +46,9 @@ pub struct Options {
     pub decay_ticks: u64,
     /// Whether to ask for huge pages.
     pub huge_pages: bool,
+    /// Whether a heap touches every page of a fresh superblock at once, as Falt et al. §5.2 do to place it. Here the policy
+    /// places it; this only moves the cost of the pages to the front.
+    pub touch_ahead: bool,
 }
 
 impl Default for Options {
@@ -65,6 +68,7 @@ impl Default for Options {
             mapped_waiting_bytes: 64 << 20,
             decay_ticks: 10,
             huge_pages: false,
+            touch_ahead: false,
         }
     }
 }

@@ -170,13 +170,30 @@ impl Superblocks {
 
     /// A superblock for a heap, uncut.
     pub(crate) fn take<'a>(&self, node: NodeId, owner: u32) -> Result<&'a Slab, AllocError> {
-        let slab = self.ask(node, |at| self.with(at, |pool| self.take_here(pool, at)))?;
+        let (slab, is_fresh) = self.ask(node, |at| self.with(at, |pool| self.take_here(pool, at)))?;
         slab.set_owner(owner);
+        if is_fresh && self.options.touch_ahead {
+            self.touch(slab);
+        }
         Ok(slab)
     }
 
-    fn take_here<'a>(&self, pool: &mut Pool, node: NodeId) -> Result<&'a Slab, PageError> {
-        let slab = match pool.released.pop() {
+    /// Writes to every page of a superblock that nobody has written to.
+    fn touch(&self, slab: &Slab) {
+        let start = self.ranges.address(self.ranges.index_of(slab));
+        for offset in (0..self.ranges.superblock()).step_by(self.page_bytes()) {
+            #[expect(unsafe_code, reason = "touches pages")]
+            // SAFETY: within the superblock, which is committed and as yet the caller's alone.
+            unsafe {
+                start.add(offset).write_volatile(0);
+            }
+        }
+    }
+
+    /// A superblock, and whether it is fresh.
+    fn take_here<'a>(&self, pool: &mut Pool, node: NodeId) -> Result<(&'a Slab, bool), PageError> {
+        let waiting = pool.released.pop();
+        let slab = match waiting {
             Some(slab) => {
                 pool.counts.waiting -= 1;
                 slab
@@ -187,7 +204,7 @@ impl Superblocks {
             }
         };
         pool.counts.held += 1;
-        Ok(slab)
+        Ok((slab, waiting.is_none()))
     }
 
     /// Fresh memory from the beginning of a slot that was just taken, and of as many as it reaches into.

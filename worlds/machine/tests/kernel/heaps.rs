@@ -1,14 +1,18 @@
 //! Blocks of each seat's heap against the node that the kernel says they lie on.
 
 use crate::left_out;
+use std::alloc::Layout;
 use std::sync::{Arc, Mutex};
 use vicus_flow::{BoxModel, Envelope, ModelBuilder, Schema, Turn, Type};
-use vicus_machine::{Allocator, Runtime, this_machine};
-use vicus_memory::Region;
+use vicus_machine::{Allocator, Runtime, SystemPages, this_machine};
+use vicus_memory::{Audit, Heap, Memory, Options, Region, Series};
 use vicus_topology::NodeId;
 
 #[global_allocator]
 static ALLOCATOR: Allocator = Allocator::new();
+
+/// For superblocks of 1 MiB.
+const SMALL_SERIES: Series = Series { first: 8 << 10, ratio: 1.07, limit: 256 << 10 };
 
 /// What a box saw: the CPU that it ran on, and its vectors.
 type Seen = (usize, Vec<Vec<u64>>);
@@ -76,6 +80,34 @@ fn what_a_box_allocates_lies_on_the_node_of_its_seat() {
     let with_pus = machine.nodes.iter().filter(|node| machine.usable_pus().any(|pu| pu.node == node.id));
     for node in with_pus {
         assert!(nodes[node.id.index()] > 0 || spilled(node.id), "no box ran near {}: {nodes:?}", node.id);
+    }
+}
+
+#[test]
+fn pages_are_touched_ahead_only_where_that_is_asked_for() {
+    let machine = this_machine().topology;
+    let node = machine.nodes.iter().find(|node| machine.has_memory(node.id)).expect("a node has memory").id;
+    for touch_ahead in [false, true] {
+        let pages = Arc::new(SystemPages::new(&machine));
+        let options = Options { touch_ahead, superblock_bytes: 1 << 20, series: SMALL_SERIES, ..Options::default() };
+        let memory = Memory::new(pages, &machine, options).unwrap();
+        let mut heap = Heap::new(&memory, node).unwrap();
+        let layout = Layout::from_size_align(10_000, 8).unwrap();
+        let block = heap.alloc(layout).unwrap();
+        let Audit { there, elsewhere } = memory.audit().into_iter().fold(Audit::default(), |sum, audit| Audit {
+            there: sum.there + audit.there,
+            elsewhere: sum.elsewhere + audit.elsewhere,
+        });
+        let all = (1 << 20) / memory.pages().page_bytes();
+        match there + elsewhere {
+            0 if touch_ahead => left_out("the kernel does not tell where pages lie"),
+            present => assert_eq!(present, if touch_ahead { all } else { 0 }, "pages that are there"),
+        }
+        #[expect(unsafe_code, reason = "frees a block")]
+        // SAFETY: just allocated.
+        unsafe {
+            heap.free(block, layout);
+        }
     }
 }
 
