@@ -68,11 +68,6 @@ unsafe impl Pages for Wider {
         unsafe { self.pages.decommit(start, bytes, self.real(node)) };
     }
 
-    unsafe fn shift(&self, from: NonNull<u8>, bytes: usize, to: NonNull<u8>) -> bool {
-        // SAFETY: as for the caller.
-        unsafe { self.pages.shift(from, bytes, to) }
-    }
-
     unsafe fn relocate(&self, start: NonNull<u8>, bytes: usize, to: NodeId, policy: Policy) -> Result<(), PageError> {
         // SAFETY: as for the caller.
         unsafe { self.pages.relocate(start, bytes, self.real(to), policy) }

@@ -29,6 +29,9 @@ impl Memory {
     /// Waits for all locks and holds them. Who forks takes them before, and drops the value afterwards in the parent and
     /// in the child: then the child can use this memory as well, though not the other threads' heaps.
     ///
+    /// One thing is not covered: a thread that is between the two steps of sending blocks home at the moment of the fork (two
+    /// instructions) leaves, in the child, its receiver's mailbox waiting for the second.
+    ///
     /// Nothing may be allocated from or freed to this memory meanwhile by the thread that holds them.
     pub fn lock(&self) -> Locks<'_> {
         let (making, atlas) = self.placing.lock();

@@ -346,7 +346,7 @@ impl Heap {
     }
 
     /// Changes a block's size: in place if the block has room and would not be less than half used, or if it is mapped and
-    /// what is behind it is free; else, if it is mapped, its pages move to where there is room; else by a copy.
+    /// what is behind it is free; else by a copy.
     ///
     /// # Errors
     /// As [`Heap::alloc`]; the old block is then as it was.
@@ -361,17 +361,6 @@ impl Heap {
             let resized = unsafe { self.memory.superblocks.resize(slab, size) };
             if resized {
                 return Ok(block);
-            }
-            // Elsewhere it is aligned to a page again, and not to more.
-            if size > old.size() && old.align() <= self.memory.pages().page_bytes() {
-                // SAFETY: as above; nobody uses it meanwhile.
-                let moved = unsafe { self.memory.superblocks.shift(slab, size) };
-                if let Some(moved) = moved {
-                    self.memory.ledger.freed(block);
-                    let block = not_null(moved.start());
-                    self.memory.ledger.taken(block);
-                    return Ok(block);
-                }
             }
         }
         let usable = self.memory.usable_bytes(block);
@@ -596,7 +585,7 @@ fn not_null(block: *mut u8) -> NonNull<u8> {
 #[expect(unsafe_code, reason = "tests free what they allocate")]
 mod tests {
     use super::*;
-    use crate::pages::{Call, FakePages, Policy};
+    use crate::pages::{FakePages, Policy};
     use crate::region::Region;
     use crate::sizes::Series;
     use rand_pcg::rand_core::{RngCore, SeedableRng};
@@ -879,13 +868,11 @@ mod tests {
             assert_eq!(heap.realloc(block, bytes(3 << 20), first + 9), Ok(block));
             mapped(first + 9);
             assert!((0..first + 9).all(|at| block.add(at).read() == if at < first { 7 } else { 8 }));
-            // The next block is in its way: its pages move, with what is in them.
+            // The next block is in its way: it moves, with what is in it.
             let other = heap.alloc(bytes(first)).unwrap();
             other.write_bytes(9, first);
-            pages.take_calls();
             let moved = heap.realloc(block, bytes(first + 9), 12 << 20).unwrap();
             assert_ne!(moved, block);
-            assert!(pages.take_calls().iter().any(|call| matches!(call, Call::Shift(..))), "nothing was copied");
             mapped(13 << 20);
             assert!((0..first + 9).all(|at| moved.add(at).read() == if at < first { 7 } else { 8 }));
             moved.add(first + 9).write_bytes(5, (12 << 20) - first - 9);

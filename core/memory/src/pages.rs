@@ -104,13 +104,6 @@ pub unsafe trait Pages: Send + Sync {
     /// All of it was committed, and nobody reads or writes it any more.
     unsafe fn decommit(&self, start: NonNull<u8>, bytes: usize, node: NodeId);
 
-    /// Moves the memory of a committed part to other addresses of the same node, which are not committed, without copying;
-    /// where it was, nothing is committed any more. `false` if this source can't: then nothing has changed.
-    ///
-    /// # Safety
-    /// All of it was committed, and nobody uses it meanwhile; the other part is in a range of this source.
-    unsafe fn shift(&self, from: NonNull<u8>, bytes: usize, to: NonNull<u8>) -> bool;
-
     /// Moves a committed part, one that was committed in one call, to another node. Its contents stay, in use or not; if it
     /// is refused, they stay as well.
     ///
@@ -150,8 +143,6 @@ pub enum Call {
     Commit(usize, usize, NodeId),
     /// [`Pages::decommit`]: offset, bytes, node.
     Decommit(usize, usize, NodeId),
-    /// [`Pages::shift`]: offset, bytes, the offset that it went to.
-    Shift(usize, usize, usize),
     /// [`Pages::relocate`]: offset, bytes, node, policy.
     Relocate(usize, usize, NodeId, Policy),
     /// [`Pages::release`]: bytes.
@@ -426,26 +417,6 @@ unsafe impl Pages for FakePages {
             given.iter().for_each(|part| fake.give_back(part, begin));
             fake.calls.push(Call::Decommit(offset, bytes, node));
         });
-    }
-
-    unsafe fn shift(&self, from: NonNull<u8>, bytes: usize, to: NonNull<u8>) -> bool {
-        self.with(|fake| {
-            let (range, offset) = fake.range(from, bytes);
-            let parts: Vec<Part> = range.committed.extract_if(.., |part| !part.is_apart(offset, bytes)).collect();
-            let all: usize = parts.iter().map(|part| part.bytes).sum();
-            assert!(all == bytes && parts.iter().all(|part| part.offset >= offset), "what is shifted was committed");
-            // SAFETY: both are in ranges of this source; the one is the caller's, the other nobody's.
-            unsafe {
-                to.copy_from_nonoverlapping(from, bytes);
-                from.write_bytes(0, bytes);
-            }
-            let (range, target) = fake.range(to, bytes);
-            assert!(range.committed.iter().all(|part| part.is_apart(target, bytes)), "it is committed already");
-            let moved = parts.into_iter().map(|part| Part { offset: part.offset - offset + target, ..part });
-            range.committed.extend(moved);
-            fake.calls.push(Call::Shift(offset, bytes, target));
-            true
-        })
     }
 
     unsafe fn relocate(&self, start: NonNull<u8>, bytes: usize, to: NodeId, policy: Policy) -> Result<(), PageError> {

@@ -595,7 +595,14 @@ impl Placed {
     fn commit_run(&mut self, run: &Range<usize>, node: NodeId, only: bool) -> Result<(), PlaceError> {
         let placing = &self.memory.placing;
         let (mut error, bytes) = (PageError::Full, run.len());
-        for &at in &placing.near[node.index()][..if only { 1 } else { placing.near.len() }] {
+        let near = &placing.near[node.index()][..if only { 1 } else { placing.near.len() }];
+        // Where pages may lie elsewhere, nobody refuses a commit, and the nodes are asked before. If none has room, the first
+        // one is told to give all the same: the system may find room that it does not call free.
+        let all_the_same = near.first().filter(|_| near.len() > 1).map(|&at| (at, true));
+        for (at, all_the_same) in near.iter().map(|&at| (at, near.len() == 1)).chain(all_the_same) {
+            if !all_the_same && !placing.pages.has_room(at, bytes) {
+                continue;
+            }
             // SAFETY: a part of the range that was just taken, committed once.
             let committed = unsafe {
                 let start = self.start.add(run.start);

@@ -143,12 +143,6 @@ impl Slab {
         self.block_bytes.get()
     }
 
-    /// Forgets its only block, whose memory has moved to another slab.
-    pub(crate) fn forget_block(&self) {
-        self.used.set(0);
-        self.kind.set(Kind::Unused);
-    }
-
     /// Changes how much of a mapped block is usable.
     pub(crate) fn set_block_bytes(&self, bytes: usize) {
         self.block_bytes.set(bytes);
@@ -239,28 +233,33 @@ impl Chain {
         std::iter::successors(self.first(), |slab: &&'a Slab| Chain { first: slab.next.get() }.first())
     }
 
+    /// The one that was put in first of all that are in it.
+    pub(crate) fn last<'a>(&self) -> Option<&'a Slab> {
+        Chain { first: self.first()?.previous.get() }.first()
+    }
+
     pub(crate) fn push(&mut self, slab: &Slab) {
         debug_assert!(slab.previous.get().is_null(), "a slab is in one chain");
+        let this = std::ptr::from_ref(slab);
         slab.next.set(self.first);
-        slab.previous.set(null());
-        if let Some(first) = self.first() {
-            first.previous.set(slab);
-        }
-        self.first = slab;
+        slab.previous.set(self.first().map_or(this, |first| first.previous.replace(this)));
+        self.first = this;
     }
 
     /// Takes out a slab that is in this chain.
     pub(crate) fn remove(&mut self, slab: &Slab) {
         let (previous, next) = (slab.previous.get(), slab.next.get());
-        match (Chain { first: previous }).first() {
-            Some(previous) => previous.next.set(next),
-            None => {
-                debug_assert!(std::ptr::eq(self.first, slab), "a slab is taken from the chain that it is in");
-                self.first = next;
-            }
+        let after = Chain { first: next }.first();
+        if std::ptr::eq(self.first, slab) {
+            self.first = next;
+        } else if let Some(before) = (Chain { first: previous }).first() {
+            before.next.set(next);
+        } else {
+            debug_assert!(false, "a slab is taken from the chain that it is in");
         }
-        if let Some(next) = (Chain { first: next }).first() {
-            next.previous.set(previous);
+        // The one behind it, or else the first one, which knows the last one.
+        if let Some(who) = after.or(self.first()) {
+            who.previous.set(previous);
         }
         slab.next.set(null());
         slab.previous.set(null());

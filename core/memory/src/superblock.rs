@@ -124,11 +124,14 @@ impl Superblocks {
     /// The addresses of all superblocks and mapped blocks, in use or waiting.
     pub(crate) fn all(&self) -> Vec<Range<usize>> {
         let mut all = Vec::new();
-        for node in 0..self.nodes() {
-            self.with(NodeId::new(node), |pool| {
-                let starts = pool.slots.in_use().map(|slot| self.ranges.address(pool.first + slot).addr().get());
-                all.extend(starts.map(|start| start..start + self.ranges.superblock()));
+        for node in (0..self.nodes()).map(NodeId::new) {
+            // Nothing is allocated behind the lock: it may be this memory's own that is.
+            let mut starts = Vec::with_capacity(self.with(node, |pool| pool.slots.in_use().count()) + 64);
+            self.with(node, |pool| {
+                let all = pool.slots.in_use().map(|slot| self.ranges.address(pool.first + slot).addr().get());
+                starts.extend(all.take(starts.capacity()));
             });
+            all.extend(starts.into_iter().map(|start| start..start + self.ranges.superblock()));
         }
         all
     }
@@ -146,15 +149,17 @@ impl Superblocks {
         self.ranges.node(self.ranges.index_of(slab))
     }
 
-    /// Asks the nodes in turn, the given one first, as the policy allows.
-    fn ask<R>(&self, node: NodeId, mut ask: impl FnMut(NodeId) -> Result<R, PageError>) -> Result<R, AllocError> {
+    /// Asks the nodes in turn, the given one first, as the policy allows. If none has room, and pages may lie anywhere, the
+    /// first one is asked again, and told to give all the same: the system may find room that it does not call free.
+    fn ask<R>(&self, node: NodeId, mut ask: impl FnMut(NodeId, Room) -> Result<R, PageError>) -> Result<R, AllocError> {
         let near = match self.options.policy {
             Policy::Preferred => &self.near[node.index()][..],
             Policy::Strict => &self.near[node.index()][..1],
         };
         let mut error = PageError::Full;
-        for &at in near {
-            match ask(at) {
+        let all_the_same = near.first().filter(|_| near.len() > 1).map(|&node| (node, Room::AllTheSame));
+        for (at, room) in near.iter().map(|&node| (node, Room::Needed)).chain(all_the_same) {
+            match ask(at, room) {
                 Ok(found) => {
                     if at != node {
                         self.with(node, |pool| pool.counts.spilled += 1);
@@ -170,7 +175,7 @@ impl Superblocks {
 
     /// A superblock for a heap, uncut.
     pub(crate) fn take<'a>(&self, node: NodeId, owner: u32) -> Result<&'a Slab, AllocError> {
-        let (slab, is_fresh) = self.ask(node, |at| self.with(at, |pool| self.take_here(pool, at)))?;
+        let (slab, is_fresh) = self.ask(node, |at, room| self.with(at, |pool| self.take_here(pool, at, room)))?;
         slab.set_owner(owner);
         if is_fresh && self.options.touch_ahead {
             self.touch(slab);
@@ -191,7 +196,7 @@ impl Superblocks {
     }
 
     /// A superblock, and whether it is fresh.
-    fn take_here<'a>(&self, pool: &mut Pool, node: NodeId) -> Result<(&'a Slab, bool), PageError> {
+    fn take_here<'a>(&self, pool: &mut Pool, node: NodeId, room: Room) -> Result<(&'a Slab, bool), PageError> {
         let waiting = pool.released.pop();
         let slab = match waiting {
             Some(slab) => {
@@ -200,7 +205,7 @@ impl Superblocks {
             }
             None => {
                 let slot = pool.slots.take(1).ok_or(PageError::Full)?;
-                self.commit(pool, node, slot, self.ranges.superblock())?
+                self.commit(pool, (node, room), slot, self.ranges.superblock())?
             }
         };
         pool.counts.held += 1;
@@ -208,17 +213,17 @@ impl Superblocks {
     }
 
     /// Fresh memory from the beginning of a slot that was just taken, and of as many as it reaches into.
-    fn commit<'a>(&self, pool: &mut Pool, node: NodeId, slot: usize, bytes: usize) -> Result<&'a Slab, PageError> {
+    fn commit<'a>(
+        &self,
+        pool: &mut Pool,
+        at: (NodeId, Room),
+        slot: usize,
+        bytes: usize,
+    ) -> Result<&'a Slab, PageError> {
         let index = pool.first + slot;
-        let start = self.ranges.address(index);
         #[expect(unsafe_code, reason = "commits addresses that nobody has")]
         // SAFETY: the slots were free, so nothing in them is committed.
-        let committed = unsafe {
-            if self.options.huge_pages {
-                self.pages.advise_huge(start, bytes);
-            }
-            self.pages.commit(start, bytes, node)
-        };
+        let committed = unsafe { self.commit_part(pool, at, self.ranges.address(index), bytes) };
         match committed {
             Ok(()) => Ok(self.ranges.slab(index)),
             Err(error) => {
@@ -226,6 +231,50 @@ impl Superblocks {
                 Err(error)
             }
         }
+    }
+
+    /// Commits a part of a node's range, if the node has room for it. What waits there makes room.
+    ///
+    /// # Safety
+    /// As [`Pages::commit`].
+    #[expect(unsafe_code, reason = "commits addresses that nobody has")]
+    unsafe fn commit_part(
+        &self,
+        pool: &mut Pool,
+        (node, room): (NodeId, Room),
+        start: NonNull<u8>,
+        bytes: usize,
+    ) -> Result<(), PageError> {
+        // Where pages may lie elsewhere, nobody refuses a commit: the node must be asked before.
+        let may_spill = self.options.policy == Policy::Preferred && self.nodes() > 1 && room == Room::Needed;
+        let is_full = || may_spill && !self.pages.has_room(node, bytes);
+        if is_full() {
+            self.make_room(pool, bytes);
+            if is_full() {
+                return Err(PageError::Full);
+            }
+        }
+        // SAFETY: the caller's.
+        let commit = || unsafe {
+            if self.options.huge_pages {
+                self.pages.advise_huge(start, bytes);
+            }
+            self.pages.commit(start, bytes, node)
+        };
+        match commit() {
+            Err(PageError::Full) if self.make_room(pool, bytes) => commit(),
+            done => done,
+        }
+    }
+
+    /// Gives back so many bytes of what waits on a node; `false` if nothing waits.
+    fn make_room(&self, pool: &mut Pool, bytes: usize) -> bool {
+        let waits = |pool: &Pool| pool.counts.mapped_waiting + pool.counts.waiting * self.ranges.superblock();
+        let before = waits(pool);
+        while before - waits(pool) < bytes && waits(pool) > 0 {
+            if pool.counts.waiting > 0 { self.drop_oldest_released(pool) } else { self.drop_oldest_mapped(pool) }
+        }
+        before > 0
     }
 
     fn decommit(&self, pool: &mut Pool, slab: &Slab, bytes: usize) {
@@ -262,7 +311,7 @@ impl Superblocks {
     }
 
     fn drop_oldest_released(&self, pool: &mut Pool) {
-        let oldest = pool.released.iter().last().expect("the stack is not empty");
+        let oldest = pool.released.last().expect("the stack is not empty");
         pool.released.remove(oldest);
         pool.counts.waiting -= 1;
         self.decommit(pool, oldest, self.ranges.superblock());
@@ -334,7 +383,8 @@ impl Superblocks {
         let most = most.filter(|&most| most <= self.ranges.per_node() * self.ranges.superblock());
         let most = most.ok_or(too_large)?;
         let slots = self.slots(most);
-        let (slab, bytes) = self.ask(node, |at| self.with(at, |pool| self.map_here(pool, at, slots, layout)))?;
+        let (slab, bytes) =
+            self.ask(node, |at, room| self.with(at, |pool| self.map_here(pool, (at, room), slots, layout)))?;
         let lead = self.lead(slab, layout);
         let begin = self.ranges.address(self.ranges.index_of(slab));
         #[expect(unsafe_code, reason = "an offset within the mapped part")]
@@ -361,7 +411,7 @@ impl Superblocks {
     fn map_here<'a>(
         &self,
         pool: &mut Pool,
-        node: NodeId,
+        at: (NodeId, Room),
         slots: usize,
         layout: Layout,
     ) -> Result<(&'a Slab, usize), PageError> {
@@ -380,7 +430,7 @@ impl Superblocks {
                 let needed = self.slots(bytes);
                 pool.slots.give(taken, before);
                 pool.slots.give(slot + needed, slots - before - needed);
-                let slab = self.commit(pool, node, slot, bytes)?;
+                let slab = self.commit(pool, at, slot, bytes)?;
                 slab.committed.set(bytes);
                 slab.dirty.set(false);
                 slab
@@ -443,52 +493,6 @@ impl Superblocks {
         })
     }
 
-    /// Moves a mapped block to where there is room for so many bytes, without copying, and gives its new header. `None` if
-    /// that is impossible.
-    ///
-    /// # Safety
-    /// The block is in use, and nobody uses it meanwhile.
-    #[expect(unsafe_code, reason = "moves a block's memory")]
-    pub(crate) unsafe fn shift<'a>(&self, slab: &Slab, bytes: usize) -> Option<&'a Slab> {
-        let (node, index) = (self.node_of(slab), self.ranges.index_of(slab));
-        let lead = slab.start().addr() - self.ranges.address(index).addr().get();
-        let new = bytes.checked_add(lead)?.checked_next_multiple_of(self.page_bytes())?;
-        self.with(node, |pool| {
-            let old = slab.committed.get();
-            let slot = pool.slots.take_with_room(self.slots(new))?;
-            let (from, to) = (self.ranges.address(index), self.ranges.address(pool.first + slot));
-            // SAFETY: offsets within slots that were free just now, so nothing in them is committed; the block's own part is
-            // committed as it is long.
-            unsafe {
-                if self.options.huge_pages {
-                    self.pages.advise_huge(to, new);
-                }
-                let rest = to.add(old);
-                if self.pages.commit(rest, new - old, node).is_err() {
-                    pool.slots.give(slot, self.slots(new));
-                    return None;
-                }
-                if !self.pages.shift(from, old, to) {
-                    self.pages.decommit(rest, new - old, node);
-                    pool.slots.give(slot, self.slots(new));
-                    return None;
-                }
-            }
-            pool.slots.give(index - pool.first, self.slots(old));
-            slab.forget_block();
-            let moved = self.ranges.slab(pool.first + slot);
-            // SAFETY: it was taken with room for it.
-            let start = unsafe { to.add(lead) };
-            moved.cut(Kind::Mapped, 0, start.as_ptr(), new - lead, 1);
-            let taken = moved.take_untouched();
-            debug_assert_eq!(taken, Some(start.as_ptr()));
-            moved.committed.set(new);
-            moved.dirty.set(true);
-            pool.counts.mapped = pool.counts.mapped + new - old;
-            Some(moved)
-        })
-    }
-
     /// Changes how much of a mapped block is committed, be it in use or not.
     ///
     /// # Safety
@@ -507,10 +511,7 @@ impl Superblocks {
                 if !pool.slots.take_at(behind, more) {
                     return false;
                 }
-                if self.options.huge_pages {
-                    self.pages.advise_huge(begin.add(old), new - old);
-                }
-                if self.pages.commit(begin.add(old), new - old, node).is_err() {
+                if self.commit_part(pool, (node, Room::Needed), begin.add(old), new - old).is_err() {
                     pool.slots.give(behind, more);
                     return false;
                 }
@@ -537,6 +538,11 @@ impl Superblocks {
             pool.mapped.push(slab);
             pool.counts.mapped -= slab.committed.get();
             pool.counts.mapped_waiting += slab.committed.get();
+            // However little is to be done, no more than this.
+            let most = self.options.mapped_waiting_bytes.saturating_mul(MOST_ABOVE);
+            while pool.counts.mapped_waiting > most {
+                self.drop_oldest_mapped(pool);
+            }
         });
     }
 
@@ -560,7 +566,7 @@ impl Superblocks {
     }
 
     fn drop_oldest_mapped(&self, pool: &mut Pool) {
-        let oldest = pool.mapped.iter().last().expect("bytes wait, so a block does");
+        let oldest = pool.mapped.last().expect("bytes wait, so a block does");
         pool.mapped.remove(oldest);
         pool.counts.mapped_waiting -= oldest.committed.get();
         self.decommit(pool, oldest, oldest.committed.get());
@@ -580,9 +586,9 @@ impl Superblocks {
     fn drop_old(&self, pool: &mut Pool) -> bool {
         let now = pool.now;
         let old = |slab: &Slab| slab.released.get().saturating_add(self.options.decay_ticks) <= now;
-        if pool.released.iter().last().is_some_and(old) {
+        if pool.released.last().is_some_and(old) {
             self.drop_oldest_released(pool);
-        } else if pool.mapped.iter().last().is_some_and(old) {
+        } else if pool.mapped.last().is_some_and(old) {
             self.drop_oldest_mapped(pool);
         } else {
             return false;
@@ -636,6 +642,16 @@ impl Drop for Superblocks {
     fn drop(&mut self) {
         self.ranges.release(&*self.pages);
     }
+}
+
+/// What waits may be so many times its bound until somebody gives it back.
+const MOST_ABOVE: usize = 4;
+
+/// Whether a node must have room for what it is asked for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Room {
+    Needed,
+    AllTheSame,
 }
 
 /// Of what waits beyond the bound, about so many bytes are given back at a time: a kernel takes some milliseconds for them.

@@ -54,33 +54,30 @@ pub(crate) fn process() -> Option<&'static Process> {
 pub(crate) fn memory_for(topology: &Topology, warnings: &mut Vec<String>) -> Option<Arc<Memory>> {
     let numbers: Vec<u32> = topology.nodes.iter().map(|node| node.os_index).collect();
     let elsewhere = nodes_online().and_then(|online| numbers.iter().find(|number| !online.contains(number)).copied());
-    let memory = match elsewhere {
-        // A machine that is only described: its memory is for those who ask the runtime for it.
-        Some(other) => {
-            warnings.push(format!("memory lies where it is touched first: this machine has no node {other}"));
-            return reserve(topology, options(topology, warnings)).map_err(|warning| warnings.push(warning)).ok();
-        }
-        None => match PROCESS.get() {
-            Some(process) => &process.memory,
-            None => match install(topology, numbers, warnings) {
-                Ok(process) => &process.memory,
-                Err(warning) => {
-                    warnings.push(warning);
-                    return None;
-                }
-            },
-        },
+    if let Some(other) = elsewhere {
+        warnings.push(format!("memory lies where it is touched first: this machine has no node {other}"));
+    }
+    // A machine that is only described, or described otherwise than the one whose memory the process has: its memory is for
+    // those who ask the runtime for it.
+    let is_another = elsewhere.is_some() || PROCESS.get().is_some_and(|process| process.numbers != numbers);
+    let memory = match is_another {
+        true => reserve(topology, options(topology, warnings)),
+        false => install(topology, numbers, warnings).map(|process| Arc::clone(&process.memory)),
     };
+    let memory = memory.map_err(|warning| warnings.push(warning)).ok()?;
     // With one node there is nothing to place.
     if topology.nodes.len() > 1
         && let Some(refusal) = memory.placing_refused()
     {
         warnings.push(format!("memory lies where it is touched first ({refusal}), which may be far"));
     }
-    Some(Arc::clone(memory))
+    Some(memory)
 }
 
 fn install(topology: &Topology, numbers: Vec<u32>, warnings: &mut Vec<String>) -> Result<&'static Process, String> {
+    if let Some(process) = PROCESS.get() {
+        return Ok(process);
+    }
     let cpus = topology.pus.iter().map(|pu| pu.os_index as usize + 1).max().unwrap_or(0);
     let mut near = vec![NodeId::new(0); cpus];
     topology.pus.iter().for_each(|pu| near[pu.os_index as usize] = pu.node);
@@ -263,6 +260,11 @@ pub(crate) fn node_of_thread(process: &Process) -> NodeId {
 /// A task has finished: others' blocks go home, and own ones come back.
 pub(crate) fn finish_task() {
     with_own(Heap::finish_task);
+}
+
+/// Whether this thread sits on a seat: then it gives back what is to go back before it sleeps.
+pub(crate) fn is_on_seat() -> bool {
+    HERE.try_with(|here| here.seat.get().is_some()).unwrap_or(false)
 }
 
 /// The thread is about to sleep: what it has for its next blocks may go to others.

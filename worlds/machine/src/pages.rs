@@ -233,9 +233,7 @@ unsafe impl Pages for SystemPages {
         // SAFETY: the kernel writes one integer, and no mask, of which it is told none; it looks the address up.
         let asked =
             unsafe { libc::syscall(libc::SYS_get_mempolicy, &raw mut mode, no_mask, 0, start.as_ptr(), MPOL_F_ADDR) };
-        // Where pages may lie elsewhere, the caller is told before that they would: it asks the next node, and counts it.
-        let is_placed = mode == MPOL_BIND || mode == MPOL_PREFERRED && self.numbers.len() > 1;
-        if asked == 0 && is_placed && !SystemPages::has_free(self.number(node)?, bytes) {
+        if asked == 0 && mode == MPOL_BIND && !SystemPages::has_free(self.number(node)?, bytes) {
             return Err(PageError::Full);
         }
         // SAFETY: the part is reserved and unused, by the caller's promise.
@@ -253,19 +251,6 @@ unsafe impl Pages for SystemPages {
             libc::madvise(start.as_ptr().cast(), bytes, libc::MADV_DONTNEED);
             libc::mprotect(start.as_ptr().cast(), bytes, libc::PROT_NONE);
         }
-    }
-
-    unsafe fn shift(&self, from: NonNull<u8>, bytes: usize, to: NonNull<u8>) -> bool {
-        let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED | libc::MREMAP_DONTUNMAP;
-        // SAFETY: the pages of the one part, which nobody uses meanwhile, become those of the other, which has none; the
-        // addresses of both stay reserved. A new kernel's and a private mapping's only: others refuse, and change nothing.
-        let moved = unsafe { libc::mremap(from.as_ptr().cast(), bytes, bytes, flags, to.as_ptr()) };
-        if moved == libc::MAP_FAILED {
-            return false;
-        }
-        // SAFETY: nothing is there any more.
-        unsafe { libc::mprotect(from.as_ptr().cast(), bytes, libc::PROT_NONE) };
-        true
     }
 
     unsafe fn relocate(&self, start: NonNull<u8>, bytes: usize, to: NodeId, policy: Policy) -> Result<(), PageError> {

@@ -165,7 +165,13 @@ impl Worker {
             }
             Idle::BackOff { first_ns, factor, max_ns } => {
                 let next = self.pause_ns.saturating_mul(u64::from(factor));
-                self.pause_ns = next.clamp(u64::from(first_ns), u64::from(max_ns.max(first_ns)));
+                let longest = u64::from(max_ns.max(first_ns));
+                self.pause_ns = next.clamp(u64::from(first_ns), longest);
+                if self.pause_ns == longest {
+                    // It never sleeps for good.
+                    heaps::trim();
+                    heaps::give_back();
+                }
                 std::thread::sleep(Duration::from_nanos(self.pause_ns));
                 return self.find(plan);
             }
@@ -254,9 +260,10 @@ impl Worker {
 
     /// Turns away from the current request. If this seat ran its last task, the request is over.
     fn leave(&mut self) {
-        if let Some(instance) = self.current.take()
-            && let Some(outcome) = self.shared.settle(&instance)
-        {
+        let Some(instance) = self.current.take() else { return };
+        // What is freed at its end is freed now, and not when this thread slept last.
+        heaps::tick();
+        if let Some(outcome) = self.shared.settle(&instance) {
             self.recorder.request_ended(&instance, outcome);
         }
     }
