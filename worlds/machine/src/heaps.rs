@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 use vicus_memory::distribution::Distribution;
-use vicus_memory::{Heap, Locks, Memory, Options};
+use vicus_memory::{Heap, Locks, Memory, Options, PageError};
 use vicus_topology::{NodeId, Topology};
 
 /// What all threads share.
@@ -65,9 +65,9 @@ pub(crate) fn memory_for(topology: &Topology, warnings: &mut Vec<String>) -> Opt
         false => install(topology, numbers, warnings).map(|process| Arc::clone(&process.memory)),
     };
     let memory = memory.map_err(|warning| warnings.push(warning)).ok()?;
-    // With one node there is nothing to place.
+    // With one node there is nothing to place; and that a node has no memory, or none for this process, is as it should be.
     if topology.nodes.len() > 1
-        && let Some(refusal) = memory.placing_refused()
+        && let Some(refusal @ PageError::Refused(_)) = memory.placing_refused()
     {
         warnings.push(format!("memory lies where it is touched first ({refusal}), which may be far"));
     }

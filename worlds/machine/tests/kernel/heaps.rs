@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use vicus_flow::{BoxModel, Envelope, Model, ModelBuilder, Schema, Turn, Type};
 use vicus_machine::{Allocator, Runtime, SystemPages, this_machine};
-use vicus_memory::{Audit, Footprint, Heap, Memory, Options, Region, Series};
+use vicus_memory::{Audit, Footprint, Heap, Memory, Options, PageError, Region, Series};
 use vicus_topology::NodeId;
 
 #[global_allocator]
@@ -60,11 +60,13 @@ fn what_a_box_allocates_lies_on_the_node_of_its_seat() {
     let machine = this_machine().topology;
     let runtime = Runtime::builder().topology(machine.clone()).quiet().start();
     let memory = runtime.memory().expect("there are addresses");
-    if let Some(refusal) = memory.placing_refused() {
+    if let Some(refusal @ PageError::Refused(_)) = memory.placing_refused() {
         return left_out(&format!("memory can't be placed: {refusal}"));
     }
     // The kernel keeps the last pages of a node for itself, and a heap takes another node's then.
-    let is_small = |node: NodeId| machine.nodes[node.index()].bytes < 256 << 20;
+    let is_small = |node: NodeId| {
+        !memory.locations().contains(&node) || (1..256 << 20).contains(&machine.nodes[node.index()].bytes)
+    };
     let seen = Arc::default();
     let model = vectors(memory, &seen);
     let with_seats: Vec<NodeId> =
