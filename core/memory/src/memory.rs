@@ -38,7 +38,7 @@ pub struct Options {
     pub batch_blocks: usize,
     /// At how many bytes of one owner's blocks it sends them even so. 1 MiB.
     pub batch_bytes: usize,
-    /// How many released superblocks a node keeps for the next heap. 8.
+    /// How many released superblocks a node keeps for the next heap; see [`Memory::give_back`]. 8.
     pub superblocks_waiting: usize,
     /// How many bytes of freed mapped blocks a node keeps; see [`Memory::give_back`]. 64 MiB.
     pub mapped_waiting_bytes: usize,
@@ -274,8 +274,8 @@ impl Memory {
         self.superblocks.tick(now);
     }
 
-    /// Gives back some of the mapped blocks that wait beyond [`Options::mapped_waiting_bytes`], and says whether there are
-    /// more. Freeing only notes them, as giving back takes time; a new block that none of them serves gives back as much. To be called when nothing is to be done.
+    /// Gives back some of what waits beyond [`Options::superblocks_waiting`] and [`Options::mapped_waiting_bytes`], and says
+    /// whether there is more. Freeing lets it wait, up to four times the bounds, as giving back takes time. To be called when nothing is to be done.
     pub fn give_back(&self) -> bool {
         self.superblocks.give_back()
     }

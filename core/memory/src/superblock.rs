@@ -305,7 +305,8 @@ impl Superblocks {
         pool.released.push(slab);
         pool.counts.held -= 1;
         pool.counts.waiting += 1;
-        while pool.counts.waiting > self.options.superblocks_waiting {
+        // However little is to be done, no more than this.
+        while pool.counts.waiting > self.options.superblocks_waiting.saturating_mul(MOST_ABOVE) {
             self.drop_oldest_released(pool);
         }
     }
@@ -546,18 +547,24 @@ impl Superblocks {
         });
     }
 
-    /// Gives back some of the mapped blocks that wait beyond the bound, which takes time: who frees much at once shall not
-    /// wait for it. Says whether there are more.
+    /// Gives back some of what waits beyond the bounds, which takes time: who frees much at once shall not wait for it. Says
+    /// whether there is more.
     pub(crate) fn give_back(&self) -> bool {
         let node = |node: usize| {
-            self.with(NodeId::new(node), |pool| self.drop_above_bound(pool, GIVEN_AT_ONCE));
-            self.counts(NodeId::new(node)).mapped_waiting > self.options.mapped_waiting_bytes
+            self.with(NodeId::new(node), |pool| {
+                let superblocks = pool.counts.waiting.saturating_sub(self.options.superblocks_waiting);
+                (0..superblocks.min(GIVEN_AT_ONCE.div_ceil(self.ranges.superblock())))
+                    .for_each(|_| self.drop_oldest_released(pool));
+                self.drop_above_bound(pool, GIVEN_AT_ONCE);
+                pool.counts.waiting > self.options.superblocks_waiting
+                    || pool.counts.mapped_waiting > self.options.mapped_waiting_bytes
+            })
         };
         // Of all nodes, not of the first one alone.
         (0..self.nodes()).filter(|&number| node(number)).count() > 0
     }
 
-    /// Drops blocks that wait beyond the bound, the oldest first, until so many bytes are gone.
+    /// Drops mapped blocks that wait beyond the bound, the oldest first, until so many bytes are gone.
     fn drop_above_bound(&self, pool: &mut Pool, bytes: usize) {
         let least = pool.counts.mapped_waiting.saturating_sub(bytes).max(self.options.mapped_waiting_bytes);
         while pool.counts.mapped_waiting > least {
@@ -699,6 +706,8 @@ mod tests {
         slabs.iter().take(2).for_each(|slab| superblocks.release(slab));
         superblocks.tick(3);
         superblocks.release(slabs[2]);
+        assert_eq!(memory.counts(node()).waiting, 3, "a release gives nothing back");
+        assert!(!memory.give_back());
         assert_eq!(memory.counts(node()), Counts { held: 1, waiting: 2, ..Counts::default() }, "two may wait");
         let first = superblocks.ranges.index_of(slabs[0]) << 20;
         assert_eq!(pages.take_calls().last(), Some(&Call::Decommit(first, 1 << 20, node())), "the oldest went");
@@ -709,6 +718,25 @@ mod tests {
         assert!(std::ptr::eq(superblocks.take(node(), 1).unwrap(), slabs[2]), "reused");
         let again = superblocks.take(node(), 1).unwrap();
         assert!(std::ptr::eq(again, slabs[0]), "the lowest free addresses first");
+    }
+
+    #[test]
+    fn however_much_is_freed_at_once_a_bounded_part_of_it_waits() {
+        let (memory, _) = memory(Options { superblocks_waiting: 2, mapped_waiting_bytes: 1 << 20, ..paper() });
+        let superblocks = &memory.superblocks;
+        let slabs = [0; 12].map(|_| superblocks.take(node(), 1).unwrap());
+        slabs.iter().for_each(|slab| superblocks.release(slab));
+        assert_eq!(memory.counts(node()).waiting, 2 * MOST_ABOVE);
+        let layout = Layout::from_size_align(1 << 20, 8).unwrap();
+        let blocks = [0; 8].map(|_| superblocks.map(node(), layout).unwrap().0);
+        #[expect(unsafe_code, reason = "frees blocks")]
+        // SAFETY: each is freed once.
+        blocks.iter().for_each(|&block| unsafe { superblocks.unmap(memory.slab_of(block)) });
+        let waiting = memory.counts(node()).mapped_waiting;
+        assert!((3 << 20..=4 << 20).contains(&waiting), "{waiting} bytes wait");
+        while memory.give_back() {}
+        let counts = memory.counts(node());
+        assert!(counts.waiting == 2 && counts.mapped_waiting <= 1 << 20, "{counts:?}");
     }
 
     #[test]

@@ -37,6 +37,8 @@ pub(crate) struct Parted<T> {
     fresh: Vec<u32>,
     /// Rows that were dealt since the parts were looked at.
     unseen: usize,
+    /// The part to be looked at next.
+    next: usize,
 }
 
 struct Part<T> {
@@ -55,6 +57,8 @@ const MOST: usize = 1024;
 const FEWEST_WAITING: usize = 2048;
 /// So many tables are moved at once: each takes about a millisecond.
 const MOVED_AT_ONCE: usize = 8;
+/// For each row that was dealt since the last look, so many that waited may be added.
+const ADDED_FOR_ONE: usize = 8;
 /// Parts are looked at after so many rows for each.
 const ROWS_TO_A_LOOK: usize = 4;
 
@@ -66,6 +70,7 @@ impl<T: Table> Parted<T> {
             cache,
             fresh: Vec::new(),
             unseen: 0,
+            next: 0,
         }
     }
 
@@ -102,13 +107,20 @@ impl<T: Table> Parted<T> {
         if self.unseen < count * ROWS_TO_A_LOOK {
             return;
         }
-        self.unseen = 0;
-        for number in 0..count {
+        // Parts are filled alike, so many have enough at once. To add all of that would take long; some are added now.
+        let mut rest = (std::mem::take(&mut self.unseen) * width * ADDED_FOR_ONE) as isize;
+        for _ in 0..count {
+            let number = self.next % count;
             let part = &self.parts[number];
             let enough = (part.table.bytes() as usize / 16).max(FEWEST_WAITING);
             if part.waiting.len() >= enough {
+                if rest <= 0 {
+                    break;
+                }
+                rest -= part.waiting.len() as isize;
                 self.settle_part(number, added);
             }
+            self.next = number + 1;
         }
         self.split_if_large();
     }
