@@ -12,7 +12,7 @@ use crate::foreign::{Batch, Foreign, Rest};
 use crate::memory::{AllocError, Memory, Options};
 use crate::sizes::LINE;
 use crate::slab::{Kind, NOBODY, ORPHAN, RUN_BYTES, Ranks, Slab};
-use crate::superblock::capacity;
+use crate::superblock::{MapRoom, capacity};
 use std::alloc::Layout;
 use std::ptr::NonNull;
 use std::rc::Rc;
@@ -157,7 +157,7 @@ impl Heap {
             self.memory.ledger.taken(block);
             return Ok(block);
         }
-        self.alloc_slow(layout).map(|(block, _)| block)
+        self.alloc_slow(layout, MapRoom::Usual).map(|(block, _)| block)
     }
 
     /// What a request of so many bytes is allocated from.
@@ -171,7 +171,7 @@ impl Heap {
     /// # Errors
     /// As [`Heap::alloc`].
     pub fn alloc_zeroed(&mut self, layout: Layout) -> Result<NonNull<u8>, AllocError> {
-        let (block, zero) = self.alloc_slow(layout)?;
+        let (block, zero) = self.alloc_slow(layout, MapRoom::Usual)?;
         if !zero {
             #[expect(unsafe_code, reason = "fills a fresh block")]
             // SAFETY: the block has so many bytes and is nobody else's.
@@ -185,7 +185,7 @@ impl Heap {
     /// A block of any size and alignment, and whether it is zero.
     #[cold]
     #[inline(never)]
-    fn alloc_slow(&mut self, layout: Layout) -> Result<(NonNull<u8>, bool), AllocError> {
+    fn alloc_slow(&mut self, layout: Layout, room: MapRoom) -> Result<(NonNull<u8>, bool), AllocError> {
         // Blocks are aligned to a line: so much more has an address in it that is aligned as asked.
         let with_room = layout.size().saturating_add(layout.align().saturating_sub(LINE));
         let (block, zero) = match self.memory.sizes.class_of(with_room) {
@@ -196,7 +196,7 @@ impl Heap {
                 // SAFETY: the class was chosen with room for it.
                 (unsafe { block.add(lead) }, false)
             }
-            None => self.memory.superblocks.map(self.local.node, layout)?,
+            None => self.memory.superblocks.map(self.local.node, layout, room)?,
         };
         self.memory.ledger.taken(block);
         Ok((block, zero))
@@ -370,7 +370,7 @@ impl Heap {
         }
         let too_large = AllocError::TooLarge { bytes: size, align: old.align() };
         let new = Layout::from_size_align(size, old.align()).map_err(|_| too_large)?;
-        let copy = self.alloc(new)?;
+        let (copy, _) = self.alloc_slow(new, MapRoom::Much)?;
         // SAFETY: both blocks have so many bytes and are different; the old one is nobody's any more.
         unsafe {
             copy.copy_from_nonoverlapping(block, old.size().min(size));

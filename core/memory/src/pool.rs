@@ -666,7 +666,7 @@ impl RawPool {
             }
             let (bytes, node) = (self.options.block_bytes, self.memory.locations()[home]);
             let layout = Layout::from_size_align(bytes, bytes).expect("a power of two below 2^32");
-            let (block, _) = self.memory.superblocks.map(node, layout)?;
+            let (block, _) = self.memory.superblocks.map(node, layout, crate::superblock::MapRoom::Usual)?;
             #[expect(unsafe_code, reason = "the header is in the block")]
             // SAFETY: the block was just mapped, has room for its header, and nobody else knows it.
             unsafe {

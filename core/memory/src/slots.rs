@@ -68,11 +68,11 @@ impl Slots {
         free
     }
 
-    /// Takes so many in a row, at the lowest place from the middle on that leaves 15 times as many free behind them, as long
-    /// as others of the kind are not longer; if there is none, the lowest place of all. Addresses cost nothing, and a
-    /// copy of what can't grow does.
-    pub(crate) fn take_with_room(&mut self, count: usize) -> Option<usize> {
-        let every = (count * 16).next_power_of_two();
+    /// Takes so many in a row, at the lowest place from the middle on that leaves others free behind them, up to `room` in
+    /// all, as long as others of the kind do not want more; if there is none, the lowest place of all. Addresses cost
+    /// nothing, and a copy of what can't grow does.
+    pub(crate) fn take_with_room(&mut self, count: usize, room: usize) -> Option<usize> {
+        let every = room.max(count).next_power_of_two();
         let mut places = ((self.count / 2).next_multiple_of(every)..self.count).step_by(every);
         places.find(|&first| self.take_at(first, count)).or_else(|| self.take(count))
     }
@@ -109,13 +109,13 @@ mod tests {
     #[test]
     fn what_may_grow_has_room_behind_it() {
         let mut slots = Slots::new(400);
-        assert_eq!(slots.take_with_room(1), Some(208));
-        assert_eq!(slots.take_with_room(1), Some(224));
-        assert_eq!(slots.take_with_room(3), Some(256));
-        assert_eq!(slots.take_with_room(5), Some(384));
+        assert_eq!(slots.take_with_room(1, 16), Some(208));
+        assert_eq!(slots.take_with_room(1, 16), Some(224));
+        assert_eq!(slots.take_with_room(3, 48), Some(256));
+        assert_eq!(slots.take_with_room(5, 80), Some(384));
         assert!(slots.take_at(209, 15), "that was left free");
         assert!(!slots.take_at(208, 1) && !slots.take_at(223, 2) && !slots.take_at(399, 2));
-        assert_eq!(slots.take_with_room(20), Some(0), "there is no such place from the middle on");
+        assert_eq!(slots.take_with_room(20, 320), Some(0), "there is no such place from the middle on");
         assert_eq!(slots.take(1), Some(20));
     }
 }

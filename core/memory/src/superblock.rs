@@ -375,7 +375,7 @@ impl Superblocks {
     }
 
     /// A mapped block. Whether it is fresh, and so zero, is the second.
-    pub(crate) fn map(&self, node: NodeId, layout: Layout) -> Result<(NonNull<u8>, bool), AllocError> {
+    pub(crate) fn map(&self, node: NodeId, layout: Layout, room: MapRoom) -> Result<(NonNull<u8>, bool), AllocError> {
         // No block is shorter than a line: a freed one has a link in it.
         let too_large = AllocError::TooLarge { bytes: layout.size(), align: layout.align() };
         let layout = Layout::from_size_align(layout.size().max(LINE), layout.align()).map_err(|_| too_large)?;
@@ -385,7 +385,7 @@ impl Superblocks {
         let most = most.ok_or(too_large)?;
         let slots = self.slots(most);
         let (slab, bytes) =
-            self.ask(node, |at, room| self.with(at, |pool| self.map_here(pool, (at, room), slots, layout)))?;
+            self.ask(node, |at, free| self.with(at, |pool| self.map_here(pool, (at, free), (slots, room), layout)))?;
         let lead = self.lead(slab, layout);
         let begin = self.ranges.address(self.ranges.index_of(slab));
         #[expect(unsafe_code, reason = "an offset within the mapped part")]
@@ -413,7 +413,7 @@ impl Superblocks {
         &self,
         pool: &mut Pool,
         at: (NodeId, Room),
-        slots: usize,
+        (slots, room): (usize, MapRoom),
         layout: Layout,
     ) -> Result<(&'a Slab, usize), PageError> {
         let superblock = self.ranges.superblock();
@@ -423,7 +423,7 @@ impl Superblocks {
             None => {
                 // As much goes as comes: what waits beyond the bound does not grow.
                 self.drop_above_bound(pool, slots * superblock);
-                let taken = pool.slots.take_with_room(slots).ok_or(PageError::Full)?;
+                let taken = pool.slots.take_with_room(slots, room.slots(slots)).ok_or(PageError::Full)?;
                 // Where it begins is known only now; what is before and behind it is not needed.
                 let before = self.lead(self.ranges.slab(pool.first + taken), layout) / superblock;
                 let slot = taken + before;
@@ -654,6 +654,22 @@ impl Drop for Superblocks {
 /// What waits may be so many times its bound until somebody gives it back.
 const MOST_ABOVE: usize = 4;
 
+/// How much a mapped block may grow where it is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum MapRoom {
+    /// It may never.
+    Usual,
+    /// It has grown before.
+    Much,
+}
+
+impl MapRoom {
+    /// For a block of so many slots.
+    fn slots(self, slots: usize) -> usize {
+        slots * if self == MapRoom::Usual { 16 } else { 256 }
+    }
+}
+
 /// Whether a node must have room for what it is asked for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Room {
@@ -728,7 +744,7 @@ mod tests {
         slabs.iter().for_each(|slab| superblocks.release(slab));
         assert_eq!(memory.counts(node()).waiting, 2 * MOST_ABOVE);
         let layout = Layout::from_size_align(1 << 20, 8).unwrap();
-        let blocks = [0; 8].map(|_| superblocks.map(node(), layout).unwrap().0);
+        let blocks = [0; 8].map(|_| superblocks.map(node(), layout, MapRoom::Usual).unwrap().0);
         #[expect(unsafe_code, reason = "frees blocks")]
         // SAFETY: each is freed once.
         blocks.iter().for_each(|&block| unsafe { superblocks.unmap(memory.slab_of(block)) });
@@ -743,7 +759,9 @@ mod tests {
     fn mapped_blocks_wait_within_a_bound_and_decay() {
         let (memory, pages) = memory(Options { mapped_waiting_bytes: 1 << 20, decay_ticks: 5, ..paper() });
         let superblocks = &memory.superblocks;
-        let map = |bytes: usize| superblocks.map(node(), Layout::from_size_align(bytes, 4096).unwrap()).unwrap();
+        let map = |bytes: usize| {
+            superblocks.map(node(), Layout::from_size_align(bytes, 4096).unwrap(), MapRoom::Usual).unwrap()
+        };
         #[expect(unsafe_code, reason = "frees a block")]
         // SAFETY: each is freed once.
         let unmap = |block: NonNull<u8>| unsafe { superblocks.unmap(memory.slab_of(block)) };
