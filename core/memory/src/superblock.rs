@@ -418,7 +418,12 @@ impl Superblocks {
     ) -> Result<(&'a Slab, usize), PageError> {
         let superblock = self.ranges.superblock();
         let needs = |slab: &Slab| (self.lead(slab, layout) + layout.size()).next_multiple_of(self.page_bytes());
-        let slab = match self.reuse(pool, needs, |slab| self.lead(slab, layout) < superblock) {
+        // What waits has not much room behind it.
+        let waiting = match room {
+            MapRoom::Usual => self.reuse(pool, needs, |slab| self.lead(slab, layout) < superblock),
+            MapRoom::Much => None,
+        };
+        let slab = match waiting {
             Some(slab) => slab,
             None => {
                 // As much goes as comes: what waits beyond the bound does not grow.
