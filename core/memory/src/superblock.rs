@@ -683,7 +683,7 @@ enum Room {
 }
 
 /// Of what waits beyond the bound, about so many bytes are given back at a time: a kernel takes some milliseconds for them.
-const GIVEN_AT_ONCE: usize = 64 << 20;
+const GIVEN_AT_ONCE: usize = 16 << 20;
 
 /// How far a superblock's first block may be moved: so many lines that they fill every set of a usual second-level cache.
 const MOST_COLOUR: usize = 8 << 10;

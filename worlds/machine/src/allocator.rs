@@ -75,7 +75,7 @@ unsafe fn give(block: NonNull<u8>, layout: Layout) {
     }
     // Seats do so before they sleep; nobody else would.
     if layout.size() > LARGEST_CLASS && !is_on_seat() {
-        while process.memory.give_back() {}
+        process.memory.give_back();
     }
 }
 

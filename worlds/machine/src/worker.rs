@@ -40,7 +40,8 @@ fn sleep(sleepers: &SleepPool) {
     heaps::trim();
     #[cfg(not(loom))]
     while heaps::give_back() {
-        if sleepers.sleep_for(Duration::ZERO) {
+        // Others want the node's lock as well, and a lock is not fair.
+        if sleepers.sleep_for(Duration::from_millis(1)) {
             return;
         }
     }
