@@ -1,6 +1,6 @@
 //! The allocator of a whole program.
 
-use crate::heaps::{is_on_seat, process, with_heap};
+use crate::heaps::{process, with_heap};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::ptr::{self, NonNull};
 use vicus_memory::Region;
@@ -42,9 +42,6 @@ impl<S> Allocator<S> {
     }
 }
 
-/// Larger blocks are mapped.
-const LARGEST_CLASS: usize = 512 << 10;
-
 /// Whether the process's memory has this block. Constant time.
 #[inline]
 fn is_ours(block: *const u8) -> bool {
@@ -72,10 +69,6 @@ unsafe fn give(block: NonNull<u8>, layout: Layout) {
     if with_heap(process, |heap| unsafe { heap.free(block, layout) }).is_none() {
         // SAFETY: as above.
         unsafe { process.memory.free(block) };
-    }
-    // Seats do so before they sleep; nobody else would.
-    if layout.size() > LARGEST_CLASS && !is_on_seat() {
-        process.memory.give_back();
     }
 }
 

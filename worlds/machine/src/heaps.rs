@@ -40,7 +40,8 @@ pub(crate) const DECAYS_AFTER: std::time::Duration = std::time::Duration::from_m
 const HEAPS: usize = 1024;
 
 /// Of a node's memory this part may wait for reuse, as superblocks, and the same again as mapped blocks. A query's tables
-/// are freed at its end and wanted again by the next one, and fresh pages cost more than what is done with them.
+/// are freed at its end and wanted again by the next one, and fresh pages cost more than what is done with them. What is
+/// freed while all seats sleep may wait up to four times as much ([`Memory::give_back`]).
 const WAITING_PART: u64 = 16;
 
 /// The memory of this process, if a runtime has installed it.
@@ -260,11 +261,6 @@ pub(crate) fn node_of_thread(process: &Process) -> NodeId {
 /// A task has finished: others' blocks go home, and own ones come back.
 pub(crate) fn finish_task() {
     with_own(Heap::finish_task);
-}
-
-/// Whether this thread sits on a seat: then it gives back what is to go back before it sleeps.
-pub(crate) fn is_on_seat() -> bool {
-    HERE.try_with(|here| here.seat.get().is_some()).unwrap_or(false)
 }
 
 /// The thread is about to sleep: what it has for its next blocks may go to others.
