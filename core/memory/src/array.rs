@@ -672,7 +672,6 @@ mod tests {
 
     fn memory(nodes: usize) -> (Arc<Memory>, Arc<FakePages>) {
         let machine = Topology::parse(&format!("node:{nodes} core:1")).unwrap();
-        let pages = Arc::new(FakePages::new(nodes));
         let series = crate::Series { limit: 64 << 10, ..Default::default() };
         let options = Options {
             superblock_bytes: 1 << 20,
@@ -681,7 +680,7 @@ mod tests {
             series,
             ..Options::default()
         };
-        (Memory::new(pages.clone(), &machine, options).unwrap(), pages)
+        Memory::on_fake_pages(&machine, options)
     }
 
     fn options(pattern: Pattern, segment_pages: usize) -> ArrayOptions {
@@ -898,7 +897,7 @@ mod tests {
     fn large_arrays_have_larger_segments() {
         let machine = Topology::parse("node:2 core:1").unwrap();
         let wide = Options { placed_bytes: 256 << 20, range_bytes: 8 << 20, ..Options::default() };
-        let memory = Memory::new(Arc::new(FakePages::new(2)), &machine, wide).unwrap();
+        let (memory, _) = Memory::on_fake_pages(&machine, wide);
         let bytes = MOST_RUNS * PAGE;
         for (bytes, pages) in [(bytes, 1), (bytes + 1, 2)] {
             let array: DistArray<u8, true> =

@@ -599,9 +599,7 @@ mod tests {
     }
 
     fn memory(options: Options) -> (Arc<Memory>, Arc<FakePages>) {
-        let machine = Topology::parse("node:2 core:1").unwrap();
-        let pages = Arc::new(FakePages::new(2));
-        (Memory::new(pages.clone(), &machine, options).unwrap(), pages)
+        Memory::on_fake_pages(&Topology::parse("node:2 core:1").unwrap(), options)
     }
 
     fn heap(memory: &Arc<Memory>, node: usize) -> Heap {

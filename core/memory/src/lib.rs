@@ -25,6 +25,7 @@ mod fork;
 mod heap;
 mod ledger;
 mod memory;
+mod neighbours;
 mod pages;
 mod placed;
 mod pool;

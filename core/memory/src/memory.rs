@@ -3,6 +3,7 @@
 use crate::distribution::Distribution;
 use crate::foreign::{Batch, Doors, Foreign};
 use crate::ledger::Ledger;
+use crate::neighbours::Neighbours;
 use crate::pages::{PageError, Pages, Policy};
 use crate::placed::Placing;
 use crate::region::{Ranges, Region};
@@ -226,10 +227,11 @@ impl Memory {
         let (ranges, unplaced) = Ranges::reserve(&*pages, nodes, bytes, superblock, options.policy)
             .map_err(|error| OptionsError::Range { range_bytes: bytes, nodes, error })?;
         let classes = sizes.classes() + 1;
-        let placing = Placing::new(&pages, topology, &options);
+        let neighbours = Arc::new(Neighbours::new(topology));
+        let placing = Placing::new(&pages, topology, &neighbours, &options);
         unplaced.iter().for_each(|&error| placing.refused(error));
         Ok(Arc::new(Memory {
-            superblocks: Superblocks::new(pages, ranges, topology, &options, classes),
+            superblocks: Superblocks::new(pages, ranges, neighbours, &options, classes),
             doors: Doors::new(options.foreign, options.heaps),
             ledger: Ledger::default(),
             placing,
@@ -237,6 +239,15 @@ impl Memory {
             sizes,
             unplaced,
         }))
+    }
+
+    /// For tests: on fake pages, whose calls are those that come from now on.
+    #[cfg(test)]
+    pub(crate) fn on_fake_pages(machine: &Topology, options: Options) -> (Arc<Memory>, Arc<crate::pages::FakePages>) {
+        let pages = Arc::new(crate::pages::FakePages::new(machine.nodes.len()));
+        let memory = Memory::new(Arc::clone(&pages) as Arc<dyn Pages>, machine, options).expect("the options fit");
+        pages.take_calls();
+        (memory, pages)
     }
 
     /// What it was made with.

@@ -7,6 +7,7 @@
 use crate::atlas::{Atlas, Entry, Lies};
 use crate::distribution::{Arrangement, Distribution, DistributionError, Distributor, Location};
 use crate::memory::Memory;
+use crate::neighbours::{Neighbours, Room};
 use crate::pages::{PageError, Pages, Placement, Policy};
 use crate::region::{HUGE_PAGE, Region};
 use std::alloc::Layout;
@@ -111,8 +112,7 @@ pub(crate) struct Placing {
     distributor: Distributor,
     /// The node of each location: those that have memory which may be used, ascending by the system's numbers.
     locations: Vec<NodeId>,
-    /// For each node all nodes, the nearest first.
-    near: Vec<Vec<NodeId>>,
+    neighbours: Arc<Neighbours>,
     policy: Policy,
     huge_pages: bool,
     /// Why the page source first refused to place something.
@@ -120,7 +120,12 @@ pub(crate) struct Placing {
 }
 
 impl Placing {
-    pub(crate) fn new(pages: &Arc<dyn Pages>, topology: &Topology, options: &crate::Options) -> Placing {
+    pub(crate) fn new(
+        pages: &Arc<dyn Pages>,
+        topology: &Topology,
+        neighbours: &Arc<Neighbours>,
+        options: &crate::Options,
+    ) -> Placing {
         let nodes = topology.nodes.iter().map(|node| node.id);
         let has_memory = |node: &NodeId| topology.has_memory(*node);
         let mut locations: Vec<NodeId> =
@@ -138,7 +143,7 @@ impl Placing {
             region_bytes: options.placed_bytes,
             distributor: Distributor::new(locations.len(), options.distribution.clone()),
             locations,
-            near: nodes.map(|node| topology.nodes_by_distance(node)).collect(),
+            neighbours: Arc::clone(neighbours),
             policy: options.policy,
             huge_pages: options.huge_pages,
             refusal: OnceLock::new(),
@@ -244,7 +249,7 @@ impl Memory {
 
     /// All nodes by their distance from one, which comes first.
     pub(crate) fn near(&self, node: NodeId) -> &[NodeId] {
-        &self.placing.near[node.index()]
+        self.placing.neighbours.near(node)
     }
 
     /// Why the page source first refused to place something; there, the first touch decides where it lies. `None` if all is
@@ -496,7 +501,7 @@ impl Placed {
     pub fn near(&self, node: NodeId) -> &[u8] {
         let placing = &self.memory.placing;
         let of_node = |node: &NodeId| placing.locations.iter().position(|at| at == node);
-        let nearest = placing.near[node.index()].iter().find_map(of_node).expect("some node has memory");
+        let nearest = placing.neighbours.near(node).iter().find_map(of_node).expect("some node has memory");
         self.copy(if self.copies() > 1 { nearest } else { 0 })
     }
 
@@ -584,23 +589,20 @@ impl Placed {
                 At::Node(node) => *node,
                 At::First | At::InTurn(_) => self.memory.placing.locations[0],
             };
-            let only = matches!(at, At::Node(_)) && self.memory.placing.policy == Policy::Strict;
-            self.commit_run(run, node, only)?;
+            // What lies anywhere is no node's.
+            let policy = if matches!(at, At::Node(_)) { self.memory.placing.policy } else { Policy::Preferred };
+            self.commit_run(run, node, policy)?;
         }
         Ok(())
     }
 
     /// Commits a run on a node, or on the nearest that has room if that is allowed.
     #[expect(unsafe_code, reason = "commits what it has taken")]
-    fn commit_run(&mut self, run: &Range<usize>, node: NodeId, only: bool) -> Result<(), PlaceError> {
+    fn commit_run(&mut self, run: &Range<usize>, node: NodeId, policy: Policy) -> Result<(), PlaceError> {
         let placing = &self.memory.placing;
         let (mut error, bytes) = (PageError::Full, run.len());
-        let near = &placing.near[node.index()][..if only { 1 } else { placing.near.len() }];
-        // Where pages may lie elsewhere, nobody refuses a commit, and the nodes are asked before. If none has room, the first
-        // one is told to give all the same: the system may find room that it does not call free.
-        let all_the_same = near.first().filter(|_| near.len() > 1).map(|&at| (at, true));
-        for (at, all_the_same) in near.iter().map(|&at| (at, near.len() == 1)).chain(all_the_same) {
-            if !all_the_same && !placing.pages.has_room(at, bytes) {
+        for (at, room) in placing.neighbours.turns(node, policy) {
+            if room == Room::Needed && !placing.pages.has_room(at, bytes) {
                 continue;
             }
             // SAFETY: a part of the range that was just taken, committed once.
@@ -620,7 +622,6 @@ impl Placed {
                 Err(refusal) => error = refusal,
             }
         }
-        let policy = if only { Policy::Strict } else { Policy::Preferred };
         Err(PlaceError::Exhausted { node, bytes, policy, error })
     }
 }
@@ -731,7 +732,6 @@ mod tests {
 
     fn memory(nodes: usize, policy: Policy) -> (Arc<Memory>, Arc<FakePages>) {
         let machine = Topology::parse(&format!("node:{nodes} core:1")).unwrap();
-        let pages = Arc::new(FakePages::new(nodes));
         let series = crate::Series { limit: 64 << 10, ..Default::default() };
         let options = Options {
             superblock_bytes: 1 << 20,
@@ -741,9 +741,7 @@ mod tests {
             policy,
             ..Options::default()
         };
-        let memory = Memory::new(pages.clone(), &machine, options).unwrap();
-        pages.take_calls();
-        (memory, pages)
+        Memory::on_fake_pages(&machine, options)
     }
 
     fn bytes(size: usize) -> Layout {
@@ -973,14 +971,14 @@ mod tests {
         let mut machine = Topology::parse("node:3 core:1").unwrap();
         machine.nodes[1].bytes = 0;
         let options = Options { range_bytes: 8 << 20, placed_bytes: 4 << 20, ..Options::default() };
-        let memory = Memory::new(Arc::new(FakePages::new(3)), &machine, options).unwrap();
+        let (memory, _) = Memory::on_fake_pages(&machine, options);
         assert_eq!(memory.locations(), [0, 2].map(NodeId::new));
         let placed = memory.place(bytes(3 * PAGE), Some(&Distribution::Fine)).unwrap();
         let nodes = placed.bytes().chunks(PAGE).map(|page| memory.node_of(page.as_ptr()).unwrap().index());
         assert_eq!(nodes.collect::<Vec<_>>(), [0, 2, 0]);
         machine.nodes.iter_mut().for_each(|node| node.os_index = 9 - node.os_index);
         let options = memory.options().clone();
-        let turned = Memory::new(Arc::new(FakePages::new(3)), &machine, options).unwrap();
+        let (turned, _) = Memory::on_fake_pages(&machine, options);
         assert_eq!(turned.locations(), [2, 0].map(NodeId::new), "in the order of the system's numbers");
         let copies = memory.place(bytes(1), Some(&Distribution::Replicated)).unwrap();
         assert_eq!(copies.copies(), 2);

@@ -802,7 +802,6 @@ mod tests {
         for (from, row) in machine.distances.iter_mut().enumerate() {
             row.iter_mut().enumerate().for_each(|(to, distance)| *distance = 10 + 5 * from.abs_diff(to) as u32);
         }
-        let pages = Arc::new(FakePages::new(nodes));
         let series = crate::Series { limit: 64 << 10, ..Default::default() };
         let options = Options {
             superblock_bytes: 1 << 20,
@@ -812,7 +811,7 @@ mod tests {
             series,
             ..Options::default()
         };
-        (Memory::new(pages.clone(), &machine, options).unwrap(), pages)
+        Memory::on_fake_pages(&machine, options)
     }
 
     /// Without magazines, small blocks.
@@ -1067,7 +1066,7 @@ mod loom_models {
             let series = crate::Series { limit: 8 << 10, ..Default::default() };
             let options =
                 Options { superblock_bytes: 1 << 20, range_bytes: 2 << 20, heaps: 1, series, ..Options::default() };
-            let memory = Memory::new(Arc::new(FakePages::new(1)), &machine, options).unwrap();
+            let (memory, _) = Memory::on_fake_pages(&machine, options);
             let options = PoolOptions { block_bytes: 1 << 16, magazine: 0, ..PoolOptions::default() };
             let pool: loom::sync::Arc<DistPool<[u64; 4000]>> =
                 loom::sync::Arc::new(DistPool::new(&memory, options).unwrap());

@@ -175,6 +175,10 @@ impl Ranges {
         if address < base { base.min(end) } else { end }
     }
 
+    pub(crate) fn nodes(&self) -> usize {
+        self.nodes
+    }
+
     /// How many superblocks a node's part has.
     pub(crate) fn per_node(&self) -> usize {
         self.per_node

@@ -6,7 +6,8 @@
 //! are mapped here, in whole superblocks' addresses, with a bounded cache of their own.
 
 use crate::memory::{AllocError, Options};
-use crate::pages::{PageError, Pages, Policy};
+use crate::neighbours::{Neighbours, Room};
+use crate::pages::{PageError, Pages};
 use crate::region::Ranges;
 use crate::sizes::LINE;
 use crate::slab::{Chain, Kind, NOBODY, ORPHAN, RUN_BYTES, Slab, colour};
@@ -16,7 +17,7 @@ use std::alloc::Layout;
 use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use vicus_topology::{NodeId, Topology};
+use vicus_topology::NodeId;
 
 /// What one node's superblock allocator has and has done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -50,8 +51,7 @@ pub(crate) struct Superblocks {
     pages: Arc<dyn Pages>,
     pub(crate) ranges: Ranges,
     pools: Box<[Padded<Mutex<Pool>>]>,
-    /// For each node all nodes, the nearest first.
-    near: Vec<Vec<NodeId>>,
+    neighbours: Arc<Neighbours>,
     options: Options,
 }
 
@@ -86,11 +86,11 @@ impl Superblocks {
     pub(crate) fn new(
         pages: Arc<dyn Pages>,
         ranges: Ranges,
-        topology: &Topology,
+        neighbours: Arc<Neighbours>,
         options: &Options,
         classes: usize,
     ) -> Superblocks {
-        let per_node = ranges.per_node();
+        let (nodes, per_node) = (ranges.nodes(), ranges.per_node());
         let pool = |node: usize| Pool {
             first: node * per_node,
             slots: Slots::new(per_node),
@@ -102,8 +102,8 @@ impl Superblocks {
         };
         Superblocks {
             pages,
-            pools: (0..topology.nodes.len()).map(|node| Padded(Mutex::new(pool(node)))).collect(),
-            near: topology.nodes.iter().map(|node| topology.nodes_by_distance(node.id)).collect(),
+            pools: (0..nodes).map(|node| Padded(Mutex::new(pool(node)))).collect(),
+            neighbours,
             ranges,
             options: options.clone(),
         }
@@ -149,16 +149,10 @@ impl Superblocks {
         self.ranges.node(self.ranges.index_of(slab))
     }
 
-    /// Asks the nodes in turn, the given one first, as the policy allows. If none has room, and pages may lie anywhere, the
-    /// first one is asked again, and told to give all the same: the system may find room that it does not call free.
+    /// Asks the nodes in turn, as the policy allows.
     fn ask<R>(&self, node: NodeId, mut ask: impl FnMut(NodeId, Room) -> Result<R, PageError>) -> Result<R, AllocError> {
-        let near = match self.options.policy {
-            Policy::Preferred => &self.near[node.index()][..],
-            Policy::Strict => &self.near[node.index()][..1],
-        };
         let mut error = PageError::Full;
-        let all_the_same = near.first().filter(|_| near.len() > 1).map(|&node| (node, Room::AllTheSame));
-        for (at, room) in near.iter().map(|&node| (node, Room::Needed)).chain(all_the_same) {
+        for (at, room) in self.neighbours.turns(node, self.options.policy) {
             match ask(at, room) {
                 Ok(found) => {
                     if at != node {
@@ -245,9 +239,7 @@ impl Superblocks {
         start: NonNull<u8>,
         bytes: usize,
     ) -> Result<(), PageError> {
-        // Where pages may lie elsewhere, nobody refuses a commit: the node must be asked before.
-        let may_spill = self.options.policy == Policy::Preferred && self.nodes() > 1 && room == Room::Needed;
-        let is_full = || may_spill && !self.pages.has_room(node, bytes);
+        let is_full = || room == Room::Needed && !self.pages.has_room(node, bytes);
         if is_full() {
             self.make_room(pool, bytes);
             if is_full() {
@@ -447,7 +439,8 @@ impl Superblocks {
     }
 
     /// A mapped block that waits, with as many bytes as it `needs`: one that has them and at most a quarter more; else the
-    /// one whose size is nearest, made longer or shorter, but not to less than a quarter. So what waits serves other sizes as well.
+    /// one whose size is nearest, made longer or shorter, but not to less than a quarter. So what waits serves other sizes as
+    /// well.
     fn reuse<'a>(
         &self,
         pool: &mut Pool,
@@ -517,7 +510,8 @@ impl Superblocks {
                 if !pool.slots.take_at(behind, more) {
                     return false;
                 }
-                if self.commit_part(pool, (node, Room::Needed), begin.add(old), new - old).is_err() {
+                let first = self.neighbours.turns(node, self.options.policy).next().expect("the node itself");
+                if self.commit_part(pool, first, begin.add(old), new - old).is_err() {
                     pool.slots.give(behind, more);
                     return false;
                 }
@@ -675,13 +669,6 @@ impl MapRoom {
     }
 }
 
-/// Whether a node must have room for what it is asked for.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Room {
-    Needed,
-    AllTheSame,
-}
-
 /// Of what waits beyond the bound, about so many bytes are given back at a time: a kernel takes some milliseconds for them.
 const GIVEN_AT_ONCE: usize = 16 << 20;
 
@@ -699,14 +686,11 @@ mod tests {
     use super::*;
     use crate::memory::Memory;
     use crate::pages::{Call, FakePages};
+    use vicus_topology::Topology;
 
     fn memory(options: Options) -> (Arc<Memory>, Arc<FakePages>) {
-        let machine = Topology::parse("node:1 core:1").unwrap();
-        let pages = Arc::new(FakePages::new(1));
         let options = Options { superblock_bytes: 1 << 20, range_bytes: 32 << 20, ..options };
-        let memory = Memory::new(pages.clone(), &machine, options).unwrap();
-        pages.take_calls();
-        (memory, pages)
+        Memory::on_fake_pages(&Topology::parse("node:1 core:1").unwrap(), options)
     }
 
     fn paper() -> Options {
@@ -832,7 +816,7 @@ mod loom_models {
             let series = crate::Series { limit: 8 << 10, ..Default::default() };
             let options =
                 Options { superblock_bytes: 1 << 20, range_bytes: 2 << 20, heaps: 1, series, ..Options::default() };
-            let memory = Memory::new(Arc::new(FakePages::new(1)), &machine, options).unwrap();
+            let (memory, _) = Memory::on_fake_pages(&machine, options);
             let holders: loom::sync::Arc<[AtomicUsize; 2]> = Default::default();
             memory.superblocks.release(memory.superblocks.take(NodeId::new(0), 1).unwrap());
             let user = {
