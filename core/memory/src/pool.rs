@@ -1051,7 +1051,6 @@ mod tests {
 mod loom_models {
     use super::*;
     use crate::memory::Options;
-    use crate::pages::FakePages;
     use vicus_topology::Topology;
 
     /// Two threads take their first items, of blocks that have two. Finds these mutants: the second look left out, behind the

@@ -804,8 +804,8 @@ mod tests {
 mod loom_models {
     use super::*;
     use crate::memory::Memory;
-    use crate::pages::FakePages;
     use loom::sync::atomic::{AtomicUsize, Ordering};
+    use vicus_topology::Topology;
 
     /// Two heaps take and release superblocks of one node, one of which waits and one of which is still to be committed.
     /// Finds this mutant: `take_here` looks for a released superblock under the lock, lets it go, and takes it out later.
