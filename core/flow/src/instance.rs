@@ -12,12 +12,13 @@
 //! ([`Instance::settle`]), so the last one to finish gets the answer.
 
 use crate::counts::Tally;
-use crate::envelope::Column;
 use crate::operator::Input;
 use crate::ring::{Put, Ring};
 use crate::state::StateWord;
 use crate::sync::{AtomicBool, AtomicU8, AtomicU64, Mutex, Ordering, Padded, UnsafeCell, fence};
-use crate::{BoxCounts, BoxId, Envelope, FlowError, Model, Operator, OutputId, OverBudget, Place, Schema, Turn, World};
+use crate::{
+    Blocks, BoxCounts, BoxId, Envelope, FlowError, Model, Operator, OutputId, OverBudget, Place, Schema, Turn, World,
+};
 use std::any::Any;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -242,6 +243,8 @@ pub struct Desk {
     pub clock: u64,
     /// Where the seat is.
     pub place: Place,
+    /// Where the memory of new columns comes from.
+    pub blocks: Blocks,
 }
 
 impl Desk {
@@ -695,7 +698,7 @@ impl Running<'_> {
                 std::mem::replace(&mut body.operator, std::boxed::Box::new(Absent));
             body.any_room = false;
             cell.tally.acted();
-            let mut turn = Turn { cell, body, world, instance, place: desk.place };
+            let mut turn = Turn { cell, body, world, instance, place: desk.place, blocks: desk.blocks };
             let done = catch_unwind(AssertUnwindSafe(|| operator.act(&mut turn)));
             body.operator = operator;
             match done {
@@ -800,7 +803,7 @@ impl Instance {
         let kind = if sender == 0 { Kind::Deferred } else { Kind::Immediate };
         for (output, mut envelope) in body.outbox.drain(..) {
             self.cells[sender].tally.sent(output, &envelope);
-            envelope.set_place(desk.place);
+            envelope.set_place(desk.place, desk.blocks);
             if desk.recording {
                 desk.note(Fact::Sent {
                     output,
@@ -818,7 +821,7 @@ impl Instance {
                 let mut copy = if index == last { rest.take() } else { rest.clone() }.expect("the last one takes it");
                 if !copy.is_pill() {
                     for &column in &receiver.private {
-                        copy.change(column, |shared| Column::private_copy(&shared));
+                        copy.unshare(column);
                     }
                 }
                 let refused =

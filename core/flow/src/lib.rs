@@ -8,6 +8,9 @@
 //! This crate has no threads: a world takes [`Activation`]s, decides when and where, and calls [`begin`],
 //! [`Running::act`], [`Running::send`] and [`Running::finish`].
 
+mod block;
+mod builder;
+mod column;
 mod counts;
 mod describe;
 mod envelope;
@@ -23,8 +26,11 @@ mod stall;
 mod state;
 mod sync;
 
+pub use block::{Block, Blocks};
+pub use builder::{EnvelopeBuilder, Room};
+pub use column::{Column, Values};
 pub use counts::{BoxCounts, InputCounts, OutputCounts, Place};
-pub use envelope::{Column, Envelope};
+pub use envelope::Envelope;
 pub use error::{FlowError, OverBudget};
 pub use instance::{
     Activation, Desk, Fact, Instance, RULES, RunTask, Running, Totals, begin, instance_of, share_instance,

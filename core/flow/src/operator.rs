@@ -2,7 +2,7 @@
 
 use crate::instance::{Body, BoxCell, Instance};
 use crate::ring::Ring;
-use crate::{Envelope, OverBudget, Place, Schema};
+use crate::{Blocks, Envelope, OverBudget, Place, Schema};
 use std::error::Error;
 
 /// Why a box gave up. Any error will do; the request fails with it and with the box's name.
@@ -60,6 +60,7 @@ pub struct Turn<'a> {
     pub(crate) instance: &'a Instance,
     /// Of the seat that runs it.
     pub(crate) place: Place,
+    pub(crate) blocks: Blocks,
 }
 
 /// One input of a live box.

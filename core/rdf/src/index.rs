@@ -13,6 +13,7 @@
 
 use crate::ids::Id;
 use std::ops::Range;
+use vicus_flow::Room;
 
 /// A place in a triple.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -198,7 +199,7 @@ impl Index {
     }
 
     /// Appends the first level of these rows, which isn't stored by row, as [`Id::bits`].
-    pub fn fill_first(&self, rows: Range<usize>, column: &mut Vec<u64>) {
+    pub fn fill_first(&self, rows: Range<usize>, column: &mut Room<'_, u64>) {
         let mut row = rows.start;
         if rows.is_empty() {
             return;
@@ -206,14 +207,14 @@ impl Index {
         let mut key = self.key_of_row(row);
         while row < rows.end {
             let end = rows.end.min(self.starts[key + 1] as usize);
-            column.resize(column.len() + (end - row), self.keys[key].bits());
+            column.repeat(self.keys[key].bits(), end - row);
             row = end;
             key += 1;
         }
     }
 
     /// Appends any level of these rows as [`Id::bits`]. Panics for a level above 2.
-    pub fn fill(&self, level: usize, rows: Range<usize>, column: &mut Vec<u64>) {
+    pub fn fill(&self, level: usize, rows: Range<usize>, column: &mut Room<'_, u64>) {
         match level {
             0 => self.fill_first(rows, column),
             1 => column.extend_from_slice(Id::as_bits(&self.second[rows])),

@@ -40,11 +40,8 @@ fn run() -> Result<(Seen, Seen), FlowError> {
     );
     let odd = net.add(library::map("odd", &schema, &schema, |mut envelope| {
         let values = envelope.column(VALUES).clone(); // shares, does not copy
-        envelope.change(VALID_FOR_ODD, |valid| {
-            let mut valid = valid.into_u8s();
-            valid.iter_mut().zip(values.u64s()).for_each(|(valid, value)| *valid &= (value % 2) as u8);
-            valid.into()
-        });
+        let valid = envelope.u8s_mut(VALID_FOR_ODD);
+        valid.iter_mut().zip(values.u64s()).for_each(|(valid, value)| *valid &= (value % 2) as u8);
         Some(envelope)
     }));
     let odd_end =

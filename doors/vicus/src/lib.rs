@@ -34,8 +34,8 @@
 //! and joined again) and `validity` (rows deleted on one branch and kept on another, without copying).
 
 pub use vicus_flow::{
-    Bound, BoxCounts, BoxError, BoxId, BoxModel, Column, Envelope, FlowError, Model, ModelBuilder, ModelError,
-    Operator, OverBudget, Schema, Totals, Turn, Type, library,
+    Bound, BoxCounts, BoxError, BoxId, BoxModel, Column, Envelope, EnvelopeBuilder, FlowError, Model, ModelBuilder,
+    ModelError, Operator, OverBudget, Schema, Totals, Turn, Type, library,
 };
 pub use vicus_machine::{
     Allocator, DiscoverError, Discovered, Request, Runtime, RuntimeBuilder, describe, from_synthetic, from_xml,

@@ -3,6 +3,7 @@
 use crate::heaps::{process, with_heap};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::ptr::{self, NonNull};
+use vicus_flow::Block;
 use vicus_memory::Region;
 
 /// An allocator for a whole program: blocks from 8 KiB on lie on the node of the thread that asks for them, and come from
@@ -70,6 +71,14 @@ unsafe fn give(block: NonNull<u8>, layout: Layout) {
         // SAFETY: as above.
         unsafe { process.memory.free(block) };
     }
+}
+
+/// Memory for the columns that a box of this seat fills: from its heap, to which it goes back from wherever it is dropped.
+pub(crate) fn column_block(layout: Layout) -> Option<Block> {
+    let at = NonNull::new(take(layout, false))?;
+    #[expect(unsafe_code, reason = "a heap's block")]
+    // SAFETY: the heap gave it for this layout; any thread may give it back.
+    Some(unsafe { Block::new(at, layout, give) })
 }
 
 #[expect(unsafe_code, reason = "an allocator for a whole program")]

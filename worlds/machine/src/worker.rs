@@ -1,5 +1,6 @@
 //! A thread on a seat: it takes tasks as the plan says, runs them, and sleeps when there are none.
 
+use crate::allocator::column_block;
 use crate::heaps;
 use crate::queues::Reach;
 use crate::recorder::Recorder;
@@ -8,7 +9,9 @@ use crate::sleep::SleepPool;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use vicus_flow::{Activation, BoxId, Desk, FlowError, Instance, Place, World, begin, instance_of, share_instance};
+use vicus_flow::{
+    Activation, Blocks, BoxId, Desk, FlowError, Instance, Place, World, begin, instance_of, share_instance,
+};
 use vicus_schedule::{Found, Idle, Kind, PoolId, SeatId, SeatPlan, TaskRef, look};
 use vicus_trace::Outcome;
 
@@ -59,7 +62,8 @@ impl Worker {
         let cursors = vec![0; shared.plan.cursors(seat)];
         let plan = &shared.plan.seats[seat.index()];
         let place = Place(u16::try_from(plan.node.index()).expect("a machine has fewer than 65,536 nodes"));
-        let desk = Desk { recording: recorder.is_on(), place, ..Desk::default() };
+        let blocks = Blocks::of(column_block);
+        let desk = Desk { recording: recorder.is_on(), place, blocks, ..Desk::default() };
         let own = plan.place[Kind::Immediate as usize];
         let first = &plan.look[0];
         let runs_next = shared.plan.is_owner_lifo(own) && first.scan.queues().first() == Some(&own);

@@ -1,6 +1,6 @@
 //! Several sorted streams as one sorted stream.
 
-use crate::{BoxError, BoxModel, Column, Envelope, Operator, Schema, Turn, Type};
+use crate::{BoxError, BoxModel, Envelope, EnvelopeBuilder, Operator, Schema, Turn, Type};
 use std::cmp::Ordering;
 
 /// Merges so many streams, each sorted by `compare`, which orders a row of an envelope and a row of another. Rows that
@@ -17,7 +17,7 @@ where
     let model = BoxModel::new("merge", move || Merge {
         compare: compare.clone(),
         streams: (0..inputs).map(|_| Stream { head: None, row: 0, ended: false }).collect(),
-        columns: vec![Vec::new(); width],
+        merged: EnvelopeBuilder::of_u64s(width),
         rows: 0,
         limit: envelope_rows.max(1),
     });
@@ -28,7 +28,7 @@ struct Merge<F> {
     compare: F,
     streams: Vec<Stream>,
     /// Rows that have not been sent yet.
-    columns: Vec<Vec<u64>>,
+    merged: EnvelopeBuilder,
     rows: usize,
     limit: usize,
 }
@@ -43,9 +43,8 @@ struct Stream {
 impl<F> Merge<F> {
     fn flush(&mut self, turn: &mut Turn<'_>) {
         if self.rows > 0 {
-            let columns = self.columns.iter_mut().map(|column| Column::from(std::mem::take(column)));
-            turn.send(0, Envelope::of_rows(columns.collect(), self.rows));
-            self.rows = 0;
+            let columns = self.merged.finish_columns(turn);
+            turn.send(0, Envelope::of_rows(columns, std::mem::take(&mut self.rows)));
         }
     }
 }
@@ -79,8 +78,11 @@ where
                     turn.send_pill(0);
                     return Ok(());
                 };
-                for (values, column) in self.columns.iter_mut().zip(head.columns()) {
-                    values.push(column.u64s()[row]);
+                if self.rows == 0 {
+                    self.merged.reserve(turn, self.limit);
+                }
+                for (place, column) in head.columns().iter().enumerate() {
+                    self.merged.u64s(place).push(column.u64s()[row]);
                 }
                 self.rows += 1;
                 let stream = &mut self.streams[least];

@@ -1,7 +1,7 @@
 //! Deals rows to outputs by the hash of their keys.
 
 use super::{hash, mix};
-use crate::{BoxError, BoxModel, Column, Envelope, Operator, Schema, Turn, Type};
+use crate::{BoxError, BoxModel, Envelope, EnvelopeBuilder, Operator, Schema, Turn, Type};
 
 /// Sends each row to one of `parts` outputs: rows with equal values in the columns `keys` to the same one. Takes and
 /// makes columns of [`Type::U64`] only; panics for others.
@@ -13,7 +13,7 @@ pub fn partition(schema: &Schema, keys: &[usize], parts: usize) -> BoxModel {
     let (keys, width) = (keys.to_vec(), schema.columns().len());
     let model = BoxModel::new("partition", move || Partition {
         keys: keys.clone(),
-        parts: (0..parts).map(|_| Part { columns: vec![Vec::new(); width], rows: 0 }).collect(),
+        parts: (0..parts).map(|_| Part { builder: EnvelopeBuilder::of_u64s(width), rows: 0 }).collect(),
         targets: Vec::new(),
         ends: vec![0; parts],
         order: Vec::new(),
@@ -53,27 +53,25 @@ impl Partition {
 
 /// Rows that wait until there are enough of them for an envelope.
 struct Part {
-    columns: Vec<Vec<u64>>,
+    builder: EnvelopeBuilder,
     rows: usize,
 }
 
 impl Part {
-    fn take(&mut self, envelope: &Envelope, rows: &[u32]) {
-        for (column, values) in envelope.columns().iter().zip(&mut self.columns) {
+    fn take(&mut self, turn: &Turn<'_>, envelope: &Envelope, rows: &[u32]) {
+        // It is sent as soon as it has as many rows as the envelope that came last.
+        self.builder.reserve(turn, rows.len() + envelope.rows().saturating_sub(self.rows));
+        for (place, column) in envelope.columns().iter().enumerate() {
             let column = column.u64s();
-            values.extend(rows.iter().map(|&row| column[row as usize]));
+            self.builder.u64s(place).extend(rows.iter().map(|&row| column[row as usize]));
         }
         self.rows += rows.len();
     }
 
     fn send(&mut self, output: usize, turn: &mut Turn<'_>) {
         if self.rows > 0 {
-            let (rows, full) = (self.rows, |column: &mut Vec<u64>| {
-                let room = Vec::with_capacity(column.capacity());
-                Column::from(std::mem::replace(column, room))
-            });
-            turn.send(output, Envelope::of_rows(self.columns.iter_mut().map(full).collect(), rows));
-            self.rows = 0;
+            let columns = self.builder.finish_columns(turn);
+            turn.send(output, Envelope::of_rows(columns, std::mem::take(&mut self.rows)));
         }
     }
 }
@@ -105,7 +103,7 @@ impl Operator for Partition {
         self.sort();
         let mut begin = 0;
         for (part, &end) in self.parts.iter_mut().zip(&self.ends) {
-            part.take(&envelope, &self.order[begin..end]);
+            part.take(turn, &envelope, &self.order[begin..end]);
             begin = end;
         }
         // About as many envelopes leave as come, and of their size: small ones at first.

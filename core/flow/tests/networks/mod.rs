@@ -444,15 +444,10 @@ impl Watched {
         assert_eq!(envelope.bytes(), bytes(number));
         if self.private[input] {
             let before = envelope.column(1).u64s().as_ptr();
-            let mut after = std::ptr::null();
-            envelope.change(1, |column| {
-                let mut scratch = column.into_u64s();
-                after = scratch.as_ptr();
-                assert!(scratch.iter().all(|&value| value == 0), "nobody else wrote into a private column");
-                scratch.iter_mut().for_each(|value| *value = number);
-                scratch.into()
-            });
-            assert_eq!(before, after, "a private column is changed in its own memory");
+            let scratch = envelope.u64s_mut(1);
+            assert_eq!(before, scratch.as_ptr(), "a private column is changed in its own memory");
+            assert!(scratch.iter().all(|&value| value == 0), "nobody else wrote into a private column");
+            scratch.fill(number);
         }
         self.entry().taken[input].push(number);
         Some(Some(number))

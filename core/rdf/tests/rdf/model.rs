@@ -27,7 +27,7 @@ fn assert_index(index: &Index, model: &Model, probes: &[Id]) -> Result<(), TestC
     let rows: Vec<[Id; 3]> = rows.into_iter().collect();
     let mut columns = [Vec::new(), Vec::new(), Vec::new()];
     for (level, column) in columns.iter_mut().enumerate() {
-        index.fill(level, 0..index.len(), column);
+        vicus_flow::Room::of(column, index.len(), |room| index.fill(level, 0..index.len(), room));
     }
     let read: Vec<[Id; 3]> =
         (0..index.len()).map(|row| [0, 1, 2].map(|level: usize| Id::from_bits(columns[level][row]))).collect();

@@ -6,14 +6,14 @@
 
 use super::distinct::Wide;
 use super::parted::{Parted, Table};
-use super::{Growth, Inputs, interleave, slices};
+use super::{Growth, Inputs, envelope_of, interleave, slices};
 use crate::algebra::Fold;
 use crate::evaluate::{Evaluator, add, divide};
 use crate::terms::{Made, Terms};
 use crate::value::{Number, Value, total_order};
 use std::sync::Arc;
 use vicus_flow::library::hash;
-use vicus_flow::{BoxError, Column, Envelope, Operator, Turn};
+use vicus_flow::{BoxError, Envelope, Operator, Turn};
 use vicus_rdf::Id;
 
 /// What is folded, over columns.
@@ -452,8 +452,9 @@ impl Aggregate {
         let Some(groups) = self.groups.table(table) else { return false };
         let end = groups.len().min(first + self.spec.portion(self.growth.target));
         if end > first {
-            let columns = columns_of((first..end).map(|group| groups.row(group)), self.columns);
-            turn.send(0, Envelope::of_rows(columns, end - first));
+            let rows = (first..end).map(|group| groups.row(group));
+            let envelope = envelope_of_rows(turn, rows, self.columns);
+            turn.send(0, envelope);
             self.growth.grow();
         }
         self.next = if end == groups.len() { (table + 1, 0) } else { (table, end) };
@@ -461,12 +462,16 @@ impl Aggregate {
     }
 }
 
-fn columns_of(rows: impl Iterator<Item = impl Iterator<Item = u64>>, width: usize) -> Vec<Column> {
-    let mut columns = vec![Vec::new(); width];
-    for row in rows {
-        columns.iter_mut().zip(row).for_each(|(column, value)| column.push(value));
-    }
-    columns.into_iter().map(Column::from).collect()
+fn envelope_of_rows(
+    turn: &Turn<'_>,
+    rows: impl ExactSizeIterator<Item = impl Iterator<Item = u64>>,
+    width: usize,
+) -> Envelope {
+    envelope_of(turn, width, rows.len(), |builder| {
+        for row in rows {
+            row.enumerate().for_each(|(column, value)| builder.u64s(column).push(value));
+        }
+    })
 }
 
 /// An envelope's rows one after the other; rows without columns have one.
@@ -531,8 +536,8 @@ impl PreAggregate {
                 return;
             }
             let end = self.groups.len().min(first + portion);
-            let columns = columns_of((first..end).map(|group| self.groups.part(group)), width);
-            turn.send(0, Envelope::of_rows(columns, end - first));
+            let envelope = envelope_of_rows(turn, (first..end).map(|group| self.groups.part(group)), width);
+            turn.send(0, envelope);
             first = end;
         }
         if self.groups.len() * 2 > self.taken {
@@ -545,14 +550,12 @@ impl PreAggregate {
     /// Each solution as a part.
     fn pass(&mut self, turn: &mut Turn<'_>, count: usize) {
         let (spec, width) = (&self.groups.spec, self.groups.width);
-        let mut columns = vec![Vec::with_capacity(count); spec.part_columns()];
-        for row in self.rows.chunks_exact(width) {
-            let keys = keys_of(spec, row);
-            let parts = spec.folds.iter().flat_map(|fold| [1, single(fold, row).bits()]);
-            columns.iter_mut().zip(keys.chain(parts)).for_each(|(column, value)| column.push(value));
-        }
-        let columns = columns.into_iter().map(Column::from).collect();
-        turn.send(0, Envelope::of_rows(columns, count));
+        let rows = self.rows.chunks_exact(width).map(|row| {
+            let parts = spec.folds.iter().flat_map(move |fold| [1, single(fold, row).bits()]);
+            keys_of(spec, row).chain(parts)
+        });
+        let envelope = envelope_of_rows(turn, rows, spec.part_columns());
+        turn.send(0, envelope);
         self.directly = self.directly.saturating_sub(count);
     }
 }

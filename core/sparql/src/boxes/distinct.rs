@@ -58,10 +58,11 @@ fn put_out(outbox: &mut Outbox, turn: &mut Turn<'_>, columns: usize, from: &[u64
     let mut rest = fresh;
     while !rest.is_empty() {
         let (now, later) = rest.split_at(rest.len().min(outbox.room()));
-        for (column, values) in outbox.columns.iter_mut().enumerate() {
-            values.extend(now.iter().map(|&row| from[row as usize * columns + column]));
-        }
-        outbox.rows += now.len();
+        outbox.add(turn, now.len(), |builder| {
+            for column in 0..columns {
+                builder.u64s(column).extend(now.iter().map(|&row| from[row as usize * columns + column]));
+            }
+        });
         if outbox.is_due() {
             outbox.flush(turn);
         }

@@ -5,7 +5,7 @@ use crate::evaluate::Evaluator;
 use crate::expression::Expr;
 use crate::terms::{Made, Terms};
 use std::sync::Arc;
-use vicus_flow::{BoxError, Column, Envelope, Operator, Turn};
+use vicus_flow::{BoxError, Envelope, Operator, Turn};
 
 /// What an output column is.
 #[derive(Clone, PartialEq, Debug)]
@@ -41,16 +41,24 @@ impl Operator for Extend {
         let columns = slices(&envelope);
         let stopped = |more| self.made.gives_up(&self.terms, turn, more);
         let mut evaluator = Evaluator::new(&self.terms).until(&stopped);
+        let fresh = || self.makes.iter().filter(|make| !matches!(make, Make::Column(_)));
+        let mut fresh = super::columns_of(turn, fresh().count(), rows, |builder| {
+            for (place, make) in fresh().enumerate() {
+                let mut values = builder.u64s(place);
+                match make {
+                    Make::Column(_) => unreachable!("it is shared"),
+                    Make::Constant(bits) => values.repeat(*bits, rows),
+                    Make::Expr(expr) => values.extend((0..rows).map(|row| match stopped(0) {
+                        true => 0,
+                        false => evaluator.id(expr, &|column| columns[column][row]).bits(),
+                    })),
+                }
+            }
+        })
+        .into_iter();
         let made = self.makes.iter().map(|make| match make {
             Make::Column(column) => envelope.column(*column).clone(),
-            Make::Constant(bits) => Column::from(vec![*bits; rows]),
-            Make::Expr(expr) => {
-                let value = |row: usize| match stopped(0) {
-                    true => 0,
-                    false => evaluator.id(expr, &|column| columns[column][row]).bits(),
-                };
-                Column::from((0..rows).map(value).collect::<Vec<u64>>())
-            }
+            _ => fresh.next().expect("one for each that is not shared"),
         });
         let made = Envelope::of_rows(made.collect(), rows);
         self.made.hold(&self.terms, turn, 0)?;

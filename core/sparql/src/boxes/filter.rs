@@ -49,10 +49,11 @@ impl Operator for Filter {
         if self.kept.len() > self.outbox.room() {
             self.outbox.flush(turn);
         }
-        for (values, &column) in self.outbox.columns.iter_mut().zip(&*self.output) {
-            gather(columns[column], &self.kept, values);
-        }
-        self.outbox.rows += self.kept.len();
+        self.outbox.add(turn, self.kept.len(), |builder| {
+            for (place, &column) in self.output.iter().enumerate() {
+                gather(columns[column], &self.kept, &mut builder.u64s(place));
+            }
+        });
         if self.outbox.is_due() {
             self.outbox.flush(turn);
         }

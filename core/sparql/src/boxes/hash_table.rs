@@ -11,7 +11,7 @@ use crate::terms::Terms;
 use crate::value::value_key;
 use std::sync::Arc;
 use vicus_flow::library::{hash, mix};
-use vicus_flow::{Column, Envelope};
+use vicus_flow::{Column, Envelope, EnvelopeBuilder, Room, Turn};
 use vicus_rdf::Id;
 
 /// A pair of columns that must agree.
@@ -101,9 +101,10 @@ impl Builder {
         self.bytes
     }
 
-    /// The table, as it travels to those who probe it: its buckets, and its rows bucket by bucket. `None` if `stopped`
-    /// says that nobody waits for it any more.
-    pub(crate) fn build(&mut self, stopped: &dyn Fn() -> bool) -> Option<(Envelope, Envelope)> {
+    /// The table, as it travels to those who probe it: its buckets, and its rows bucket by bucket. `None` if
+    /// nobody waits for it any more.
+    pub(crate) fn build(&mut self, turn: &Turn<'_>) -> Option<(Envelope, Envelope)> {
+        let stopped = || turn.is_stopped();
         let envelopes = std::mem::take(&mut self.envelopes);
         let rows: usize = envelopes.iter().map(Envelope::rows).sum();
         assert!(u32::try_from(rows).is_ok(), "fewer than 2^32 rows are built into one table");
@@ -171,19 +172,20 @@ impl Builder {
         if let Some(reduced) = reduced {
             (order, starts) = reduced;
         }
-        let mut columns: Vec<Column> = Vec::new();
-        let wanted = (0..self.width).filter(|&number| self.spec.wants(number)).map(column);
-        for values in keys.into_iter().chain(wanted) {
+        let wanted: Vec<usize> = (0..self.width).filter(|&number| self.spec.wants(number)).collect();
+        let mut table = EnvelopeBuilder::of_u64s(keys.len() + wanted.len());
+        table.reserve(turn, order.len());
+        for (place, values) in keys.into_iter().chain(wanted.into_iter().map(column)).enumerate() {
             if stopped() {
                 return None;
             }
-            let mut ordered = Vec::with_capacity(order.len());
-            super::gather(&values, &order, &mut ordered);
-            columns.push(ordered.into());
+            super::gather(&values, &order, &mut table.u64s(place));
         }
         let range = |pair: &[u32]| u64::from(pair[0]) | u64::from(pair[1]) << 32;
-        let buckets: Vec<u64> = starts.windows(2).map(range).collect();
-        Some((Envelope::new([buckets.into()]), Envelope::of_rows(columns, order.len())))
+        let buckets = super::envelope_of(turn, 1, starts.len() - 1, |builder| {
+            builder.u64s(0).extend(starts.windows(2).map(range));
+        });
+        Some((buckets, Envelope::of_rows(table.finish_columns(turn), order.len())))
     }
 }
 
@@ -356,7 +358,7 @@ impl Probe for HashTable {
         }
     }
 
-    fn gather(&self, output: usize, right: &[u32], into: &mut Vec<u64>) {
+    fn gather(&self, output: usize, right: &[u32], into: &mut Room<'_, u64>) {
         super::gather(self.columns[self.spec.output[output]].u64s(), right, into);
     }
 

@@ -5,7 +5,7 @@ use super::search::Searcher;
 use super::slices;
 use std::ops::Range;
 use std::sync::Arc;
-use vicus_flow::Envelope;
+use vicus_flow::{Envelope, Room};
 use vicus_rdf::index::gallop;
 use vicus_rdf::{Id, Index, Order, Store};
 
@@ -182,7 +182,7 @@ impl Probe for IndexProbe {
         }
     }
 
-    fn gather(&self, output: usize, right: &[u32], into: &mut Vec<u64>) {
+    fn gather(&self, output: usize, right: &[u32], into: &mut Room<'_, u64>) {
         let values = level_of(self.store.index(self.spec.order), self.spec.output[output]);
         into.extend(right.iter().map(|&place| values[place as usize].bits()));
     }

@@ -10,7 +10,7 @@ use super::{Inputs, Outbox};
 use crate::condition::{Condition, Selector};
 use crate::terms::{Made, Terms};
 use std::sync::Arc;
-use vicus_flow::{BoxError, Column, Envelope, Operator, Turn};
+use vicus_flow::{BoxError, Envelope, Operator, Room, Turn};
 
 /// Where the search for partners stands: a row of the input, and how many of its candidates are done.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -34,7 +34,7 @@ pub(crate) trait Probe: Send {
     );
 
     /// Appends an output column's values of these partners.
-    fn gather(&self, output: usize, right: &[u32], into: &mut Vec<u64>);
+    fn gather(&self, output: usize, right: &[u32], into: &mut Room<'_, u64>);
 
     /// Bytes that it holds beyond a row.
     fn bytes(&self) -> u64 {
@@ -155,7 +155,7 @@ impl Core {
             probe.partners(&input, &mut self.at, limit, (&mut self.left, &mut self.right), &|| turn.is_stopped());
             let is_done = self.at.row >= input.rows();
             if is_new && is_done && self.is_one_to_one(input.rows()) {
-                let made = self.pass(&input, probe);
+                let made = self.pass(&input, probe, turn);
                 self.outbox.pass(turn, made);
                 return;
             }
@@ -191,14 +191,17 @@ impl Core {
     }
 
     /// The envelope with partners beside it: its own columns are shared, not copied.
-    fn pass(&self, input: &Envelope, probe: &impl Probe) -> Envelope {
+    fn pass(&self, input: &Envelope, probe: &impl Probe, turn: &Turn<'_>) -> Envelope {
+        let fresh: Vec<Part> = self.spec.output.iter().copied().filter(|part| !matches!(part, Part::Left(_))).collect();
+        let mut fresh = super::columns_of(turn, fresh.len(), input.rows(), |builder| {
+            for (column, part) in fresh.iter().enumerate() {
+                gather_part(*part, input, probe, &self.left, &self.right, &mut builder.u64s(column));
+            }
+        })
+        .into_iter();
         let columns = self.spec.output.iter().map(|part| match part {
             Part::Left(column) => input.column(*column).clone(),
-            part => {
-                let mut values = Vec::with_capacity(input.rows());
-                gather_part(*part, input, probe, &self.left, &self.right, &mut values);
-                Column::from(values)
-            }
+            _ => fresh.next().expect("one for each other part"),
         });
         Envelope::of_rows(columns.collect(), input.rows())
     }
@@ -209,7 +212,9 @@ impl Core {
         if !self.spec.condition.is_empty() && !self.left.is_empty() {
             for (values, part) in self.scratch.iter_mut().zip(&self.spec.condition_parts) {
                 values.clear();
-                gather_part(*part, input, probe, &self.left, &self.right, values);
+                Room::of(values, self.left.len(), |room| {
+                    gather_part(*part, input, probe, &self.left, &self.right, room);
+                });
             }
             let columns: Vec<&[u64]> = self.scratch.iter().map(Vec::as_slice).collect();
             let held = probe.bytes();
@@ -225,7 +230,7 @@ impl Core {
             }
         }
         if kind == JoinKind::Inner {
-            self.put_out_pairs(input, probe);
+            self.put_out_pairs(input, probe, turn);
             return;
         }
         // Rows before this one have all their candidates behind them.
@@ -256,28 +261,36 @@ impl Core {
         }
         std::mem::swap(&mut self.left, &mut self.out_left);
         std::mem::swap(&mut self.right, &mut self.out_right);
-        self.put_out_pairs(input, probe);
+        self.put_out_pairs(input, probe, turn);
     }
 
-    fn put_out_pairs(&mut self, input: &Envelope, probe: &impl Probe) {
-        for (values, part) in self.outbox.columns.iter_mut().zip(&self.spec.output) {
-            gather_part(*part, input, probe, &self.left, &self.right, values);
-        }
-        self.outbox.rows += self.left.len();
+    fn put_out_pairs(&mut self, input: &Envelope, probe: &impl Probe, turn: &Turn<'_>) {
+        self.outbox.add(turn, self.left.len(), |builder| {
+            for (column, part) in self.spec.output.iter().enumerate() {
+                gather_part(*part, input, probe, &self.left, &self.right, &mut builder.u64s(column));
+            }
+        });
     }
 }
 
 /// Appends one column of pairs.
-fn gather_part(part: Part, input: &Envelope, probe: &impl Probe, left: &[u32], right: &[u32], into: &mut Vec<u64>) {
+fn gather_part(
+    part: Part,
+    input: &Envelope,
+    probe: &impl Probe,
+    left: &[u32],
+    right: &[u32],
+    into: &mut Room<'_, u64>,
+) {
     match part {
         Part::Left(column) => super::gather(input.column(column).u64s(), left, into),
-        Part::Unbound => into.resize(into.len() + left.len(), 0),
+        Part::Unbound => into.repeat(0, left.len()),
         Part::Right(output) => gather_right(probe, output, right, into),
         Part::Merged(column, output) => {
             let from = into.len();
             gather_right(probe, output, right, into);
             let column = input.column(column).u64s();
-            for (value, &row) in into[from..].iter_mut().zip(left) {
+            for (value, &row) in into.filled()[from..].iter_mut().zip(left) {
                 if column[row as usize] != 0 {
                     *value = column[row as usize];
                 }
@@ -286,14 +299,14 @@ fn gather_part(part: Part, input: &Envelope, probe: &impl Probe, left: &[u32], r
     }
 }
 
-fn gather_right(probe: &impl Probe, output: usize, right: &[u32], into: &mut Vec<u64>) {
+fn gather_right(probe: &impl Probe, output: usize, right: &[u32], into: &mut Room<'_, u64>) {
     let mut rest = right;
     // Runs with and without partner, one after the other.
     while let Some(&first) = rest.first() {
         let lonely = first == NOBODY;
         let run = rest.iter().take_while(|&&partner| (partner == NOBODY) == lonely).count();
         if lonely {
-            into.resize(into.len() + run, 0);
+            into.repeat(0, run);
         } else {
             probe.gather(output, &rest[..run], into);
         }
@@ -340,7 +353,7 @@ impl Operator for HashBuild {
         }
         // While it is built there are the rows as they came, a copy in order, and the buckets.
         turn.holds(self.builder.bytes() * 3)?;
-        if let Some((buckets, rows)) = self.builder.build(&|| turn.is_stopped()) {
+        if let Some((buckets, rows)) = self.builder.build(turn) {
             turn.holds(buckets.bytes() + rows.bytes())?;
             turn.send(0, buckets);
             turn.send(1, rows);

@@ -22,7 +22,7 @@ pub(crate) mod union;
 pub(crate) mod values;
 pub(crate) mod walk;
 
-use vicus_flow::{Column, Envelope, Schema, Turn, Type};
+use vicus_flow::{Column, Envelope, EnvelopeBuilder, Room, Schema, Turn, Type};
 
 /// The schema of envelopes with so many columns of ids.
 pub(crate) fn schema(columns: usize) -> Schema {
@@ -75,14 +75,23 @@ impl Growth {
 /// Rows that a box has made and not yet sent.
 #[derive(Debug)]
 pub(crate) struct Outbox {
-    pub(crate) columns: Vec<Vec<u64>>,
-    pub(crate) rows: usize,
+    builder: EnvelopeBuilder,
+    rows: usize,
     pub(crate) growth: Growth,
 }
 
 impl Outbox {
     pub(crate) fn new(columns: usize, limit: usize) -> Outbox {
-        Outbox { columns: vec![Vec::new(); columns], rows: 0, growth: Growth::new(limit) }
+        Outbox { builder: EnvelopeBuilder::of_u64s(columns), rows: 0, growth: Growth::new(limit) }
+    }
+
+    /// Adds so many rows: `fill` has to append them to the columns, in which there is room for them.
+    pub(crate) fn add(&mut self, turn: &Turn<'_>, rows: usize, fill: impl FnOnce(&mut EnvelopeBuilder)) {
+        // Some batches may come before it is due.
+        let expected = (2 * self.growth.target).min(self.growth.limit).saturating_sub(self.rows);
+        self.builder.reserve(turn, rows.max(expected));
+        fill(&mut self.builder);
+        self.rows += rows;
     }
 
     /// How many rows may still be added before they must be sent.
@@ -99,14 +108,8 @@ impl Outbox {
         if self.rows == 0 {
             return;
         }
-        let limit = self.growth.limit;
-        let columns: Vec<Column> = self
-            .columns
-            .iter_mut()
-            .map(|column| Column::from(std::mem::replace(column, Vec::with_capacity(self.rows.min(limit)))))
-            .collect();
-        turn.send(0, Envelope::of_rows(columns, self.rows));
-        self.rows = 0;
+        let columns = self.builder.finish_columns(turn);
+        turn.send(0, Envelope::of_rows(columns, std::mem::take(&mut self.rows)));
         self.growth.grow();
     }
 
@@ -133,8 +136,31 @@ pub(crate) fn interleave(columns: &[&[u64]], into: &mut Vec<u64>) {
     }
 }
 
+/// An envelope of so many columns and rows, all filled at once.
+pub(crate) fn envelope_of(
+    turn: &Turn<'_>,
+    columns: usize,
+    rows: usize,
+    fill: impl FnOnce(&mut EnvelopeBuilder),
+) -> Envelope {
+    Envelope::of_rows(columns_of(turn, columns, rows, fill), rows)
+}
+
+/// As [`envelope_of`], for envelopes that have other columns as well.
+pub(crate) fn columns_of(
+    turn: &Turn<'_>,
+    columns: usize,
+    rows: usize,
+    fill: impl FnOnce(&mut EnvelopeBuilder),
+) -> Vec<Column> {
+    let mut builder = EnvelopeBuilder::of_u64s(columns);
+    builder.reserve(turn, rows);
+    fill(&mut builder);
+    builder.finish_columns(turn)
+}
+
 /// Appends the values of a column at these rows.
 #[inline]
-pub(crate) fn gather(column: &[u64], rows: &[u32], into: &mut Vec<u64>) {
+pub(crate) fn gather(column: &[u64], rows: &[u32], into: &mut Room<'_, u64>) {
     into.extend(rows.iter().map(|&row| column[row as usize]));
 }

@@ -2,7 +2,7 @@
 
 use super::Growth;
 use std::sync::Arc;
-use vicus_flow::{BoxError, Column, Envelope, Operator, Turn};
+use vicus_flow::{BoxError, EnvelopeBuilder, Operator, Turn};
 use vicus_rdf::{Order, Store};
 
 pub(crate) struct Nodes {
@@ -23,7 +23,9 @@ impl Operator for Nodes {
     fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
         turn.take(0);
         let (subjects, objects) = (self.store.index(Order::Spo).keys(), self.store.index(Order::Ops).keys());
-        let mut ids = Vec::with_capacity(self.growth.target);
+        let mut builder = EnvelopeBuilder::of_u64s(1);
+        builder.reserve(turn, self.growth.target);
+        let mut ids = builder.u64s(0);
         while ids.len() < self.growth.target {
             let next = match (subjects.get(self.subjects), objects.get(self.objects)) {
                 (Some(a), Some(b)) => *a.min(b),
@@ -36,7 +38,8 @@ impl Operator for Nodes {
         }
         let is_last = ids.len() < self.growth.target;
         if !ids.is_empty() {
-            turn.send(0, Envelope::new([Column::from(ids)]));
+            let envelope = builder.finish(turn);
+            turn.send(0, envelope);
             self.growth.grow();
         }
         if is_last {

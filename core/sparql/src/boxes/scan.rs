@@ -3,7 +3,7 @@
 use super::Growth;
 use std::ops::Range;
 use std::sync::Arc;
-use vicus_flow::{BoxError, Column, Envelope, Operator, Turn};
+use vicus_flow::{BoxError, Envelope, Operator, Room, Turn};
 use vicus_rdf::{Id, Order, Store};
 
 /// What a scan reads. The rows begin with the pattern's constants; other constants and repeated variables are checked
@@ -46,7 +46,7 @@ impl Scan {
     }
 
     /// The next rows, already checked, in columns.
-    fn read(&mut self) -> Envelope {
+    fn read(&mut self, turn: &Turn<'_>) -> Envelope {
         let index = self.store.index(self.spec.order);
         // First rows should come soon; checks may drop most of what is read.
         let end = self.rows.end.min(self.rows.start + self.growth.target);
@@ -55,12 +55,11 @@ impl Scan {
         self.growth.grow();
         let spec = &self.spec;
         if spec.constants.is_empty() && spec.repeated.is_empty() && spec.distinct.is_none() {
-            let columns = spec.output.iter().map(|&level| {
-                let mut column = Vec::with_capacity(rows.len());
-                index.fill(level, rows.clone(), &mut column);
-                Column::from(column)
+            return super::envelope_of(turn, spec.output.len(), rows.len(), |builder| {
+                for (column, &level) in spec.output.iter().enumerate() {
+                    index.fill(level, rows.clone(), &mut builder.u64s(column));
+                }
             });
-            return Envelope::of_rows(columns.collect(), rows.len());
         }
         let mut levels: [Vec<u64>; 3] = Default::default();
         let needs_first = spec.output.contains(&0)
@@ -68,7 +67,7 @@ impl Scan {
             || spec.constants.iter().any(|(level, _)| *level == 0)
             || spec.repeated.iter().any(|(a, b)| *a == 0 || *b == 0);
         for (level, column) in levels.iter_mut().enumerate().skip(usize::from(!needs_first)) {
-            index.fill(level, rows.clone(), column);
+            Room::of(column, rows.len(), |room| index.fill(level, rows.clone(), room));
         }
         let mut kept: Vec<u32> = (0..rows.len() as u32).collect();
         for (level, id) in &spec.constants {
@@ -89,12 +88,11 @@ impl Scan {
                 is_first
             });
         }
-        let columns = spec.output.iter().map(|&level| {
-            let mut column = Vec::with_capacity(kept.len());
-            super::gather(&levels[level], &kept, &mut column);
-            Column::from(column)
-        });
-        Envelope::of_rows(columns.collect(), kept.len())
+        super::envelope_of(turn, spec.output.len(), kept.len(), |builder| {
+            for (column, &level) in spec.output.iter().enumerate() {
+                super::gather(&levels[level], &kept, &mut builder.u64s(column));
+            }
+        })
     }
 }
 
@@ -120,7 +118,7 @@ impl Operator for Scan {
             if self.rows.is_empty() || turn.is_stopped() {
                 break;
             }
-            let envelope = self.read();
+            let envelope = self.read(turn);
             if envelope.rows() > 0 {
                 turn.send(0, envelope);
                 break;

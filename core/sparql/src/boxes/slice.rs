@@ -1,6 +1,6 @@
 //! LIMIT and OFFSET: passes some rows on, then closes its input.
 
-use vicus_flow::{BoxError, Column, Envelope, Operator, Turn};
+use vicus_flow::{BoxError, Operator, Turn};
 
 pub(crate) struct Slice {
     skip: usize,
@@ -32,8 +32,12 @@ impl Operator for Slice {
         if taken == envelope.rows() {
             turn.send(0, envelope);
         } else if taken > 0 {
-            let cut = |column: &Column| Column::from(column.u64s()[skipped..skipped + taken].to_vec());
-            turn.send(0, Envelope::of_rows(envelope.columns().iter().map(cut).collect(), taken));
+            let part = super::envelope_of(turn, envelope.columns().len(), taken, |builder| {
+                for (place, column) in super::slices(&envelope).into_iter().enumerate() {
+                    builder.u64s(place).extend_from_slice(&column[skipped..skipped + taken]);
+                }
+            });
+            turn.send(0, part);
         }
         if self.left == 0 {
             self.finish(turn);

@@ -5,7 +5,7 @@ use crate::terms::Terms;
 use crate::value::total_order;
 use std::cmp::Ordering;
 use std::sync::Arc;
-use vicus_flow::{BoxError, Column, Envelope, Operator, Turn};
+use vicus_flow::{BoxError, Envelope, Operator, Turn};
 use vicus_rdf::{Id, Kind};
 
 /// A column to sort by.
@@ -46,13 +46,12 @@ impl Rows {
     }
 
     /// Some of the rows in this order.
-    pub(crate) fn envelope(&self, order: &[u32]) -> Envelope {
-        let columns = self.columns.iter().map(|column| {
-            let mut values = Vec::with_capacity(order.len());
-            super::gather(column, order, &mut values);
-            Column::from(values)
-        });
-        Envelope::of_rows(columns.collect(), order.len())
+    pub(crate) fn envelope(&self, turn: &Turn<'_>, order: &[u32]) -> Envelope {
+        super::envelope_of(turn, self.columns.len(), order.len(), |builder| {
+            for (place, column) in self.columns.iter().enumerate() {
+                super::gather(column, order, &mut builder.u64s(place));
+            }
+        })
     }
 
     /// The numbers of the rows as the keys order them; rows with equal keys stay as they came. `None` if `stopped` says
@@ -213,7 +212,8 @@ impl Operator for Sort {
         let Some(order) = &self.order else { return Ok(()) };
         let end = order.len().min(self.next + self.growth.target);
         if end > self.next {
-            turn.send(0, self.rows.envelope(&order[self.next..end]));
+            let envelope = self.rows.envelope(turn, &order[self.next..end]);
+            turn.send(0, envelope);
             self.next = end;
             self.growth.grow();
         }

@@ -7,7 +7,7 @@ use super::sort::{By, Rows, is_ordered};
 use super::{Growth, slices};
 use crate::terms::Terms;
 use std::sync::Arc;
-use vicus_flow::{BoxError, Operator, Turn};
+use vicus_flow::{BoxError, Operator, Room, Turn};
 
 pub(crate) struct Top {
     terms: Arc<Terms>,
@@ -41,8 +41,8 @@ impl Top {
         let Some(mut order) = self.rows.order(&self.terms, &self.by, stopped) else { return };
         order.truncate(self.count);
         for column in &mut self.rows.columns {
-            let mut kept = Vec::with_capacity(order.len());
-            super::gather(column, &order, &mut kept);
+            let mut kept = Vec::new();
+            Room::of(&mut kept, order.len(), |room| super::gather(column, &order, room));
             *column = kept;
         }
         self.rows.count = order.len();
@@ -69,7 +69,7 @@ impl Top {
             kept.extend(rows.filter(|&row| keys[row as usize] <= bound));
         }
         for (values, column) in self.rows.columns.iter_mut().zip(slices(envelope)) {
-            super::gather(column, &kept, values);
+            Room::of(values, kept.len(), |room| super::gather(column, &kept, room));
         }
         self.rows.count += kept.len();
     }
@@ -98,7 +98,8 @@ impl Operator for Top {
         let end = self.rows.count.min(next + self.growth.target);
         if end > next {
             let order: Vec<u32> = (next as u32..end as u32).collect();
-            turn.send(0, self.rows.envelope(&order));
+            let envelope = self.rows.envelope(turn, &order);
+            turn.send(0, envelope);
             self.growth.grow();
         }
         self.done = Some(end);

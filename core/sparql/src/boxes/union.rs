@@ -1,7 +1,7 @@
 //! All rows of all inputs, their columns brought into one order.
 
 use std::sync::Arc;
-use vicus_flow::{BoxError, Column, Envelope, Operator, Turn};
+use vicus_flow::{BoxError, Envelope, Operator, Turn};
 
 pub(crate) struct Union {
     /// For each input, for each output column, which column it is; `None` for one that the input doesn't bind.
@@ -27,9 +27,13 @@ impl Operator for Union {
                 continue;
             }
             let rows = envelope.rows();
+            let unbound = usize::from(self.maps[input].contains(&None));
+            let unbound = super::columns_of(turn, unbound, rows, |builder| {
+                (0..unbound).for_each(|column| builder.u64s(column).repeat(0, rows));
+            });
             let columns = self.maps[input].iter().map(|source| match source {
                 Some(column) => envelope.column(*column).clone(),
-                None => Column::from(vec![0u64; rows]),
+                None => unbound[0].clone(),
             });
             turn.send(0, Envelope::of_rows(columns.collect(), rows));
         }

@@ -2,7 +2,7 @@
 
 use crate::algebra::Table;
 use std::sync::Arc;
-use vicus_flow::{BoxError, Envelope, Operator, Turn};
+use vicus_flow::{BoxError, Operator, Turn};
 
 pub(crate) struct Values {
     table: Arc<Table>,
@@ -21,8 +21,13 @@ impl Operator for Values {
         turn.take(0);
         let end = self.table.rows.min(self.next + self.limit);
         if end > self.next {
-            let columns = self.table.columns.iter().map(|column| column.ids[self.next..end].to_vec().into()).collect();
-            turn.send(0, Envelope::of_rows(columns, end - self.next));
+            let columns = &self.table.columns;
+            let envelope = super::envelope_of(turn, columns.len(), end - self.next, |builder| {
+                for (place, column) in columns.iter().enumerate() {
+                    builder.u64s(place).extend_from_slice(&column.ids[self.next..end]);
+                }
+            });
+            turn.send(0, envelope);
             self.next = end;
         }
         if end == self.table.rows {

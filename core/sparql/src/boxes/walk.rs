@@ -8,7 +8,7 @@ use crate::terms::Terms;
 use rustc_hash::FxHashMap;
 use std::ops::Range;
 use std::sync::Arc;
-use vicus_flow::{BoxError, Envelope, Operator, Turn};
+use vicus_flow::{BoxError, Envelope, Operator, Room, Turn};
 use vicus_rdf::{Id, Store};
 
 /// How a path is walked for each row of an input. Its only output is the other end.
@@ -116,7 +116,7 @@ impl Probe for WalkProbe {
         }
     }
 
-    fn gather(&self, _output: usize, right: &[u32], into: &mut Vec<u64>) {
+    fn gather(&self, _output: usize, right: &[u32], into: &mut Room<'_, u64>) {
         into.extend(right.iter().map(|&place| self.found[place as usize]));
     }
 

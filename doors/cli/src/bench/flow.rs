@@ -8,7 +8,10 @@ use super::measure::{Outcome, median, milliseconds, quartiles};
 use super::spin::{ROWS, calibrate, compute, spin};
 use std::hint::black_box;
 use std::sync::Arc;
-use vicus::{BoxModel, Column, Envelope, Model, ModelBuilder, Runtime, Schema, Setting, Turn, Type, library};
+use vicus::{
+    BoxError, BoxModel, Column, Envelope, EnvelopeBuilder, Model, ModelBuilder, Operator, Runtime, Schema, Setting,
+    Turn, Type, library,
+};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -80,6 +83,23 @@ fn network(envelope: &Envelope, envelopes: usize, boxes: impl Fn() -> BoxModel) 
     Ok(net.build()?)
 }
 
+/// Makes four columns for each envelope.
+fn fresh_columns() -> impl Operator {
+    let mut builder = EnvelopeBuilder::of_u64s(4);
+    move |turn: &mut Turn<'_>| -> Result<(), BoxError> {
+        let Some(envelope) = turn.take(0) else { return Ok(()) };
+        if envelope.is_pill() {
+            turn.send_pill(0);
+            return Ok(());
+        }
+        builder.reserve(turn, ROWS);
+        (0..4).for_each(|column| builder.u64s(column).repeat(column as u64 + 1, ROWS));
+        let made = builder.finish(turn);
+        turn.send(0, made);
+        Ok(())
+    }
+}
+
 /// Boxes that do nothing, on one thread: nanoseconds an invocation.
 fn overhead(args: &Args) -> anyhow::Result<Vec<Outcome>> {
     const ENVELOPES: usize = 20_000;
@@ -87,12 +107,7 @@ fn overhead(args: &Args) -> anyhow::Result<Vec<Outcome>> {
     let envelope = Envelope::new(columns);
     let schema = schema(4);
     let pass = network(&envelope, ENVELOPES, || library::map("pass", &schema, &schema, Some))?;
-    let fresh = network(&envelope, ENVELOPES, || {
-        library::map("fresh", &schema, &schema, |_| {
-            let columns: Vec<Column> = (0..4).map(|n| Column::from(vec![n + 1u64; ROWS])).collect();
-            Some(Envelope::new(columns))
-        })
-    })?;
+    let fresh = network(&envelope, ENVELOPES, || BoxModel::new("fresh", fresh_columns).input(&schema).output(&schema))?;
     let runtime = Runtime::builder().threads(1).strategy(args.strategy.clone()).quiet().start();
     let per_act = |model: &Arc<Model>| -> anyhow::Result<f64> {
         let (ms, totals) = milliseconds(|| runtime.submit(model).wait());
@@ -134,11 +149,7 @@ fn pipeline(args: &Args) -> anyhow::Result<Vec<Outcome>> {
     let schema = schema(1);
     let model = network(&envelope, args.envelopes, || {
         library::map("compute", &schema, &schema, move |mut envelope| {
-            envelope.change(0, |column| {
-                let mut values = column.into_u64s();
-                compute(&mut values, rounds);
-                values.into()
-            });
+            compute(envelope.u64s_mut(0), rounds);
             Some(envelope)
         })
     })?;

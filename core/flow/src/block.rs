@@ -1,0 +1,128 @@
+//! Memory for columns: a block has one owner, and goes back to where it came from with the last column that lies in it.
+
+use std::alloc::{self, Layout};
+use std::fmt;
+use std::mem::ManuallyDrop;
+use std::ptr::NonNull;
+
+/// How a world takes a block back, on whichever thread its last reader runs.
+type Free = unsafe fn(NonNull<u8>, Layout);
+
+/// Memory with one owner.
+pub struct Block {
+    at: NonNull<u8>,
+    layout: Layout,
+    free: Free,
+}
+
+#[expect(unsafe_code, reason = "it has a pointer")]
+// SAFETY: the memory is its own, and who takes it back may be called from any thread, says `Block::new`'s caller.
+unsafe impl Send for Block {}
+
+#[expect(unsafe_code, reason = "it has a pointer")]
+// SAFETY: as above; nothing is done through `&self`.
+unsafe impl Sync for Block {}
+
+impl Block {
+    /// Memory of a world.
+    ///
+    /// # Safety
+    /// So many bytes are there, aligned so, and nobody else's until `free` is called with both, which may be on any thread.
+    #[expect(unsafe_code, reason = "the caller promises that the memory is there")]
+    pub unsafe fn new(at: NonNull<u8>, layout: Layout, free: unsafe fn(NonNull<u8>, Layout)) -> Block {
+        Block { at, layout, free }
+    }
+
+    /// Memory of the program's allocator.
+    pub(crate) fn of_program(layout: Layout) -> Block {
+        if layout.size() == 0 {
+            let nowhere = std::ptr::without_provenance_mut(layout.align());
+            return Block { at: NonNull::new(nowhere).expect("no alignment is 0"), layout, free: free_to_program };
+        }
+        #[expect(unsafe_code, reason = "asks for memory")]
+        // SAFETY: the size is not zero.
+        let at = unsafe { alloc::alloc(layout) };
+        let at = NonNull::new(at).unwrap_or_else(|| alloc::handle_alloc_error(layout));
+        Block { at, layout, free: free_to_program }
+    }
+
+    /// A vector's memory.
+    pub(crate) fn of_vec<T: Copy>(values: Vec<T>) -> Block {
+        let mut values = ManuallyDrop::new(values);
+        let layout = Layout::array::<T>(values.capacity()).expect("a vector has this layout");
+        let at = NonNull::new(values.as_mut_ptr()).expect("a vector's pointer is not null").cast();
+        Block { at, layout, free: free_to_program }
+    }
+
+    /// The vector of which it is the memory, with so many values, or the block if it is none.
+    pub(crate) fn into_vec<T: Copy>(self, len: usize) -> Result<Vec<T>, Block> {
+        let capacity = self.layout.size() / size_of::<T>();
+        let is_a_vector = std::ptr::fn_addr_eq(self.free, free_to_program as Free)
+            && Layout::array::<T>(capacity) == Ok(self.layout)
+            && len <= capacity;
+        if !is_a_vector {
+            return Err(self);
+        }
+        let block = ManuallyDrop::new(self);
+        #[expect(unsafe_code, reason = "memory becomes a vector's")]
+        // SAFETY: it is the program's allocator's, with a vector's layout; its owner wrote so many values of this type,
+        // which may be any bits, and gives it away.
+        Ok(unsafe { Vec::from_raw_parts(block.at.cast().as_ptr(), len, capacity) })
+    }
+
+    pub(crate) fn at(&self) -> NonNull<u8> {
+        self.at
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.layout.size()
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        #[expect(unsafe_code, reason = "gives memory back")]
+        // SAFETY: it was taken with this layout, and its owner goes.
+        unsafe {
+            (self.free)(self.at, self.layout);
+        }
+    }
+}
+
+impl fmt::Debug for Block {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes at {:p}", self.layout.size(), self.at)
+    }
+}
+
+/// # Safety
+/// The program's allocator gave it, with this layout; or the size is zero.
+#[expect(unsafe_code, reason = "gives memory back")]
+unsafe fn free_to_program(at: NonNull<u8>, layout: Layout) {
+    if layout.size() > 0 {
+        // SAFETY: says the caller.
+        unsafe { alloc::dealloc(at.as_ptr(), layout) };
+    }
+}
+
+/// Where the memory of new columns comes from. By default the program's allocator; a world that knows better says so in its
+/// [`crate::Desk`].
+#[derive(Clone, Copy, Debug)]
+pub struct Blocks(fn(Layout) -> Option<Block>);
+
+impl Blocks {
+    /// From this function, and where it has none, from the program's allocator.
+    pub fn of(take: fn(Layout) -> Option<Block>) -> Blocks {
+        Blocks(take)
+    }
+
+    pub(crate) fn take(self, layout: Layout) -> Block {
+        (self.0)(layout).unwrap_or_else(|| Block::of_program(layout))
+    }
+}
+
+impl Default for Blocks {
+    fn default() -> Blocks {
+        Blocks(|_| None)
+    }
+}
