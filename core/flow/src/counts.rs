@@ -5,11 +5,19 @@
 
 use crate::Envelope;
 use crate::sync::{AtomicBool, AtomicU64, Ordering};
+use vicus_topology::NodeId;
 
-/// Where a seat is, for the difference between near and far: equal places share their memory. What the numbers stand for
-/// is the world's: `vicus-machine` gives the index of the seat's NUMA node, the sequential world 0.
+/// Where a seat or data is, for the difference between near and far: equal places share their memory. The index of a NUMA
+/// node; all is at 0 in the sequential world.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Place(pub u16);
+
+impl From<NodeId> for Place {
+    /// Panics at the 65,536th node.
+    fn from(node: NodeId) -> Place {
+        Place(u16::try_from(node.index()).expect("a machine has fewer than 65,536 nodes"))
+    }
+}
 
 /// What a box took from one of its inputs. Pills are not counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,6 +50,10 @@ pub struct OutputCounts {
 pub struct BoxCounts {
     /// Invocations of its user code.
     pub acts: u64,
+    /// Bytes that it read where they lay, and that came in no envelope ([`crate::Turn::has_read`]).
+    pub read_near_bytes: u64,
+    /// Bytes that it read from another place.
+    pub read_far_bytes: u64,
     /// By input.
     pub inputs: Vec<InputCounts>,
     /// By output.
@@ -59,14 +71,14 @@ impl BoxCounts {
         self.outputs.iter().map(|output| output.rows).sum()
     }
 
-    /// Bytes that it took where they were sent from; see [`InputCounts::near_bytes`].
+    /// Bytes that it took where they were sent from ([`InputCounts::near_bytes`]), or read where they lay.
     pub fn near_bytes(&self) -> u64 {
-        self.inputs.iter().map(|input| input.near_bytes).sum()
+        self.read_near_bytes + self.inputs.iter().map(|input| input.near_bytes).sum::<u64>()
     }
 
-    /// Bytes that it took at another place than they were sent from.
+    /// Bytes that it took or read at another place.
     pub fn far_bytes(&self) -> u64 {
-        self.inputs.iter().map(|input| input.far_bytes).sum()
+        self.read_far_bytes + self.inputs.iter().map(|input| input.far_bytes).sum::<u64>()
     }
 }
 
@@ -74,6 +86,8 @@ impl BoxCounts {
 #[derive(Debug)]
 pub(crate) struct Tally {
     acts: Counter,
+    read_near: Counter,
+    read_far: Counter,
     inputs: Box<[InputTally]>,
     outputs: Box<[OutputTally]>,
 }
@@ -112,6 +126,8 @@ impl Tally {
     pub(crate) fn new(inputs: usize, outputs: usize) -> Tally {
         Tally {
             acts: Counter::default(),
+            read_near: Counter::default(),
+            read_far: Counter::default(),
             inputs: (0..inputs).map(|_| InputTally::default()).collect(),
             outputs: (0..outputs).map(|_| OutputTally::default()).collect(),
         }
@@ -120,6 +136,11 @@ impl Tally {
     #[inline]
     pub(crate) fn acted(&self) {
         self.acts.add(1);
+    }
+
+    #[inline]
+    pub(crate) fn read_at(&self, is_near: bool, bytes: u64) {
+        if is_near { &self.read_near } else { &self.read_far }.add(bytes);
     }
 
     /// An envelope of so many bytes was taken at a place.
@@ -144,10 +165,10 @@ impl Tally {
         }
     }
 
-    /// Bytes that were taken so far: near, far.
+    /// Bytes that were taken and read so far: near, far.
     pub(crate) fn bytes(&self) -> (u64, u64) {
         let add = |(near, far), input: &InputTally| (near + input.near_bytes.get(), far + input.far_bytes.get());
-        self.inputs.iter().fold((0, 0), add)
+        self.inputs.iter().fold((self.read_near.get(), self.read_far.get()), add)
     }
 
     pub(crate) fn read(&self) -> BoxCounts {
@@ -164,6 +185,8 @@ impl Tally {
         };
         BoxCounts {
             acts: self.acts.get(),
+            read_near_bytes: self.read_near.get(),
+            read_far_bytes: self.read_far.get(),
             inputs: self.inputs.iter().map(input).collect(),
             outputs: self.outputs.iter().map(output).collect(),
         }

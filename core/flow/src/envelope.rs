@@ -29,6 +29,8 @@ struct Table {
     pill: bool,
     /// Where it was sent from.
     place: Place,
+    /// Where the data lies that it tells of.
+    home: Option<Place>,
     /// The sender's logical time, where the run is traced; else 0.
     stamp: u64,
     /// Where a copy's memory comes from, if a column that is shared is to be changed.
@@ -55,6 +57,18 @@ impl Envelope {
     /// The poisoned pill (Bobox report §4.1): no rows, no columns, the end of the stream.
     pub fn pill() -> Envelope {
         Envelope(Box::new(Table { pill: true, ..Table::default() }))
+    }
+
+    /// The same, with a home: where the data lies that it tells of, such as the rows of a range. A world whose strategy
+    /// knows homes invokes the receiver there, if it is not queued already.
+    pub fn at_home(mut self, home: Option<Place>) -> Envelope {
+        self.0.home = home;
+        self
+    }
+
+    /// Where the data lies that it tells of, if that was said.
+    pub fn home(&self) -> Option<Place> {
+        self.0.home
     }
 
     /// Whether it is the poisoned pill.

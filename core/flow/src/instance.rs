@@ -185,6 +185,8 @@ pub struct Activation {
     pub kind: Kind,
     /// Which box.
     pub index: BoxId,
+    /// Where the data lies for which it is to be run, if its envelope said so ([`Envelope::at_home`]).
+    pub home: Option<Place>,
 }
 
 /// Something that happened to an envelope, for the trace.
@@ -392,7 +394,7 @@ impl Instance {
         // SAFETY: the header is the first field of the #[repr(C)] cell, and the pointer is to the whole cell. The
         // instance outlives its tasks: a world drops it only when it is quiescent.
         let task = unsafe { TaskRef::new(header) };
-        Activation { task, kind, index: BoxId(index) }
+        Activation { task, kind, index: BoxId(index), home: None }
     }
 
     /// No more user code is to run: it has ended, failed or been cancelled.
@@ -849,10 +851,11 @@ impl Instance {
         if desk.recording {
             cell.clock.fetch_max(desk.clock, Ordering::AcqRel);
         }
+        let home = envelope.home();
         match cell.inputs[receiver.input].ring.put(envelope) {
             Put::Taken => {
                 if cell.state.arrive().0 {
-                    desk.activations.push(self.activation(receiver.cell, kind));
+                    desk.activations.push(Activation { home, ..self.activation(receiver.cell, kind) });
                 }
                 None
             }

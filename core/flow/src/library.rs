@@ -21,7 +21,7 @@ pub use map::map;
 pub use merge::merge;
 pub use partition::partition;
 pub use sink::{sink, sink_operator};
-pub use split::{range_schema, split};
+pub use split::{Piece, range_schema, split};
 pub use spread::spread;
 pub use union::union;
 

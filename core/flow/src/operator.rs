@@ -162,6 +162,11 @@ impl Turn<'_> {
         self.body.any_room = true;
     }
 
+    /// Says that this invocation read so many bytes of what lies there and came in no envelope: the rows of an index, say.
+    pub fn has_read(&self, home: Place, bytes: u64) {
+        self.cell.tally.read_at(home == self.place, bytes);
+    }
+
     /// Says how many bytes the box holds beyond this invocation: all in all, not since the last time. Cheap.
     ///
     /// # Errors

@@ -4,9 +4,12 @@
 //! binary search.
 
 use crate::ids::{Id, Kind};
+use crate::placed::{Access, PlacedVec};
 use crate::term::{Encoded, Encoder, TermView};
 use oxrdf::{Term, TermRef};
 use std::ops::Range;
+use std::sync::Arc;
+use vicus_memory::Memory;
 
 /// All terms of a store that don't live in their ids, sorted. Size: their text and five bytes each.
 ///
@@ -27,19 +30,20 @@ pub struct Dictionary {
 /// The keys of one kind. Invariant: strictly ascending.
 #[derive(Default, Debug)]
 pub(crate) struct Section {
-    text: String,
+    /// Invariant: UTF-8, and each key is, too.
+    text: PlacedVec<u8>,
     ends: Ends,
 }
 
 /// Where each key ends, in bytes: five bytes each, so texts may have a tebibyte.
 #[derive(Default, Debug)]
-struct Ends(Vec<[u8; 5]>);
+struct Ends(PlacedVec<[u8; 5]>);
 
 impl Ends {
-    fn push(&mut self, end: usize) {
+    fn of(end: usize) -> [u8; 5] {
         let bytes = (end as u64).to_le_bytes();
         assert!(bytes[5..] == [0; 3], "the text of a kind has less than a tebibyte");
-        self.0.push([bytes[0], bytes[1], bytes[2], bytes[3], bytes[4]]);
+        [bytes[0], bytes[1], bytes[2], bytes[3], bytes[4]]
     }
 
     fn get(&self, rank: usize) -> usize {
@@ -52,14 +56,15 @@ impl Section {
     /// `text` is the keys one after another; `lengths` is in bytes. Panics unless it is UTF-8.
     pub(crate) fn new(text: Vec<u8>, lengths: impl ExactSizeIterator<Item = usize>) -> Section {
         let text = String::from_utf8(text).expect("keys are encoded from strings");
-        let mut ends = Ends(Vec::with_capacity(lengths.len()));
+        let mut ends = Vec::with_capacity(lengths.len());
         let mut end = 0;
         for length in lengths {
             end += length;
-            ends.push(end);
+            assert!(text.is_char_boundary(end), "a key ends where a character does");
+            ends.push(Ends::of(end));
         }
         assert_eq!(end, text.len(), "the lengths add up to the text");
-        Section { text, ends }
+        Section { text: text.into_bytes().into(), ends: Ends(ends.into()) }
     }
 
     fn len(&self) -> usize {
@@ -67,6 +72,14 @@ impl Section {
     }
 
     fn key(&self, rank: usize) -> &str {
+        #[expect(unsafe_code, reason = "checking each key's characters again would take longer than finding it")]
+        // SAFETY: `new` made sure that all keys together are UTF-8 and that each ends where a character does.
+        unsafe {
+            str::from_utf8_unchecked(self.bytes(rank))
+        }
+    }
+
+    fn bytes(&self, rank: usize) -> &[u8] {
         let start = if rank == 0 { 0 } else { self.ends.get(rank - 1) };
         &self.text[start..self.ends.get(rank)]
     }
@@ -76,7 +89,7 @@ impl Section {
         let (mut low, mut high) = (0, self.len());
         while low < high {
             let middle = low.midpoint(high);
-            if self.key(middle).as_bytes() < key {
+            if self.bytes(middle) < key {
                 low = middle + 1;
             } else {
                 high = middle;
@@ -89,6 +102,14 @@ impl Section {
 impl Dictionary {
     pub(crate) fn new(sections: [Section; 5]) -> Dictionary {
         Dictionary { sections }
+    }
+
+    /// Lays its keys over the nodes of a memory, page by page, if there are many and several nodes.
+    pub(crate) fn lay(&mut self, memory: &Arc<Memory>) {
+        for section in &mut self.sections {
+            section.text.lay(memory, Access::Anywhere);
+            section.ends.0.lay(memory, Access::Anywhere);
+        }
     }
 
     /// How many terms it has.
@@ -161,12 +182,12 @@ impl Dictionary {
 
     /// The memory that its keys take, in bytes.
     pub(crate) fn text_bytes(&self) -> usize {
-        self.sections.iter().map(|section| section.text.capacity()).sum()
+        self.sections.iter().map(|section| section.text.heap_bytes()).sum()
     }
 
     /// The memory for where its keys end, in bytes.
     pub(crate) fn ends_bytes(&self) -> usize {
-        self.sections.iter().map(|section| section.ends.0.capacity() * size_of::<[u8; 5]>()).sum()
+        self.sections.iter().map(|section| section.ends.0.heap_bytes()).sum()
     }
 
     /// Panics if the keys of a kind don't ascend.

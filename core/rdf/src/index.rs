@@ -12,8 +12,13 @@
 //! and any part of a range can be scanned by anyone.
 
 use crate::ids::Id;
+use crate::placed::{Access, PlacedVec};
 use std::ops::Range;
-use vicus_flow::Room;
+use std::sync::Arc;
+use vicus_flow::library::Piece;
+use vicus_flow::{Place, Room};
+use vicus_memory::Memory;
+use vicus_topology::NodeId;
 
 /// A place in a triple.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -99,8 +104,8 @@ pub struct Index {
     keys: Vec<Id>,
     /// At which row each key starts, and then the number of rows. Invariant: strictly ascending.
     starts: Vec<u32>,
-    second: Vec<Id>,
-    third: Vec<Id>,
+    second: PlacedVec<Id>,
+    third: PlacedVec<Id>,
 }
 
 impl Index {
@@ -120,7 +125,28 @@ impl Index {
         starts.push(row_of(second.len()));
         keys.shrink_to_fit();
         starts.shrink_to_fit();
-        Index { order, keys, starts, second, third }
+        Index { order, keys, starts, second: second.into(), third: third.into() }
+    }
+
+    /// Lays its rows over the nodes of a memory, a range on each, if there are many rows and several nodes.
+    pub(crate) fn lay(&mut self, memory: &Arc<Memory>) {
+        self.second.lay(memory, Access::Ranges);
+        self.third.lay(memory, Access::Ranges);
+    }
+
+    /// Rows as work for [`split`](vicus_flow::library::split), cut where they begin to lie on another node. All levels lie
+    /// there but the first.
+    pub fn pieces(&self, rows: Range<usize>) -> Vec<Piece> {
+        let piece = |(rows, home): (Range<usize>, Option<NodeId>)| Piece {
+            range: rows.start as u64..rows.end as u64,
+            home: home.map(Place::from),
+        };
+        self.third.homes(rows).into_iter().map(piece).collect()
+    }
+
+    /// Where a row lies, if that is known. Panics if there is no such row.
+    pub fn home(&self, row: usize) -> Option<Place> {
+        self.third.home(row).map(Place::from)
     }
 
     /// Which order this is.
@@ -280,8 +306,8 @@ impl Index {
 
     /// The memory that it holds, in bytes.
     pub fn heap_bytes(&self) -> usize {
-        (self.keys.capacity() + self.second.capacity() + self.third.capacity()) * size_of::<Id>()
-            + self.starts.capacity() * size_of::<u32>()
+        let directory = self.keys.capacity() * size_of::<Id>() + self.starts.capacity() * size_of::<u32>();
+        directory + self.second.heap_bytes() + self.third.heap_bytes()
     }
 
     /// Panics if the rows don't ascend or the directory doesn't fit them.

@@ -12,6 +12,7 @@ pub mod dictionary;
 pub mod ids;
 pub mod index;
 pub mod load;
+mod placed;
 pub mod statistics;
 pub mod store;
 pub mod term;

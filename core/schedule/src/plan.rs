@@ -53,6 +53,9 @@ pub struct Plan {
     pub pools: Vec<Pool>,
     /// Where callers without a seat put tasks; one after the other. Invariant: not empty.
     pub entry: Vec<QueueId>,
+    /// By node, where a task goes that was spawned elsewhere and whose data lies there: to one of these queues. Empty where
+    /// the spawner's seat decides alone. Otherwise invariant: no node is without.
+    pub homes: Vec<Vec<QueueId>>,
     /// How a task with a footprint is dealt to a queue; `None` where only the spawner's seat decides.
     pub dealing: Option<Dealing>,
 }
@@ -258,6 +261,13 @@ impl Plan {
             })
     }
 
+    /// Where a task goes that this seat spawns and whose data lies on that node: `None` if to where it would go anyhow. Tasks
+    /// with different numbers go to different queues, if there are several.
+    pub fn home_queue(&self, seat: SeatId, home: NodeId, number: usize) -> Option<QueueId> {
+        let queues = self.homes.get(home.index()).filter(|_| home != self.seats[seat.index()].node)?;
+        queues.get(number % queues.len()).copied()
+    }
+
     /// How many threads work all the time: seats that are not spare.
     pub fn threads(&self) -> usize {
         self.seats.iter().filter(|seat| !seat.spare).count()
@@ -303,6 +313,9 @@ impl fmt::Display for Plan {
                 };
                 writeln!(f, "  {}. {:?} of{ring} {}{when}", probe.rule, probe.take, names(probe.scan.queues()))?;
             }
+        }
+        for (node, queues) in self.homes.iter().enumerate() {
+            writeln!(f, "data on node{node}: to {}", names(queues))?;
         }
         writeln!(f, "entry: {}", names(&self.entry))
     }

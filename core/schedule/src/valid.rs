@@ -56,6 +56,10 @@ impl Plan {
                 }
             }
         }
+        assert!(
+            self.homes.iter().all(|queues| !queues.is_empty()),
+            "{name}: a task whose data lies on a node has a queue"
+        );
         if let Some(dealing) = &self.dealing {
             assert_eq!(dealing.costs.len(), dealing.queues.len(), "{name}: a cost row for each location");
             assert!(dealing.costs.iter().all(|row| row.len() == dealing.queues.len()), "{name}: square costs");

@@ -1,7 +1,7 @@
 //! Every strategy's plan on real machines: nothing is stranded, and the papers' structure is there.
 
 use vicus_schedule::{ALL, Idle, Kind, Order, Plan, QueueId, SeatId, Setting};
-use vicus_topology::{Topology, fixtures};
+use vicus_topology::{NodeId, Topology, fixtures};
 
 /// Real machines, and the shapes of the papers.
 fn machines() -> Vec<Topology> {
@@ -50,6 +50,30 @@ fn parameters_keep_plans_valid() {
                 let setting = format!("{}:{}={value}", strategy.name(), parameter.name);
                 setting.parse::<Setting>().unwrap().plan(&machine, 20).assert_valid();
             }
+        }
+    }
+}
+
+#[test]
+fn las_has_queues_for_what_lies_on_each_node() {
+    for machine in machines() {
+        for threads in thread_counts(&machine) {
+            let plan = "las".parse::<Setting>().unwrap().plan(&machine, threads);
+            assert_eq!(plan.homes.len(), machine.nodes.len());
+            let ranks = machine.numa_ranks();
+            for (node, queues) in plan.homes.iter().enumerate() {
+                let rank = |queue: &QueueId| ranks[node][plan.queues[queue.index()].home.index()];
+                let least = plan.seats.iter().map(|seat| ranks[node][seat.node.index()]).min().unwrap();
+                assert!(queues.iter().all(|queue| rank(queue) == least), "{}: as near as any seat is", machine.name);
+                for seat in (0..plan.seats.len()).map(SeatId::new) {
+                    let own = plan.seats[seat.index()].node;
+                    let found: Vec<_> =
+                        (0..queues.len()).map(|number| plan.home_queue(seat, NodeId::new(node), number)).collect();
+                    let expected = |queue: &QueueId| (own.index() != node).then_some(*queue);
+                    assert!(found.into_iter().eq(queues.iter().map(expected)));
+                }
+            }
+            assert_eq!(plan.home_queue(SeatId::new(0), NodeId::new(machine.nodes.len()), 0), None, "no such node");
         }
     }
 }

@@ -263,7 +263,8 @@ impl Lowering<'_> {
             return vec![self.source(model.output(&boxes::schema(width))).output(0)];
         }
         // With a bound on envelopes there may be fewer rows than parts: tests with small graphs have several parts, too.
-        let split = self.source(library::split(rows, degree, SMALLEST_PART.min(limit as u64)));
+        let pieces = self.terms.store.index(spec.order).pieces(spec.rows.clone());
+        let split = self.source(library::split(pieces, degree, SMALLEST_PART.min(limit as u64)));
         let replica = |replica: usize| {
             let (terms, spec) = (Arc::clone(&terms), Arc::clone(&spec));
             let model = BoxModel::new("scan", move || scan::Scan::of_ranges(&terms.store, &spec, limit));

@@ -30,7 +30,10 @@ pub(crate) fn load(
 ) -> anyhow::Result<Loaded> {
     let began = Instant::now();
     let threads = runtime.plan().threads();
-    let load = Load::new(sources, LoadOptions { workers: threads, on_error, ..LoadOptions::default() });
+    let load = Load::new(
+        sources,
+        LoadOptions { workers: threads, on_error, memory: runtime.memory().cloned(), ..LoadOptions::default() },
+    );
     let bar = bar(reading);
     let request = runtime.submit(load.model());
     let progress = load.progress();

@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 use vicus_flow::{
     Activation, Blocks, BoxId, Desk, FlowError, Instance, Place, World, begin, instance_of, share_instance,
 };
-use vicus_schedule::{Found, Idle, Kind, PoolId, SeatId, SeatPlan, TaskRef, look};
+use vicus_schedule::{Found, Idle, Kind, PoolId, QueueId, SeatId, SeatPlan, TaskRef, look};
+use vicus_topology::NodeId;
 use vicus_trace::Outcome;
 
 /// What a thread needs to work on a seat.
@@ -61,7 +62,7 @@ impl Worker {
         let recorder = Recorder::new(&shared);
         let cursors = vec![0; shared.plan.cursors(seat)];
         let plan = &shared.plan.seats[seat.index()];
-        let place = Place(u16::try_from(plan.node.index()).expect("a machine has fewer than 65,536 nodes"));
+        let place = Place::from(plan.node);
         let blocks = Blocks::of(column_block);
         let desk = Desk { recording: recorder.is_on(), place, blocks, ..Desk::default() };
         let own = plan.place[Kind::Immediate as usize];
@@ -232,8 +233,11 @@ impl Worker {
         let plan = &shared.plan.seats[self.seat.index()];
         let last = activations.len().wrapping_sub(1);
         for (number, activation) in activations.drain(..).enumerate() {
-            let Activation { task, kind, index } = activation;
-            let queue = plan.place[kind as usize];
+            let Activation { task, kind, index, home } = activation;
+            let home = home.and_then(|home| self.home_queue(home, index));
+            // Whoever is there shares nothing with this seat.
+            let kind = if home.is_some() { Kind::Deferred } else { kind };
+            let queue = home.unwrap_or(plan.place[kind as usize]);
             self.recorder.enqueued(instance, index, kind, by);
             if number == last && kind == Kind::Immediate && self.runs_next {
                 self.next = Some(Found { task, rule: plan.look[0].rule, queue });
@@ -249,6 +253,11 @@ impl Worker {
             }
         }
         self.desk.activations = activations;
+    }
+
+    /// The queue of a box whose data lies elsewhere.
+    fn home_queue(&self, home: Place, index: BoxId) -> Option<QueueId> {
+        self.shared.plan.home_queue(self.seat, NodeId::new(home.0.into()), index.index())
     }
 
     /// Makes the task's request the current one.

@@ -1,6 +1,6 @@
 //! Hands a range of work out, part by part, to whoever has room.
 
-use crate::{BoxError, BoxModel, Envelope, Operator, Schema, Turn, Type};
+use crate::{BoxError, BoxModel, Envelope, Operator, Place, Schema, Turn, Type};
 use std::ops::Range;
 
 /// What a splitter sends: the part's number, its first place, and the place behind its last one.
@@ -8,41 +8,82 @@ pub fn range_schema() -> Schema {
     Schema::new([("index", Type::U64), ("from", Type::U64), ("to", Type::U64)])
 }
 
-/// A source that cuts a range into parts and gives each to one of `replicas` outputs, the one that has room. Their vias
-/// should hold one envelope: then a slow replica gets fewer parts.
+/// A range of work that lies at one place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// The work.
+    pub range: Range<u64>,
+    /// Where its data lies, if that is known.
+    pub home: Option<Place>,
+}
+
+impl From<Range<u64>> for Piece {
+    fn from(range: Range<u64>) -> Piece {
+        Piece { range, home: None }
+    }
+}
+
+/// A source that cuts pieces of work into parts and gives each to one of `replicas` outputs, the one that has room. Their
+/// vias should hold one envelope: then a slow replica gets fewer parts.
 ///
 /// Parts shrink as the work does, down to `smallest`, so that all replicas end at about the same time: Polychronopoulos
 /// and Kuck, "Guided self-scheduling", IEEE Transactions on Computers, 1987, §III. We differ: a part is a quarter of
 /// what they give, since here a replica has one part in work and up to two that wait.
 ///
+/// A part is never of two pieces, and its envelope carries the piece's home ([`Envelope::home`]). Each output has a piece to
+/// begin with; when that is used up, it gets of the one of which most is left, so that those who are done help the others.
+///
 /// It waits for no replica in particular, so what comes of its parts may be merged in any order but must not be waited
 /// for in one.
-pub fn split(range: Range<u64>, replicas: usize, smallest: u64) -> BoxModel {
-    let smallest = smallest.max(1);
-    let model = BoxModel::new("split", move || Split { rest: range.clone(), smallest, index: 0 });
+pub fn split(pieces: impl Into<Vec<Piece>>, replicas: usize, smallest: u64) -> BoxModel {
+    let (smallest, pieces) = (smallest.max(1), pieces.into());
+    let model = BoxModel::new("split", move || Split { rest: pieces.clone(), smallest, index: 0 });
     (0..replicas).fold(model, |model, _| model.output(&range_schema()))
 }
 
 struct Split {
-    rest: Range<u64>,
+    rest: Vec<Piece>,
     smallest: u64,
     index: u64,
+}
+
+impl Piece {
+    fn left(&self) -> u64 {
+        self.range.end.saturating_sub(self.range.start)
+    }
+}
+
+impl Split {
+    /// The next part for an output, if there is anything left.
+    fn part(&mut self, output: usize, outputs: usize) -> Option<Envelope> {
+        let left: u64 = self.rest.iter().map(Piece::left).sum();
+        if left == 0 {
+            return None;
+        }
+        let own = output * self.rest.len() / outputs;
+        let most = || (0..self.rest.len()).max_by_key(|&piece| self.rest[piece].left());
+        let from = if self.rest[own].left() > 0 { own } else { most()? };
+        let piece = &mut self.rest[from];
+        let part = (left / (4 * outputs as u64)).max(self.smallest).min(piece.left());
+        let (from, to) = (piece.range.start, piece.range.start + part);
+        piece.range.start = to;
+        self.index += 1;
+        let columns = [self.index - 1, from, to].map(|value| vec![value].into());
+        Some(Envelope::new(columns).at_home(piece.home))
+    }
 }
 
 impl Operator for Split {
     fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
         turn.take(0);
         for output in 0..turn.outputs() {
-            let left = self.rest.end.saturating_sub(self.rest.start);
-            if left > 0 && turn.has_room(output) {
-                let part = (left / (4 * turn.outputs() as u64)).max(self.smallest).min(left);
-                let (from, to) = (self.rest.start, self.rest.start + part);
-                turn.send(output, Envelope::new([vec![self.index].into(), vec![from].into(), vec![to].into()]));
-                self.rest.start = to;
-                self.index += 1;
+            if turn.has_room(output)
+                && let Some(part) = self.part(output, turn.outputs())
+            {
+                turn.send(output, part);
             }
         }
-        if self.rest.is_empty() {
+        if self.rest.iter().all(|piece| piece.left() == 0) {
             turn.send_pills();
         } else {
             turn.needs_any_room();
@@ -65,7 +106,11 @@ mod tests {
             let (replicas, places) = (1 + seed as usize % 5, seed * 7 % 1000);
             let mut net = ModelBuilder::new("split");
             net.default_bound(Bound { envelopes: 1, ..Bound::default() });
-            let split = net.source(split(10..10 + places, replicas, 1 + seed % 9));
+            let cuts = [10, 10 + places / 3, 10 + places / 3, 10 + places / 2, 10 + places];
+            let pieces =
+                cuts.windows(2).zip(0..).map(|(cut, home)| Piece { range: cut[0]..cut[1], home: Some(Place(home)) });
+            let pieces: Vec<Piece> = if seed % 3 == 0 { vec![(10..10 + places).into()] } else { pieces.collect() };
+            let split = net.source(split(pieces.clone(), replicas, 1 + seed % 9));
             let union = net.add(union_of(replicas));
             for replica in 0..replicas {
                 let pass = net.add(library::map("pass", &range_schema(), &range_schema(), Some));
@@ -80,7 +125,12 @@ mod tests {
             sequential::run(&model, Vec::new(), library::any_order(seed))
                 .unwrap_or_else(|error| panic!("seed {seed}: {error}"));
             drop(model);
-            let part = |envelope: Envelope| (envelope.column(1).u64s()[0], envelope.column(2).u64s()[0]);
+            let part = |envelope: Envelope| {
+                let (from, to) = (envelope.column(1).u64s()[0], envelope.column(2).u64s()[0]);
+                let piece = pieces.iter().find(|piece| piece.range.contains(&from)).expect("a part of a piece");
+                assert!(to <= piece.range.end && envelope.home() == piece.home, "{from} to {to} of {piece:?}");
+                (from, to)
+            };
             let mut parts: Vec<(u64, u64)> = receive.iter().map(part).collect();
             parts.sort_unstable();
             let mut next = 10;
@@ -100,7 +150,7 @@ mod tests {
     fn a_replica_that_closes_leaves_its_parts_to_the_others() {
         let mut net = ModelBuilder::new("split");
         net.default_bound(Bound { envelopes: 1, ..Bound::default() });
-        let split = net.source(split(0..1000, 2, 10));
+        let split = net.source(split([(0..1000).into()], 2, 10));
         let (send, receive) = mpsc::channel();
         let lazy = |turn: &mut Turn<'_>| -> Result<(), BoxError> {
             turn.close(0);

@@ -335,3 +335,31 @@ fn what_is_taken_elsewhere_than_it_was_made_is_far_even_if_it_was_delivered_late
     assert_eq!(end.inputs, [InputCounts { envelopes: 4, rows: 4, near_bytes: 16, far_bytes: 16 }]);
     assert_eq!((source.acts, end.acts), (3, 5), "the pill was sent by one invocation, and seen by another");
 }
+
+#[test]
+fn a_box_is_activated_where_its_envelope_is_at_home() {
+    let mut net = ModelBuilder::new("homes");
+    let factory = || {
+        |turn: &mut Turn<'_>| {
+            turn.take(0);
+            turn.has_read(Place(1), 100);
+            turn.send(0, one(1).at_home(Some(Place(3))));
+            turn.send(1, one(2));
+            turn.send_pills();
+            Ok(())
+        }
+    };
+    let source = net.source(BoxModel::new("source", factory).output(&numbers()).output(&numbers()));
+    for (output, name) in ["homed", "plain"].into_iter().enumerate() {
+        let sink = net.add(library::sink(name, &numbers(), |_| Ok(())));
+        net.connect(source.output(output), sink.input(0));
+        net.end(sink.output(0));
+    }
+    let mut world = ByHand::with_pills(&net.build().unwrap());
+    assert_eq!(world.run("source").1, ["homed", "plain"]);
+    let homes: Vec<Option<Place>> = world.queue.iter().map(|activation| activation.home).collect();
+    assert_eq!(homes, [Some(Place(3)), None]);
+    let counts = world.instance.counts();
+    let source = &counts[world.queue[0].index.index() - 1];
+    assert_eq!((source.near_bytes(), source.far_bytes()), (0, 100), "it was run at place 0");
+}

@@ -3,11 +3,14 @@
 use crate::model::assert_same;
 use crate::{check, random, read, shared};
 use proptest::prelude::*;
+use std::collections::BTreeSet;
 use std::io::{self, Read};
 use std::sync::{Arc, OnceLock};
-use vicus_flow::{FlowError, sequential};
+use vicus_flow::{FlowError, Place, sequential};
+use vicus_memory::{FakePages, Memory, Options, Region};
 use vicus_rdf::load::{Load, LoadError, LoadOptions, Loaded, Phase, Progress, Source, Syntax};
-use vicus_rdf::{Loader, OnError, Order, Store};
+use vicus_rdf::{Id, Kind, Loader, OnError, Order, Store};
+use vicus_topology::Topology;
 
 /// Gives its bytes a few at a time, and then an error if it is told to.
 struct Pipe {
@@ -104,6 +107,50 @@ fn any_schedule_chunks_and_workers_make_the_same_store() {
         prop_assert_eq!((loaded.skipped, loaded.first_skipped), (0, None));
         assert_same(&whole, &loaded.store)
     });
+}
+
+/// A memory without any pages of a system, on so many nodes.
+fn memory(nodes: usize) -> Arc<Memory> {
+    let machine = Topology::parse(&format!("node:{nodes} core:1")).unwrap();
+    let options = Options { range_bytes: 32 << 20, placed_bytes: 64 << 20, ..Options::default() };
+    Memory::new(Arc::new(FakePages::new(nodes)), &machine, options).unwrap()
+}
+
+#[test]
+fn a_large_store_is_laid_over_the_nodes_and_stays_the_same() {
+    let triple = |n: u32| format!("<http://e/{}> <http://e/p{}> \"{n} and some text\" .\n", n / 3, n % 5);
+    let text: String = (0..60_000).map(triple).collect();
+    let sources = [(Syntax::NTriples, text.into_bytes())];
+    let whole = in_sequence(&sources, OnError::Fail).finish();
+    for nodes in [1, 3, 4] {
+        let memory = memory(nodes);
+        let options = LoadOptions { workers: 2, memory: Some(Arc::clone(&memory)), ..LoadOptions::default() };
+        let store = load(piped(&sources, usize::MAX), options, 7).unwrap().store;
+        store.assert_valid();
+        assert_same(&whole, &store).unwrap();
+        for order in Order::USUAL {
+            let index = store.index(order);
+            let pieces = index.pieces(5..59_000);
+            assert_eq!(pieces.len(), nodes, "a range on each node");
+            assert_eq!((pieces[0].range.start, pieces[nodes - 1].range.end), (5, 59_000));
+            for (node, piece) in pieces.iter().enumerate() {
+                assert_eq!(piece.home, Some(Place(node as u16)));
+                let rows = piece.range.start as usize..piece.range.end as usize;
+                assert_eq!([index.home(rows.start), index.home(rows.end - 1)], [piece.home; 2]);
+                if nodes > 1 {
+                    for column in [&index.second()[rows.clone()], &index.third()[rows.clone()]] {
+                        let footprint = memory.footprint(column);
+                        assert_eq!(footprint.nodes[node], size_of_val(column), "{order:?}: {footprint:?}");
+                    }
+                }
+            }
+        }
+        if nodes > 1 {
+            let key = |rank: usize| store.dictionary().key(Id::ranked(Kind::String, rank)).as_ptr();
+            let homes: BTreeSet<_> = (0..60_000).step_by(50).map(|rank| memory.node_of(key(rank))).collect();
+            assert_eq!(homes.len(), nodes, "the dictionary's pages go round");
+        }
+    }
 }
 
 #[test]

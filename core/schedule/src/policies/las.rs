@@ -2,7 +2,8 @@
 //!
 //! Falt, Kruliš, Bednárek, Yaghob, Zavoral, "Towards Efficient Locality Aware Parallel Data Stream Processing", §4.
 //! We differ: immediate queues belong to seats, not to the PU that a thread happens to be on (see [`SeatPlan`]); at
-//! equal distance a seat starts with the neighbour after itself, so that thieves spread.
+//! equal distance a seat starts with the neighbour after itself, so that thieves spread; and a task whose data lies on another
+//! node is deferred to a group there, where the paper has nobody who knows where data lies.
 //!
 //! [`SeatPlan`]: crate::SeatPlan
 
@@ -83,7 +84,8 @@ impl Strategy for Las {
             draft.probe(seat, 4, Scan::List(others), Take::OldestOfSecondOldestRequest);
             draft.probe(seat, 5, Scan::Ring(strangers, 0), Take::Oldest);
         }
-        draft.finish(setting, deferred)
+        let homes = draft.homes(&deferred);
+        Plan { homes, ..draft.finish(setting, deferred) }
     }
 }
 

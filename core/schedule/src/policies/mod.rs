@@ -261,9 +261,27 @@ impl<'a> Draft<'a> {
         }
     }
 
+    /// By node, the queues of the pools that are nearest to it, of one queue for each pool.
+    fn homes(&self, queues: &[QueueId]) -> Vec<Vec<QueueId>> {
+        let nearest = |node: NodeId| {
+            let rank = |pool: PoolId| self.rank(node, self.pool_node(pool));
+            let least = self.pool_ids().map(rank).min();
+            self.pool_ids().filter(|&pool| Some(rank(pool)) == least).map(|pool| queues[pool.index()]).collect()
+        };
+        (0..self.machine.nodes.len()).map(|node| nearest(NodeId::new(node))).collect()
+    }
+
     fn finish(self, setting: &Setting, entry: Vec<QueueId>) -> Plan {
         let strategy = setting.to_string();
-        Plan { strategy, queues: self.queues, seats: self.seats, pools: self.pools, entry, dealing: None }
+        Plan {
+            strategy,
+            queues: self.queues,
+            seats: self.seats,
+            pools: self.pools,
+            entry,
+            homes: Vec::new(),
+            dealing: None,
+        }
     }
 }
 

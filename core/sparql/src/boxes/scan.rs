@@ -23,6 +23,19 @@ pub(crate) struct ScanSpec {
     pub(crate) distinct: Option<usize>,
 }
 
+impl ScanSpec {
+    /// Bytes of a row that it looks at. The first level has no column.
+    fn bytes_of_row(&self) -> u64 {
+        let looks_at = |level: &usize| {
+            self.output.contains(level)
+                || self.constants.iter().any(|(checked, _)| checked == level)
+                || self.repeated.iter().any(|(a, b)| a == level || b == level)
+                || self.distinct.is_some_and(|last| *level <= last)
+        };
+        [1, 2].iter().filter(|level| looks_at(level)).count() as u64 * size_of::<Id>() as u64
+    }
+}
+
 pub(crate) struct Scan {
     store: Arc<Store>,
     spec: Arc<ScanSpec>,
@@ -52,6 +65,9 @@ impl Scan {
         let end = self.rows.end.min(self.rows.start + self.growth.target);
         let rows = self.rows.start..end;
         self.rows.start = end;
+        if let Some(home) = (!rows.is_empty()).then(|| index.home(rows.start)).flatten() {
+            turn.has_read(home, rows.len() as u64 * self.spec.bytes_of_row());
+        }
         self.growth.grow();
         let spec = &self.spec;
         if spec.constants.is_empty() && spec.repeated.is_empty() && spec.distinct.is_none() {

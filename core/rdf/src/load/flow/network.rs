@@ -15,6 +15,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use vicus_flow::{Bound, BoxId, BoxModel, Envelope, Model, ModelBuilder, Turn};
+use vicus_memory::Memory;
 
 /// A part has about this many terms or rows at most, so that merging it is some tens of milliseconds: between two
 /// invocations other requests get their turn, and a stop is seen.
@@ -50,6 +51,7 @@ struct IndexOf {
     spo: Arc<Vec<Run>>,
     numbering: Arc<Numbering>,
     rdf_type: Option<Id>,
+    memory: Option<Arc<Memory>>,
 }
 
 /// The network for so many readers and workers, and these orders.
@@ -83,7 +85,10 @@ pub(super) fn network(shared: &Arc<Shared>, readers: usize, workers: usize, orde
             let Everything { terms, triples } = everything.take(&came.pop().expect("the last input")[0]);
             let parts = in_turn(came).iter().map(|part| merged.take(part)).collect();
             let terms = Arc::into_inner(terms).expect("whoever merged has let go of the terms");
-            let Assembled { dictionary, numbering, tables } = assemble(terms, parts);
+            let Assembled { mut dictionary, numbering, tables } = assemble(terms, parts);
+            if let Some(memory) = &shared.memory {
+                dictionary.lay(memory);
+            }
             shared.progress.enter(Phase::Triples);
             let mut pairs: Vec<Local> =
                 triples.into_iter().zip(tables).map(|(triples, table)| Local { triples, table }).collect();
@@ -121,7 +126,8 @@ pub(super) fn network(shared: &Arc<Shared>, readers: usize, workers: usize, orde
             let spo = Arc::new(spo);
             shared.progress.enter(Phase::Indexes);
             for (output, &order) in orders.iter().enumerate() {
-                let job = IndexOf { order, spo: Arc::clone(&spo), numbering: Arc::clone(&numbering), rdf_type };
+                let (spo, numbering, memory) = (Arc::clone(&spo), Arc::clone(&numbering), shared.memory.clone());
+                let job = IndexOf { order, spo, numbering, rdf_type, memory };
                 turn.send(output, jobs.put(job));
             }
         }))
@@ -223,14 +229,21 @@ fn cut_runs_box(workers: usize, runs: &Slots<Run>, run_parts: &Slots<RunPart>, m
 type Indexed = (Index, Option<CharacteristicSets>);
 
 fn make_index(job: IndexOf, turn: &Turn<'_>) -> Option<Indexed> {
-    let IndexOf { order, spo, numbering, rdf_type } = job;
+    let IndexOf { order, spo, numbering, rdf_type, memory } = job;
+    let lay = |index: &mut Index| memory.iter().for_each(|memory| index.lay(memory));
     if order == Order::Spo {
         // The triples are in this order already: there is time to look at what subjects have.
-        let index = index(order, &spo, &numbering);
+        let mut index = index(order, &spo, &numbering);
+        lay(&mut index);
         let sets = CharacteristicSets::new(&index, rdf_type);
         return Some((index, Some(sets)));
     }
     let run = derive_runs(&spo, order);
     drop(spo);
-    (!turn.is_stopped()).then(|| (index(order, &[run], &numbering), None))
+    if turn.is_stopped() {
+        return None;
+    }
+    let mut index = index(order, &[run], &numbering);
+    lay(&mut index);
+    Some((index, None))
 }
