@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use vicus_flow::{
-    Bound, BoxError, BoxModel, Column, Envelope, FlowError, Model, ModelBuilder, Schema, Turn, Type, library,
+    Bound, BoxError, BoxModel, Column, Envelope, FlowError, Model, ModelBuilder, Place, Schema, Turn, Type, library,
 };
 use vicus_machine::Runtime;
 use vicus_topology::Topology;
@@ -484,6 +484,56 @@ fn rows_that_cross_nodes_are_far() {
             let (near, far) = (inputs[0].near_bytes + inputs[1].near_bytes, inputs[0].far_bytes + inputs[1].far_bytes);
             assert!([(80, 800), (800, 80)].contains(&(near, far)), "{strategy}: {inputs:?}");
             assert_eq!((totals.near_bytes, totals.far_bytes), (near, far));
+        }
+    }
+}
+
+#[test]
+fn las_reads_what_lies_on_a_node_there() {
+    // A range on each of two nodes with a thread each. Both ranges are read at the same time, so on both nodes.
+    let meeting = Arc::new(AtomicUsize::new(0));
+    let reader = || {
+        let meeting = Arc::clone(&meeting);
+        BoxModel::new("reader", move || {
+            let meeting = Arc::clone(&meeting);
+            move |turn: &mut Turn<'_>| -> Result<(), BoxError> {
+                let Some(range) = turn.take(0) else { return Ok(()) };
+                if range.is_pill() {
+                    turn.send_pill(0);
+                    return Ok(());
+                }
+                meeting.fetch_add(1, Ordering::AcqRel);
+                let began = Instant::now();
+                while meeting.load(Ordering::Acquire) < 2 {
+                    assert!(began.elapsed() < Duration::from_secs(60), "no other thread came for the other range");
+                    std::thread::yield_now();
+                }
+                turn.has_read(range.home().expect("the piece has one"), range.column(2).u64s()[0]);
+                Ok(())
+            }
+        })
+        .input(&library::range_schema())
+        .output(&numbers())
+    };
+    let pieces = [0u16, 1].map(|node| library::Piece { range: 0..10, home: Some(Place(node)) });
+    let mut net = ModelBuilder::new("two ranges");
+    let split = net.source(library::split(pieces, 2, 10));
+    let readers = [0, 1].map(|output| {
+        let reader = net.add(reader());
+        net.connect(split.output(output), reader.input(0));
+        net.end(reader.output(0));
+        reader
+    });
+    let model = net.build().unwrap();
+    let machine = Topology::parse("node:2 core:1").unwrap();
+    let runtime = Runtime::builder().topology(machine).threads(2).quiet().start();
+    for _ in 0..50 {
+        meeting.store(0, Ordering::Release);
+        let request = runtime.submit(&model);
+        request.wait().unwrap();
+        for reader in readers {
+            let counts = &request.counts()[reader.index()];
+            assert_eq!((counts.read_near_bytes, counts.read_far_bytes), (10, 0), "{counts:?}");
         }
     }
 }
