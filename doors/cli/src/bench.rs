@@ -3,6 +3,7 @@
 //! Whatever is compared runs alternating in one process, and the ratio is printed; a machine that is busy with something
 //! else then slows both sides.
 
+mod allocator;
 mod concurrent;
 mod counts;
 mod demo;
@@ -36,6 +37,8 @@ enum What {
     Demo(demo::Args),
     /// Several copies of a query at once, under las and nls: the ratio of the medians (Falt et al. §6.1.1).
     Concurrent(concurrent::Args),
+    /// Loading, and several copies of a query at once, with our allocator and with the system's (Falt et al. §6.4).
+    Allocator(allocator::Args),
     /// Data of several sizes: how each query's time grows, Q4 on more threads, and what a triple takes of memory.
     Growth(growth::Args),
     /// Q2 and Q5a with envelopes of 1,024 to 16,384 rows, beside the Bobox report's Tables 1 and 2 (§6.2).
@@ -49,6 +52,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         What::Flow(args) => flow::run(&args)?,
         What::Demo(args) => demo::run(&args)?,
         What::Concurrent(args) => concurrent::run(&args)?,
+        What::Allocator(args) => allocator::run(&args)?,
         What::Growth(args) => growth::run(&args)?,
         What::Envelopes(args) => envelopes::run(&args)?,
         What::Counts(args) => {

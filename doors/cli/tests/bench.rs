@@ -43,6 +43,21 @@ fn number(word: &str) -> f64 {
 }
 
 #[test]
+fn the_allocators_take_turns_in_processes_of_their_own() {
+    let (data, results) = (generated("allocator.nt", 2000), path("allocator.json"));
+    let args = ["--data", &data, "--copies", "2", "--queries", "q2,q9", "--rounds", "2", "--repeats", "1"];
+    let text = stdout(&bench(&[&["allocator", "--json", &results], &args[..]].concat()));
+    for name in ["load", "q2", "q9"] {
+        let words = line(&text, name);
+        assert!(number(words[1]) > 0.0 && number(words[2]) > 0.0, "{text}");
+    }
+    let names: Vec<_> = json(&results).iter().map(|result| result["name"].as_str().unwrap().to_owned()).collect();
+    assert_eq!(names, ["load", "q2", "q9"]);
+    let output = bench(&[&["allocator"], &args[..5], &["q99"]].concat());
+    assert!(!output.status.success() && String::from_utf8_lossy(&output.stderr).contains("no query q99"));
+}
+
+#[test]
 fn growth_has_a_time_for_each_size_and_an_exponent() {
     let results = path("growth.json");
     let scratch = path("growth-temporary");

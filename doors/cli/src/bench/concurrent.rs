@@ -3,10 +3,8 @@
 //! Falt et al., §6.1.1 and §6.2–6.3: the same query 16 times in parallel, Q2 Q4 Q5a Q6 Q7 Q8 Q9 Q11. The interval is of the
 //! ratio of medians, by resampling the pairs of runs that stood side by side.
 
-use super::measure::{Outcome, median};
+use super::measure::{self, Outcome, median};
 use super::queries;
-use rand_pcg::Pcg64;
-use rand_pcg::rand_core::RngCore;
 use vicus::Runtime;
 use vicus_sparql::Options;
 
@@ -53,26 +51,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
                 times[side].push(run.ms);
             }
         }
-        let (low, high) = interval(&times, args.seed);
+        let (low, high) = measure::interval(&times, args.seed);
         let [las, nls] = times.map(|times| median(&times));
         println!("{name:6} {las:>10.2} {nls:>11.2} {:>9.3}   {low:.3} to {high:.3}", las / nls);
         results.push(Outcome::new(format!("{} copies of {name}", args.copies), "ms", las, "nls", nls));
     }
     Ok(results)
-}
-
-/// The 2.5 and 97.5 percentiles of the ratio of medians over resampled pairs.
-fn interval(times: &[Vec<f64>; 2], seed: u64) -> (f64, f64) {
-    const SAMPLES: usize = 2000;
-    let mut chance = Pcg64::new(u128::from(seed), 0xcafe_f00d_d15e_a5e5);
-    let count = times[0].len();
-    let mut ratios: Vec<f64> = (0..SAMPLES)
-        .map(|_| {
-            let picked: Vec<usize> = (0..count).map(|_| (chance.next_u64() % count as u64) as usize).collect();
-            let of = |side: usize| median(&picked.iter().map(|&at| times[side][at]).collect::<Vec<_>>());
-            of(0) / of(1)
-        })
-        .collect();
-    ratios.sort_by(f64::total_cmp);
-    (ratios[SAMPLES / 40], ratios[SAMPLES - 1 - SAMPLES / 40])
 }

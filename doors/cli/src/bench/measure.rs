@@ -1,6 +1,8 @@
 //! Medians, ratios and how they are written down.
 
 use anyhow::Context;
+use rand_pcg::Pcg64;
+use rand_pcg::rand_core::RngCore;
 use serde::Serialize;
 use std::path::Path;
 use std::time::Instant;
@@ -58,6 +60,22 @@ pub(crate) fn exponent(points: &[(f64, f64)]) -> Option<f64> {
     let spread: f64 = logs.iter().map(|(x, _)| (x - mean_x).powi(2)).sum();
     let common: f64 = logs.iter().map(|(x, y)| (x - mean_x) * (y - mean_y)).sum();
     (spread > 0.0).then(|| common / spread)
+}
+
+/// The 2.5 and 97.5 percentiles of the ratio of medians over resampled pairs.
+pub(crate) fn interval(times: &[Vec<f64>; 2], seed: u64) -> (f64, f64) {
+    const SAMPLES: usize = 2000;
+    let mut chance = Pcg64::new(u128::from(seed), 0xcafe_f00d_d15e_a5e5);
+    let count = times[0].len();
+    let mut ratios: Vec<f64> = (0..SAMPLES)
+        .map(|_| {
+            let picked: Vec<usize> = (0..count).map(|_| (chance.next_u64() % count as u64) as usize).collect();
+            let of = |side: usize| median(&picked.iter().map(|&at| times[side][at]).collect::<Vec<_>>());
+            of(0) / of(1)
+        })
+        .collect();
+    ratios.sort_by(f64::total_cmp);
+    (ratios[SAMPLES / 40], ratios[SAMPLES - 1 - SAMPLES / 40])
 }
 
 /// Milliseconds that something takes.

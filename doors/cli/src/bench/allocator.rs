@@ -1,0 +1,94 @@
+//! Copies of one query at once, with our allocator and with the system's.
+//!
+//! Falt et al., §6.4, Figs. 9 and 10: loading, and the same query 16 times in parallel, with the allocator of §5 and with
+//! malloc. A process has one allocator, so each side is a process of its own; they take turns.
+
+use super::measure::{self, Outcome, median};
+use super::queries;
+use anyhow::Context;
+use std::process::{Command, Stdio};
+use vicus::Runtime;
+use vicus_sparql::Options;
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The data, as for `vicus query`.
+    #[arg(long, value_name = "FILE", required = true, num_args = 1..)]
+    data: Vec<String>,
+    /// Copies at once.
+    #[arg(long, default_value_t = 16)]
+    copies: usize,
+    /// Which queries.
+    #[arg(long, value_delimiter = ',', default_value = "q2,q4,q5a,q6,q7,q8,q9,q11")]
+    queries: Vec<String>,
+    /// Processes of each side.
+    #[arg(long, default_value_t = 7)]
+    rounds: usize,
+    /// Runs of each query in a process; the median counts.
+    #[arg(long, default_value_t = 5)]
+    repeats: usize,
+    /// How many threads; by default one for each PU that this process may use.
+    #[arg(long)]
+    threads: Option<usize>,
+    /// The seed of the resampling.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Measures with the allocator that this process has: one side, a name and its milliseconds a line.
+    #[arg(long, hide = true)]
+    one_side: bool,
+}
+
+/// As `VICUS_ALLOCATOR` calls them.
+const SIDES: [&str; 2] = ["vicus", "system"];
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
+    crate::engine::check_threads(args.threads)?;
+    if args.one_side {
+        one_side(args)?;
+        return Ok(Vec::new());
+    }
+    let mut times: [Vec<Vec<(String, f64)>>; 2] = Default::default();
+    for round in 0..args.rounds.max(1) {
+        // Who begins changes each time.
+        for side in [round % 2, 1 - round % 2] {
+            times[side].push(of_side(SIDES[side])?);
+        }
+    }
+    println!("{} copies at once, medians of {} processes", args.copies, args.rounds.max(1));
+    println!("\n             vicus ms   system ms   ratio   95 % interval");
+    let mut results = Vec::new();
+    for (place, (name, _)) in times[0][0].iter().enumerate() {
+        let of = |side: usize| times[side].iter().map(|process| process[place].1).collect::<Vec<f64>>();
+        let times = [of(0), of(1)];
+        let (low, high) = measure::interval(&times, args.seed);
+        let [ours, theirs] = times.map(|times| median(&times));
+        println!("{name:8} {ours:>12.2} {theirs:>11.2} {:>7.3}   {low:.3} to {high:.3}", ours / theirs);
+        results.push(Outcome::new(name.clone(), "ms", ours, "system", theirs));
+    }
+    Ok(results)
+}
+
+/// Runs this program once more, with that allocator.
+fn of_side(side: &str) -> anyhow::Result<Vec<(String, f64)>> {
+    let program = std::env::current_exe().context("this program's own path is unknown")?;
+    let mut command = Command::new(program);
+    command.args(std::env::args_os().skip(1)).arg("--one-side").env("VICUS_ALLOCATOR", side);
+    let output = command.stderr(Stdio::inherit()).output().context("this program can't be run again")?;
+    anyhow::ensure!(output.status.success(), "the side with VICUS_ALLOCATOR={side} ended with {}", output.status);
+    let line = |line: &str| Some((line.split_once('\t')?.0.to_owned(), line.split_once('\t')?.1.parse().ok()?));
+    let text = String::from_utf8_lossy(&output.stdout);
+    text.lines().map(line).collect::<Option<Vec<_>>>().with_context(|| format!("the side printed {text}"))
+}
+
+fn one_side(args: &Args) -> anyhow::Result<()> {
+    let builder = Runtime::builder();
+    let runtime = args.threads.map_or(builder.clone(), |threads| builder.threads(threads)).start();
+    let loaded = queries::load(&runtime, &args.data)?;
+    println!("load\t{}", loaded.load_ms);
+    for query in &queries::named(&args.queries)? {
+        let run = |_| Ok(queries::run(&runtime, &loaded.store, query, &Options::default(), args.copies)?.ms);
+        let times = (0..args.repeats.max(1)).map(run).collect::<anyhow::Result<Vec<f64>>>()?;
+        println!("{}\t{}", query.name, median(&times));
+    }
+    Ok(())
+}
