@@ -214,6 +214,13 @@ pub enum Fact {
         /// Bytes of its columns.
         bytes: u64,
     },
+    /// The action took or read so much: from where it ran, and from elsewhere.
+    Read {
+        /// Bytes that lay where it ran.
+        near: u64,
+        /// Bytes that lay elsewhere.
+        far: u64,
+    },
     /// A receiver refused: the box is blocked from now on.
     Refused {
         /// The box's output.
@@ -700,9 +707,17 @@ impl Running<'_> {
                 std::mem::replace(&mut body.operator, std::boxed::Box::new(Absent));
             body.any_room = false;
             cell.tally.acted();
+            let before = if desk.recording { cell.tally.bytes() } else { (0, 0) };
             let mut turn = Turn { cell, body, world, instance, place: desk.place, blocks: desk.blocks };
             let done = catch_unwind(AssertUnwindSafe(|| operator.act(&mut turn)));
             body.operator = operator;
+            if desk.recording {
+                let (near, far) = cell.tally.bytes();
+                let (near, far) = (near - before.0, far - before.1);
+                if near + far > 0 {
+                    desk.note(Fact::Read { near, far });
+                }
+            }
             match done {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => {

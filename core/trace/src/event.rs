@@ -159,6 +159,16 @@ pub enum What {
         /// Whether it ends the stream.
         pill: bool,
     },
+    /// An invocation took or read data that lies on one node. Of each invocation there is one for the seat's own node, and
+    /// one for all others.
+    BytesRead {
+        /// The box.
+        who: BoxId,
+        /// Whether it lies on another node than the seat's.
+        far: bool,
+        /// How much; four billion stands for any more.
+        bytes: u32,
+    },
     /// A via was full: from here on the box is blocked.
     Refused {
         /// The box.
@@ -226,11 +236,12 @@ pub enum Kind {
     RequestEnded,
     LentBegins,
     LentEnds,
+    BytesRead,
 }
 
 impl Kind {
     /// Every kind; the place in this list is the number in a file.
-    pub const ALL: [Kind; 18] = [
+    pub const ALL: [Kind; 19] = [
         Kind::Enqueued,
         Kind::Taken,
         Kind::InvocationBegins,
@@ -249,6 +260,7 @@ impl Kind {
         Kind::RequestEnded,
         Kind::LentBegins,
         Kind::LentEnds,
+        Kind::BytesRead,
     ];
 
     /// The name that people type: `user-code-begins`.
@@ -272,6 +284,7 @@ impl Kind {
             Kind::RequestEnded => "request-ended",
             Kind::LentBegins => "lent-begins",
             Kind::LentEnds => "lent-ends",
+            Kind::BytesRead => "bytes-read",
         }
     }
 }
@@ -329,6 +342,7 @@ impl What {
             What::RequestEnded { .. } => Kind::RequestEnded,
             What::LentBegins { .. } => Kind::LentBegins,
             What::LentEnds => Kind::LentEnds,
+            What::BytesRead { .. } => Kind::BytesRead,
         }
     }
 
@@ -344,6 +358,7 @@ impl What {
             | What::EnvelopeReceived { who, .. }
             | What::EnvelopeCreated { who, .. }
             | What::EnvelopeSent { who, .. }
+            | What::BytesRead { who, .. }
             | What::Refused { who, .. }
             | What::Resumed { who, .. } => Some(who),
             What::SleepBegins
@@ -380,6 +395,7 @@ impl fmt::Display for What {
             What::EnvelopeSent { output, rows, pill, .. } => {
                 write!(f, "output {output}, {rows} rows{}", ends_stream(pill))
             }
+            What::BytesRead { far, bytes, .. } => write!(f, "{bytes} bytes {}", if far { "far" } else { "near" }),
             What::Refused { output, .. } | What::Resumed { output, .. } => write!(f, "output {output}"),
             What::Woke { pool } => write!(f, "pool {pool}"),
             What::LentBegins { seat } => write!(f, "for seat {seat}"),
@@ -463,6 +479,7 @@ impl What {
                 Columns { detail: pill.into(), port, value, ..Columns::default() }
             }
             What::EnvelopeCreated { output: port, bytes: value, .. } => Columns { port, value, ..Columns::default() },
+            What::BytesRead { far, bytes: value, .. } => Columns { port: far.into(), value, ..Columns::default() },
             What::Refused { output: port, .. } | What::Resumed { output: port, .. } => {
                 Columns { port, ..Columns::default() }
             }
@@ -518,6 +535,7 @@ impl What {
             }
             Kind::LentBegins => What::LentBegins { seat: value },
             Kind::LentEnds => What::LentEnds,
+            Kind::BytesRead => What::BytesRead { who, far: flag(port)?, bytes: value },
         })
     }
 }

@@ -45,6 +45,10 @@ pub struct BoxSummary {
     pub rows_out: u64,
     /// Bytes of the envelopes that were made.
     pub bytes_created: u64,
+    /// Bytes that they took or read on the node of the seat they ran on.
+    pub near_bytes: u64,
+    /// Bytes that they took or read on another node.
+    pub far_bytes: u64,
 }
 
 /// What one seat did: `busy_ns + overhead_ns + idle_ns` is the time from its first event to its last, or to the
@@ -182,6 +186,10 @@ impl Trace {
                     row.rows_out += u64::from(rows);
                 }
                 What::EnvelopeCreated { who, bytes, .. } => types.of(who).bytes_created += u64::from(bytes),
+                What::BytesRead { who, far, bytes } => {
+                    let row = types.of(who);
+                    *(if far { &mut row.far_bytes } else { &mut row.near_bytes }) += u64::from(bytes);
+                }
                 What::Refused { who, .. } => {
                     let blocked = blocked.entry(who).or_default();
                     if blocked.outputs == 0 {
@@ -285,6 +293,8 @@ impl fmt::Display for Summary {
             "envelopes out",
             "rows out",
             "bytes made",
+            "bytes near",
+            "bytes far",
         ]);
         for row in &self.boxes {
             table.row([
@@ -298,6 +308,8 @@ impl fmt::Display for Summary {
                 row.envelopes_out.to_string(),
                 row.rows_out.to_string(),
                 row.bytes_created.to_string(),
+                row.near_bytes.to_string(),
+                row.far_bytes.to_string(),
             ]);
         }
         write!(f, "\n{table}")?;
@@ -437,12 +449,15 @@ mod tests {
             (1, What::EnvelopeReceived { who: WHO, input: 0, rows: 7, pill: false }),
             (2, What::EnvelopeReceived { who: WHO, input: 0, rows: 3, pill: true }),
             (3, What::EnvelopeCreated { who: WHO, output: 0, bytes: 80 }),
+            (3, What::BytesRead { who: WHO, far: false, bytes: 56 }),
+            (3, What::BytesRead { who: WHO, far: true, bytes: 24 }),
+            (4, What::BytesRead { who: WHO, far: true, bytes: 1 }),
             (4, What::EnvelopeSent { who: WHO, output: 0, rows: 10, pill: false }),
             (5, What::EnvelopeSent { who: WHO, output: 0, rows: 0, pill: true }),
         ]);
         let row = &summary.boxes[0];
         assert_eq!((row.envelopes_in, row.rows_in, row.envelopes_out, row.rows_out), (2, 10, 1, 10));
-        assert_eq!(row.bytes_created, 80);
+        assert_eq!((row.bytes_created, row.near_bytes, row.far_bytes), (80, 56, 25));
     }
 
     #[test]
@@ -457,8 +472,8 @@ mod tests {
         let expected = "\
 2.500 ms, 0 requests, 1 seat, 5 events
 
-box type  boxes  invocations  busy ms  blocked ms  envelopes in  rows in  envelopes out  rows out  bytes made
-Scan          1            1    2.500       0.000             0        0              0         0           0
+box type  boxes  invocations  busy ms  blocked ms  envelopes in  rows in  envelopes out  rows out  bytes made  bytes near  bytes far
+Scan          1            1    2.500       0.000             0        0              0         0           0           0          0
 
 seat  invocations  busy ms  overhead ms  idle ms  rule 1 near+far
 0               1    2.500        0.000    0.000              1+0

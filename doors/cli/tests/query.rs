@@ -294,10 +294,26 @@ fn a_traced_query_obeys_the_box_protocol() {
         let trace = trace.to_str().unwrap();
         let queries = ["q2", "q4", "q6", "q8", "q9", "q12b"].map(sp2b);
         let mut args = vec!["query", "--data", &data, "--format", "count", "--threads", "4", "--concurrent", "2"];
-        args.extend(["--strategy", strategy, "--trace", trace, "--query"]);
+        args.extend(["--strategy", strategy, "--trace", trace, "--timings=json", "--query"]);
         args.extend(queries.iter().map(String::as_str));
-        stdout(&run(&args));
+        let output = run(&args);
+        stdout(&output);
+        let reports = String::from_utf8(output.stderr).unwrap();
+        let reported = |far: bool| -> u64 {
+            let key = if far { "far_bytes" } else { "near_bytes" };
+            let reports = reports.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+            reports.filter_map(|report| report[key].as_u64()).sum()
+        };
         stdout(&run(&["trace", "check", trace]));
+        let read = stdout(&run(&["trace", "events", trace, "--kind", "bytes-read", "--format", "json"]));
+        let read: Vec<serde_json::Value> = read.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let loading = read.iter().map(|event| event["who"]["request"].as_u64().unwrap()).min().unwrap();
+        for far in [false, true] {
+            let of_queries = |event: &&serde_json::Value| event["who"]["request"] != loading && event["far"] == far;
+            let traced: u64 = read.iter().filter(of_queries).map(|event| event["bytes"].as_u64().unwrap()).sum();
+            assert_eq!(traced, reported(far), "{strategy}, far {far}");
+        }
+        assert!(reported(false) > 0, "{reports}");
         let summary = stdout(&run(&["trace", "summary", trace]));
         assert!(summary.contains("termination") && summary.contains("initialization"), "{summary}");
     }

@@ -142,6 +142,12 @@ impl On {
                     self.record(What::EnvelopeCreated { who, output, bytes });
                     self.record(What::EnvelopeSent { who, output, rows: rows as u32, pill });
                 }
+                Fact::Read { near, far } => {
+                    for (far, bytes) in [(false, near), (true, far)].into_iter().filter(|(_, bytes)| *bytes > 0) {
+                        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+                        self.record(What::BytesRead { who, far, bytes });
+                    }
+                }
                 Fact::Refused { output } => {
                     self.record(What::Refused { who, output: output as u16 });
                 }
