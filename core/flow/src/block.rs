@@ -12,7 +12,8 @@ type Free = unsafe fn(NonNull<u8>, Layout);
 pub struct Block {
     at: NonNull<u8>,
     layout: Layout,
-    free: Free,
+    /// `None` gives it to the program's allocator.
+    free: Option<Free>,
 }
 
 #[expect(unsafe_code, reason = "it has a pointer")]
@@ -30,20 +31,20 @@ impl Block {
     /// So many bytes are there, aligned so, and nobody else's until `free` is called with both, which may be on any thread.
     #[expect(unsafe_code, reason = "the caller promises that the memory is there")]
     pub unsafe fn new(at: NonNull<u8>, layout: Layout, free: unsafe fn(NonNull<u8>, Layout)) -> Block {
-        Block { at, layout, free }
+        Block { at, layout, free: Some(free) }
     }
 
     /// Memory of the program's allocator.
     pub(crate) fn of_program(layout: Layout) -> Block {
         if layout.size() == 0 {
             let nowhere = std::ptr::without_provenance_mut(layout.align());
-            return Block { at: NonNull::new(nowhere).expect("no alignment is 0"), layout, free: free_to_program };
+            return Block { at: NonNull::new(nowhere).expect("no alignment is 0"), layout, free: None };
         }
         #[expect(unsafe_code, reason = "asks for memory")]
         // SAFETY: the size is not zero.
         let at = unsafe { alloc::alloc(layout) };
         let at = NonNull::new(at).unwrap_or_else(|| alloc::handle_alloc_error(layout));
-        Block { at, layout, free: free_to_program }
+        Block { at, layout, free: None }
     }
 
     /// A vector's memory.
@@ -51,15 +52,13 @@ impl Block {
         let mut values = ManuallyDrop::new(values);
         let layout = Layout::array::<T>(values.capacity()).expect("a vector has this layout");
         let at = NonNull::new(values.as_mut_ptr()).expect("a vector's pointer is not null").cast();
-        Block { at, layout, free: free_to_program }
+        Block { at, layout, free: None }
     }
 
     /// The vector of which it is the memory, with so many values, or the block if it is none.
     pub(crate) fn into_vec<T: Copy>(self, len: usize) -> Result<Vec<T>, Block> {
         let capacity = self.layout.size() / size_of::<T>();
-        let is_a_vector = std::ptr::fn_addr_eq(self.free, free_to_program as Free)
-            && Layout::array::<T>(capacity) == Ok(self.layout)
-            && len <= capacity;
+        let is_a_vector = self.free.is_none() && Layout::array::<T>(capacity) == Ok(self.layout) && len <= capacity;
         if !is_a_vector {
             return Err(self);
         }
@@ -82,9 +81,13 @@ impl Block {
 impl Drop for Block {
     fn drop(&mut self) {
         #[expect(unsafe_code, reason = "gives memory back")]
-        // SAFETY: it was taken with this layout, and its owner goes.
+        // SAFETY: it was taken with this layout, from whom it goes back to, and its owner goes.
         unsafe {
-            (self.free)(self.at, self.layout);
+            match self.free {
+                Some(free) => free(self.at, self.layout),
+                None if self.layout.size() > 0 => alloc::dealloc(self.at.as_ptr(), self.layout),
+                None => {}
+            }
         }
     }
 }
@@ -92,16 +95,6 @@ impl Drop for Block {
 impl fmt::Debug for Block {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} bytes at {:p}", self.layout.size(), self.at)
-    }
-}
-
-/// # Safety
-/// The program's allocator gave it, with this layout; or the size is zero.
-#[expect(unsafe_code, reason = "gives memory back")]
-unsafe fn free_to_program(at: NonNull<u8>, layout: Layout) {
-    if layout.size() > 0 {
-        // SAFETY: says the caller.
-        unsafe { alloc::dealloc(at.as_ptr(), layout) };
     }
 }
 
