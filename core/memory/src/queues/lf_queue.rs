@@ -465,8 +465,12 @@ impl<T> LfQueue<T> {
                 at = now;
                 continue;
             }
+            let segment = at.segment::<T>();
+            if at.index() + 1 < at.limit() {
+                segment.fetch_settled(self.how.shape, at.index() + 1);
+            }
             // SAFETY: the exchange gave this index to this call alone, and it was below the limit.
-            if unsafe { at.segment::<T>().take(at.index(), out, self.how) } {
+            if unsafe { segment.take(at.index(), out, self.how) } {
                 return Taken::Element;
             }
             at = self.head();
