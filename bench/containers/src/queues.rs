@@ -64,33 +64,60 @@ fn wait(misses: &mut u32) {
     if misses.is_multiple_of(64) { std::thread::yield_now() } else { spin_loop() }
 }
 
-/// The loops of peers/transfer.hpp.
-struct Loops<Q, const WORDS: usize>(Q);
+/// As in peers/transfer.hpp.
+#[inline(always)]
+fn produce<const WORDS: usize>(count: u64, mut put: impl FnMut([u64; WORDS])) {
+    for number in 1..=count {
+        let mut value = [0; WORDS];
+        value[0] = number;
+        value[WORDS - 1] = number;
+        put(value);
+    }
+}
 
-impl<Q: Queue<[u64; WORDS]>, const WORDS: usize> Transfer for Loops<Q, WORDS> {
-    fn produce(&self, thread: usize, count: u64) {
-        for number in 1..=count {
-            let mut value = [0; WORDS];
-            value[0] = number;
-            value[WORDS - 1] = number;
-            self.0.push(thread, value);
+/// As in peers/transfer.hpp.
+#[inline(always)]
+fn consume<const WORDS: usize>(mut count: u64, mut take: impl FnMut() -> Option<[u64; WORDS]>) -> u64 {
+    let (mut sum, mut misses) = (0u64, 0);
+    while count > 0 {
+        match take() {
+            Some(value) => {
+                // All of it was wanted.
+                std::hint::black_box(&value);
+                sum = sum.wrapping_add(value[WORDS - 1]);
+                count -= 1;
+            }
+            None => wait(&mut misses),
         }
     }
+    sum
+}
 
-    fn consume(&self, thread: usize, mut count: u64) -> u64 {
-        let (mut sum, mut misses) = (0u64, 0);
-        while count > 0 {
-            match self.0.pop(thread) {
-                Some(value) => {
-                    // All of it was wanted.
-                    std::hint::black_box(&value);
-                    sum = sum.wrapping_add(value[WORDS - 1]);
-                    count -= 1;
-                }
-                None => wait(&mut misses),
-            }
-        }
-        sum
+/// Element by element.
+struct Single<Q, const WORDS: usize>(Q);
+
+impl<Q: Queue<[u64; WORDS]>, const WORDS: usize> Transfer for Single<Q, WORDS> {
+    fn produce(&self, thread: usize, count: u64) {
+        produce(count, |value| self.0.push(thread, value));
+    }
+
+    fn consume(&self, thread: usize, count: u64) -> u64 {
+        consume(count, || self.0.pop(thread))
+    }
+}
+
+/// Each producer in one burst.
+struct Bursts<const WORDS: usize>(Dist<[u64; WORDS]>);
+
+impl<const WORDS: usize> Transfer for Bursts<WORDS> {
+    fn produce(&self, thread: usize, count: u64) {
+        let Dist(queue, of) = &self.0;
+        let mut burst = queue.burst(of[thread]);
+        produce(count, |value| assert!(burst.push(value).is_ok(), "the queue is open"));
+    }
+
+    fn consume(&self, thread: usize, count: u64) -> u64 {
+        consume(count, || self.0.pop(thread))
     }
 }
 
@@ -223,7 +250,11 @@ fn fresh<Q, const WORDS: usize>(new: impl Fn(usize) -> Q + 'static) -> Fresh
 where
     Q: Queue<[u64; WORDS]> + 'static,
 {
-    Box::new(move |threads| Box::new(Loops(new(threads))))
+    Box::new(move |threads| Box::new(Single(new(threads))))
+}
+
+fn bursts<const WORDS: usize>(new: impl Fn(usize) -> Dist<[u64; WORDS]> + 'static) -> Fresh {
+    Box::new(move |threads| Box::new(Bursts(new(threads))))
 }
 
 /// All sides that this machine can run, for elements of so many words.
@@ -239,6 +270,9 @@ where
         Side::ours("DistQueue, one location", fresh::<_, WORDS>(one)),
         Side::ours("DistQueue, one for each pair", fresh::<_, WORDS>(paired)),
         Side::ours("DistQueue, one for each thread", fresh::<_, WORDS>(apart)),
+        Side::ours("DistQueue, one location, bursts", bursts::<WORDS>(one)),
+        Side::ours("DistQueue, one a pair, bursts", bursts::<WORDS>(paired)),
+        Side::ours("DistQueue, one a thread, bursts", bursts::<WORDS>(apart)),
         Side::ours("LfQueue", fresh::<_, WORDS>(|_| Rust(LfQueue::new()))),
         Side::peer("crossbeam SegQueue", fresh::<_, WORDS>(|_| Rust(SegQueue::new()))),
         Side::peer("crossbeam ArrayQueue (1,024)", fresh::<_, WORDS>(|_| Rust(ArrayQueue::new(1024)))),

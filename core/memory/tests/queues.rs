@@ -179,11 +179,23 @@ fn dist_soak<const WORDS: usize>(seed: u64, each: u64, closed_at: Option<u64>) {
                 scope.spawn(move || {
                     let mut chance = Pcg64::seed_from_u64(seed ^ (producer as u64) << 32);
                     let mut sum = 0;
+                    let mut burst = None;
                     for number in 1..=each {
                         if producer == 0 && Some(number) == closed_at {
                             queue.close();
                         }
-                        match queue.push(producer % 3, Item::new(producer, number, alive)) {
+                        // Single pushes and bursts of some length.
+                        match chance.next_u32() % 32 {
+                            0 => burst = Some(queue.burst(producer % 3)),
+                            1..8 => burst = None,
+                            _ => {}
+                        }
+                        let item = Item::new(producer, number, alive);
+                        let pushed = match &mut burst {
+                            Some(burst) => burst.push(item),
+                            None => queue.push(producer % 3, item),
+                        };
+                        match pushed {
                             Ok(()) => sum += number,
                             Err(PushError::Closed(back)) => assert_eq!(back.number, number, "seed {seed}"),
                             Err(error) => panic!("seed {seed}: {error}"),

@@ -21,7 +21,7 @@
 
 use crate::memory::AllocError;
 use crate::queues::ads::{Issued, Received};
-use crate::queues::lf_queue::{LfQueue, QueueOptions, Refusal, Taken};
+use crate::queues::lf_queue::{LfQueue, QueueOptions, Refusal, Reserved, Taken};
 use crate::queues::mutant::{Mutant, Planted};
 use crate::queues::segment::{How, Segment, Stalled};
 use crate::queues::sleepers::Sleepers;
@@ -337,31 +337,75 @@ impl<T> DistQueue<T> {
     #[inline]
     pub fn push(&self, location: usize, element: T) -> Result<(), PushError<T>> {
         let place = self.place(location);
-        let element = ManuallyDrop::new(element);
-        let closing = self.state.0.load(Ordering::Relaxed) & CLOSING != 0;
-        let put = if closing { Err(Refusal::Closed) } else { place.queue.put(&element) };
-        if let Err(refusal) = put {
-            let element = ManuallyDrop::into_inner(element);
-            return Err(match refusal {
-                Refusal::Closed => PushError::Closed(element),
-                Refusal::Exhausted(error) => PushError::Exhausted(element, error),
-            });
-        }
+        self.let_in(element, |element| place.queue.put(element))?;
         order_in_models();
-        // Before this stands the addition to the tail, and a sleeper's look at the tail stands behind its registration.
-        if self.state.0.load(Ordering::SeqCst) >= SLEEPER && !self.planted.has(Mutant::NoWake) {
-            self.wake(location);
-        }
-        if !place.neighbours.is_empty() && place.issued.is_due() {
-            self.advertise(place);
-        }
+        self.tell(location, place, || place.queue.has_more_than_one());
         Ok(())
     }
 
-    /// Lets the neighbours know, if the queue was not empty before the last push.
+    /// Many pushes at a location by one thread, for less than one costs by itself: see [`Burst`]. Panics if there is no such
+    /// location.
+    pub fn burst(&self, location: usize) -> Burst<'_, T> {
+        Burst { queue: self, place: self.place(location), location, reserved: None }
+    }
+
+    /// A burst that has no slot left: puts an element in, and reserves slots for it and the next ones, if the segment has some.
+    #[cold]
+    fn put_more(
+        &self,
+        place: &Place<T>,
+        reserved: &mut Option<Reserved<T>>,
+        element: &ManuallyDrop<T>,
+    ) -> Result<(), Refusal> {
+        *reserved = place.queue.reserve(RESERVED);
+        if !self.planted.has(Mutant::ClaimUnordered) {
+            order_in_models();
+        }
+        match place.queue.put_reserved(reserved, element) {
+            true => Ok(()),
+            false => {
+                place.queue.put(element)?;
+                order_in_models();
+                Ok(())
+            }
+        }
+    }
+
+    /// Puts an element in, unless the queue closes.
+    #[inline(always)]
+    fn let_in(
+        &self,
+        element: T,
+        put: impl FnOnce(&ManuallyDrop<T>) -> Result<(), Refusal>,
+    ) -> Result<(), PushError<T>> {
+        let element = ManuallyDrop::new(element);
+        let closing = self.state.0.load(Ordering::Relaxed) & CLOSING != 0;
+        let put = if closing { Err(Refusal::Closed) } else { put(&element) };
+        put.map_err(|refusal| {
+            let element = ManuallyDrop::into_inner(element);
+            match refusal {
+                Refusal::Closed => PushError::Closed(element),
+                Refusal::Exhausted(error) => PushError::Exhausted(element, error),
+            }
+        })
+    }
+
+    /// Lets those know who sleep, and the neighbours, if there was something before the element that was just put in.
+    #[inline(always)]
+    fn tell(&self, location: usize, place: &Place<T>, had_more: impl FnOnce() -> bool) {
+        // Before this stands the exchange of the tail, and a sleeper's look at the tail stands behind its registration.
+        if self.state.0.load(Ordering::SeqCst) >= SLEEPER && !self.planted.has(Mutant::NoWake) {
+            self.wake(location);
+        }
+        if !place.neighbours.is_empty() && place.issued.is_due() && had_more() {
+            self.advertise(place);
+        }
+    }
+
+    /// Lets the neighbours know.
     #[cold]
     fn advertise(&self, place: &Place<T>) {
-        if place.queue.has_more_than_one() && place.issued.begin() {
+        if place.issued.begin() {
             for &(to, at) in &place.neighbours {
                 self.places[to as usize].received.post(at as usize);
             }
@@ -482,6 +526,78 @@ impl<T> Place<T> {
         if self.source.0.load(Ordering::Relaxed) != source {
             self.source.0.store(source, Ordering::Relaxed);
         }
+    }
+}
+
+/// How many slots a burst claims at once. Four lines of words.
+const RESERVED: usize = if cfg!(loom) { 2 } else { 28 };
+
+/// Many pushes at one location by one thread: see [`DistQueue::burst`].
+///
+/// It claims slots some at a time, with one atomic exchange, and then only writes to them. Each element can be taken as soon
+/// as it is in, and a consumer that sleeps is woken for it. Elements come in the order in which they were pushed.
+///
+/// Slots that are claimed and not written yet are like pushes that are under way: what others push at this location meanwhile
+/// stands behind them, consumers that find nothing else look again and again instead of falling asleep, and are not told
+/// that the queue is closed. So a burst is for a loop that pushes and does not wait; dropped, or told to
+/// [`pause`](Burst::pause), it gives its slots back.
+///
+/// ```
+/// use vicus_memory::DistQueue;
+/// use vicus_topology::Topology;
+///
+/// let queue = DistQueue::new(&Topology::parse("node:2 core:2").unwrap());
+/// let mut burst = queue.burst(0);
+/// (1..4).for_each(|number| burst.push(number).unwrap());
+/// assert_eq!(queue.try_pop(0), Ok(1));
+/// drop(burst);
+/// queue.push(0, 4).unwrap();
+/// assert!((2..5).all(|number| queue.try_pop(1) == Ok(number)));
+/// ```
+#[must_use = "a burst pushes what it is given"]
+pub struct Burst<'a, T> {
+    queue: &'a DistQueue<T>,
+    place: &'a Place<T>,
+    location: usize,
+    reserved: Option<Reserved<T>>,
+}
+
+impl<T> fmt::Debug for Burst<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Burst").field("location", &self.location).finish_non_exhaustive()
+    }
+}
+
+impl<T> Burst<'_, T> {
+    /// As [`DistQueue::push`].
+    ///
+    /// # Errors
+    /// The queue is closed, or the location has no memory left; the element comes back.
+    #[inline]
+    pub fn push(&mut self, element: T) -> Result<(), PushError<T>> {
+        let Burst { queue, place, location, reserved } = self;
+        queue.let_in(element, |element| match place.queue.put_reserved(reserved, element) {
+            true => Ok(()),
+            false => queue.put_more(place, reserved, element),
+        })?;
+        queue.tell(*location, place, || match reserved {
+            Some(reserved) => place.queue.had_more_than(reserved),
+            None => place.queue.has_more_than_one(),
+        });
+        Ok(())
+    }
+
+    /// Gives back the slots that it has not written to; the next push claims others.
+    pub fn pause(&mut self) {
+        if let Some(reserved) = self.reserved.take() {
+            self.place.queue.give_back(reserved);
+        }
+    }
+}
+
+impl<T> Drop for Burst<'_, T> {
+    fn drop(&mut self) {
+        self.pause();
     }
 }
 
@@ -667,6 +783,45 @@ mod tests {
         assert_eq!(queue.try_pop(5), Ok(1));
         queue.push(0, 5).unwrap();
         assert_eq!([1, 5].map(|at| ads(&queue, at)), [vec![0], vec![0]]);
+    }
+
+    #[test]
+    fn neighbours_hear_of_a_burst_once_and_not_of_its_first_element() {
+        let queue = ring(6, &DistOptions::default());
+        let mut burst = queue.burst(0);
+        burst.push(1).unwrap();
+        assert_eq!(ads(&queue, 1), [0; 0], "the queue was empty; slots that wait are no elements");
+        burst.push(2).unwrap();
+        burst.push(3).unwrap();
+        assert_eq!([1, 5].map(|at| ads(&queue, at)), [vec![0], vec![0]]);
+    }
+
+    #[test]
+    fn a_burst_gives_back_what_it_did_not_need() {
+        let queue = ring(2, &DistOptions::default());
+        let mut burst = queue.burst(0);
+        burst.push(1).unwrap();
+        queue.push(0, 2).unwrap();
+        assert_eq!([queue.try_pop(0), queue.try_pop(0)], [Ok(1), Err(TryPopError::Empty)], "2 waits behind its slots");
+        burst.pause();
+        assert_eq!(queue.try_pop(0), Ok(2));
+        burst.push(3).unwrap();
+        drop(burst);
+        queue.push(0, 4).unwrap();
+        assert_eq!([queue.try_pop(1), queue.try_pop(1)], [Ok(3), Ok(4)]);
+        assert!(queue.is_empty());
+    }
+
+    #[test]
+    fn a_burst_knows_that_the_queue_is_closed() {
+        let queue = ring(1, &DistOptions::default());
+        let mut burst = queue.burst(0);
+        burst.push(1).unwrap();
+        queue.close();
+        assert_eq!(burst.push(2), Err(PushError::Closed(2)));
+        assert_eq!(queue.try_pop(0), Ok(1));
+        drop(burst);
+        assert_eq!(queue.try_pop(0), Err(TryPopError::Closed));
     }
 
     #[test]
