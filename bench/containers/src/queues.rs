@@ -106,10 +106,10 @@ impl<Q: Queue<[u64; WORDS]>, const WORDS: usize> Transfer for Single<Q, WORDS> {
     }
 }
 
-/// Each producer in one burst.
-struct Bursts<const WORDS: usize>(Dist<[u64; WORDS]>);
+/// With what a thread makes for itself to push and to pop.
+struct Handles<const WORDS: usize>(Dist<[u64; WORDS]>);
 
-impl<const WORDS: usize> Transfer for Bursts<WORDS> {
+impl<const WORDS: usize> Transfer for Handles<WORDS> {
     fn produce(&self, thread: usize, count: u64) {
         let Dist(queue, of) = &self.0;
         let mut burst = queue.burst(of[thread]);
@@ -117,7 +117,9 @@ impl<const WORDS: usize> Transfer for Bursts<WORDS> {
     }
 
     fn consume(&self, thread: usize, count: u64) -> u64 {
-        consume(count, || self.0.pop(thread))
+        let Dist(queue, of) = &self.0;
+        let mut consumer = queue.consumer(of[thread]);
+        consume(count, || consumer.try_pop().ok())
     }
 }
 
@@ -253,8 +255,8 @@ where
     Box::new(move |threads| Box::new(Single(new(threads))))
 }
 
-fn bursts<const WORDS: usize>(new: impl Fn(usize) -> Dist<[u64; WORDS]> + 'static) -> Fresh {
-    Box::new(move |threads| Box::new(Bursts(new(threads))))
+fn handles<const WORDS: usize>(new: impl Fn(usize) -> Dist<[u64; WORDS]> + 'static) -> Fresh {
+    Box::new(move |threads| Box::new(Handles(new(threads))))
 }
 
 /// All sides that this machine can run, for elements of so many words.
@@ -270,9 +272,9 @@ where
         Side::ours("DistQueue, one location", fresh::<_, WORDS>(one)),
         Side::ours("DistQueue, one for each pair", fresh::<_, WORDS>(paired)),
         Side::ours("DistQueue, one for each thread", fresh::<_, WORDS>(apart)),
-        Side::ours("DistQueue, one location, bursts", bursts::<WORDS>(one)),
-        Side::ours("DistQueue, one a pair, bursts", bursts::<WORDS>(paired)),
-        Side::ours("DistQueue, one a thread, bursts", bursts::<WORDS>(apart)),
+        Side::ours("DistQueue, one location, handles", handles::<WORDS>(one)),
+        Side::ours("DistQueue, one a pair, handles", handles::<WORDS>(paired)),
+        Side::ours("DistQueue, one a thread, handles", handles::<WORDS>(apart)),
         Side::ours("LfQueue", fresh::<_, WORDS>(|_| Rust(LfQueue::new()))),
         Side::peer("crossbeam SegQueue", fresh::<_, WORDS>(|_| Rust(SegQueue::new()))),
         Side::peer("crossbeam ArrayQueue (1,024)", fresh::<_, WORDS>(|_| Rust(ArrayQueue::new(1024)))),

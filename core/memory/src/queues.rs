@@ -24,6 +24,8 @@ mod segment;
 mod sleepers;
 mod source;
 
-pub use dist_queue::{Burst, Closed, DistOptions, DistQueue, Locations, LocationsError, Pop, PushError, TryPopError};
+pub use dist_queue::{
+    Burst, Closed, Consumer, DistOptions, DistQueue, Locations, LocationsError, Pop, PushError, TryPopError,
+};
 pub use lf_queue::{Exhausted, LfQueue, QueueOptions};
 pub use source::{NodeSegments, SegmentSource, SystemSegments};

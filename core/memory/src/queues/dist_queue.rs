@@ -9,12 +9,15 @@
 //!   looks at all others by distance. Where it finds nothing, it looks where that location last found something. An
 //!   advertisement that arrives meanwhile is served at once.
 //!
-//! We differ: a consumer that finds nothing can sleep, and each push that finds a sleeper wakes the nearest; the queue can be
+//! We differ: a [`Consumer`] first goes on where it last found something, for a while; a [`Burst`] claims slots for many
+//! pushes at once; a consumer that finds nothing can sleep, and each push that finds a sleeper wakes the nearest; the queue can be
 //! closed; the published one counted on its callers' thread to know where it runs, and ours is told.
 //!
 //! **Sleep.** A consumer registers, looks everywhere once more, and sleeps. A push puts its element in, then looks whether
 //! anybody is registered. Both are sequentially consistent: either the push sees the sleeper, or the sleeper's look comes
-//! after the push. What is read to find out is one word, which changes only when somebody falls asleep, wakes, or closes.
+//! after the push. What is read to find out is one word, which changes only when somebody falls asleep, wakes, or closes. Of
+//! the pushes of a burst, the one that claims slots stands for those that fill them: a look that comes after it finds slots
+//! that are claimed, and does not end in sleep before they are written or given back.
 //!
 //! **Close.** A bit in each subqueue's tail, so that a push either happens before it and is found by all who look afterwards,
 //! or gives its element back. Consumers are told *closed* when all subqueues were closed before they looked at the first.
@@ -26,6 +29,7 @@ use crate::queues::mutant::{Mutant, Planted};
 use crate::queues::segment::{How, Segment, Stalled};
 use crate::queues::sleepers::Sleepers;
 use crate::queues::source::{SegmentSource, SystemSegments};
+use crate::sizes::LINE;
 use crate::sync::{AtomicU32, AtomicUsize, Ordering, Padded, order_in_models};
 use std::fmt;
 use std::future::Future;
@@ -357,7 +361,7 @@ impl<T> DistQueue<T> {
         reserved: &mut Option<Reserved<T>>,
         element: &ManuallyDrop<T>,
     ) -> Result<(), Refusal> {
-        *reserved = place.queue.reserve(RESERVED);
+        *reserved = place.queue.reserve(claimed_at_once::<T>());
         if !self.planted.has(Mutant::ClaimUnordered) {
             order_in_models();
         }
@@ -473,6 +477,15 @@ impl<T> DistQueue<T> {
         }
     }
 
+    /// What has been seen at a location already.
+    #[inline]
+    #[expect(unsafe_code, reason = "the element is copied into place")]
+    fn take_seen(&self, location: usize) -> Option<T> {
+        let mut out = MaybeUninit::uninit();
+        // SAFETY: `out` can be written, and was, if it is said so.
+        unsafe { self.places[location].queue.take_seen(out.as_mut_ptr()).then(|| out.assume_init()) }
+    }
+
     #[cold]
     #[expect(unsafe_code, reason = "the element is copied into place")]
     fn look_everywhere(&self, location: usize, exact: bool) -> Result<T, NoElement> {
@@ -495,6 +508,13 @@ impl<T> DistQueue<T> {
             false if closed => Err(NoElement::Closed),
             false => Err(NoElement::Empty),
         }
+    }
+
+    /// One thread's consumer at a location, which goes on where it last found something: see [`Consumer`]. Panics if there is
+    /// no such location.
+    pub fn consumer(&self, location: usize) -> Consumer<'_, T> {
+        self.place(location);
+        Consumer { queue: self, location, source: location, left: 0 }
     }
 
     /// An element for a consumer at a location, as a future: who polls it sleeps until there is one or the queue is closed.
@@ -529,8 +549,17 @@ impl<T> Place<T> {
     }
 }
 
-/// How many slots a burst claims at once. Four lines of words.
-const RESERVED: usize = if cfg!(loom) { 2 } else { 28 };
+/// How many slots a burst claims at once: four lines of words. Large elements one by one: with them, what one push costs
+/// matters less than that the producer stays near the consumer.
+const fn claimed_at_once<T>() -> usize {
+    let elements = 4 * LINE / if size_of::<T>() > 0 { size_of::<T>() } else { 1 };
+    match elements {
+        _ if cfg!(loom) => 2,
+        0 => 1,
+        1..28 => elements,
+        28.. => 28,
+    }
+}
 
 /// Many pushes at one location by one thread: see [`DistQueue::burst`].
 ///
@@ -598,6 +627,78 @@ impl<T> Burst<'_, T> {
 impl<T> Drop for Burst<'_, T> {
     fn drop(&mut self) {
         self.pause();
+    }
+}
+
+/// So many elements a [`Consumer`] takes from another location before it looks around again.
+const RUN: u32 = if cfg!(loom) { 2 } else { 64 };
+
+/// One consumer at a location: see [`DistQueue::consumer`].
+///
+/// It takes from its own location first, like every consumer. Where that has nothing, it first goes on where it last found
+/// something, if more was seen there already, for up to 64 elements in a row; then it looks at advertisements and around, like
+/// every consumer. So a nearer element may come a little later, and one that comes from far costs less.
+///
+/// ```
+/// use vicus_memory::{DistQueue, TryPopError};
+/// use vicus_topology::Topology;
+///
+/// let queue = DistQueue::new(&Topology::parse("node:2 core:2").unwrap());
+/// (1..4).for_each(|number| queue.push(0, number).unwrap());
+/// let mut consumer = queue.consumer(1);
+/// assert_eq!([1, 2, 3].map(|_| consumer.try_pop()), [Ok(1), Ok(2), Ok(3)]);
+/// assert_eq!(consumer.try_pop(), Err(TryPopError::Empty));
+/// ```
+#[must_use = "a consumer takes nothing by itself"]
+pub struct Consumer<'a, T> {
+    queue: &'a DistQueue<T>,
+    location: usize,
+    /// Where it last found something.
+    source: usize,
+    /// How many more it may take there.
+    left: u32,
+}
+
+impl<T> fmt::Debug for Consumer<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Consumer").field("location", &self.location).finish_non_exhaustive()
+    }
+}
+
+impl<T> Consumer<'_, T> {
+    /// As [`DistQueue::try_pop`], but for where it looks first.
+    ///
+    /// # Errors
+    /// There is none at the moment, or never again.
+    #[inline]
+    pub fn try_pop(&mut self) -> Result<T, TryPopError> {
+        let Consumer { queue, location, source, left } = self;
+        if let Some(element) = queue.take_here(*location) {
+            return Ok(element);
+        }
+        if *left > 0 {
+            *left -= 1;
+            if let Some(element) = queue.take_seen(*source) {
+                return Ok(element);
+            }
+        }
+        let found = queue.try_everywhere(*location);
+        let at = queue.place(*location).source.0.load(Ordering::Relaxed);
+        if found.is_ok() && at != NOWHERE {
+            (*source, *left) = (at as usize, RUN);
+        }
+        found
+    }
+
+    /// An element, as a future: as [`DistQueue::pop`].
+    ///
+    /// # Errors
+    /// The queue is closed, and all its elements were taken.
+    pub async fn pop(&mut self) -> Result<T, Closed> {
+        match self.try_pop() {
+            Ok(element) => Ok(element),
+            Err(_) => self.queue.pop(self.location).await,
+        }
     }
 }
 
@@ -722,7 +823,7 @@ impl<T> Future for Pop<'_, T> {
         let found = match found {
             Err(NoElement::Empty) => return Poll::Pending,
             Err(NoElement::InFlight) => {
-                // That push may have looked for sleepers already. It is about to end.
+                // That push, or the burst that claimed the slot, may have looked for sleepers already. It is about to end.
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
             }
@@ -845,6 +946,20 @@ mod tests {
         queue.push(5, 50).unwrap();
         assert_eq!(queue.try_pop(0), Ok(31));
         assert_eq!(queue.try_pop(0), Ok(50));
+    }
+
+    #[test]
+    fn a_consumer_goes_on_where_it_found_something_for_a_while() {
+        let queue = ring(6, &DistOptions { neighbours: 0, ..DistOptions::default() });
+        (0..100).for_each(|value| queue.push(3, value).unwrap());
+        let mut consumer = queue.consumer(0);
+        assert_eq!(consumer.try_pop(), Ok(0));
+        queue.push(1, 1000).unwrap();
+        queue.push(0, 2000).unwrap();
+        assert_eq!(consumer.try_pop(), Ok(2000), "the own location comes first");
+        let order: Vec<u32> = std::iter::from_fn(|| consumer.try_pop().ok()).collect();
+        let expected: Vec<u32> = (1..65).chain([1000]).chain(65..100).collect();
+        assert_eq!(order, expected);
     }
 
     #[test]

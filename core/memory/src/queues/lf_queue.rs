@@ -13,6 +13,10 @@
 //! value in the first slot, or finds the one that another has linked, and moves the tail there. The push has happened when
 //! the tail names its slot.
 //!
+//! **A burst.** A producer that has more adds as many as there are slots left, and some at most, by an exchange that takes no
+//! ticket, and then writes one slot after the other. What it does not need it gives back: if the tail is where it left it, to
+//! the tail; otherwise to the consumers, who pass over it.
+//!
 //! **Pop.** Slots below the head's limit are written. Below it, a consumer exchanges the head for the next index and takes the
 //! slot; it reads nothing that producers write but the slot. At the limit it looks ahead: takes a ticket of the segment by
 //! exchanging the head, reads the tail, goes through the states of the next slots, and raises the limit as it gives the
@@ -530,16 +534,49 @@ impl<T> LfQueue<T> {
                 at = now;
                 continue;
             }
-            let segment = at.segment::<T>();
-            if at.index() + 1 < at.limit() {
-                segment.fetch_settled(self.how.shape, at.index() + 1);
-            }
             // SAFETY: the exchange gave this index to this call alone, and it was below the limit.
-            if unsafe { segment.take(at.index(), out, self.how) } {
+            if unsafe { self.take_claimed(at, out) } {
                 return Taken::Element;
             }
             at = self.head();
         }
+    }
+
+    /// Copies the first element out, if a look ahead has seen it already.
+    ///
+    /// # Safety
+    /// As [`LfQueue::take`].
+    #[inline]
+    #[expect(unsafe_code, reason = "copies the element out of its slot")]
+    pub(crate) unsafe fn take_seen(&self, out: *mut T) -> bool {
+        let mut at = self.head();
+        while at.index() < at.limit() {
+            match self.exchange_head(at, HeadWord(at.0 + 1)) {
+                // SAFETY: the exchange gave this index to this call alone, and it was below the limit.
+                Ok(()) if unsafe { self.take_claimed(at, out) } => return true,
+                Ok(()) => at = self.head(),
+                Err(now) if !self.how.planted.has(Mutant::SlotShared) => at = now,
+                // SAFETY: there is none: that is the mistake.
+                Err(_) => return unsafe { self.take_claimed(at, out) },
+            }
+        }
+        false
+    }
+
+    /// Copies out what is in the slot that the caller has claimed with this head; asks for the next one, which it will
+    /// mostly want.
+    ///
+    /// # Safety
+    /// The claim is the caller's alone, and was below the limit; `out` can be written.
+    #[inline(always)]
+    #[expect(unsafe_code, reason = "copies the element out of its slot")]
+    unsafe fn take_claimed(&self, at: HeadWord, out: *mut T) -> bool {
+        let segment = at.segment::<T>();
+        if at.index() + 1 < at.limit() {
+            segment.fetch_settled(self.how.shape, at.index() + 1);
+        }
+        // SAFETY: as for the caller.
+        unsafe { segment.take(at.index(), out, self.how) }
     }
 
     /// Looks ahead, at the limit.

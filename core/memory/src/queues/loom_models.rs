@@ -385,6 +385,39 @@ fn loom_dist_queue_mutant_a_burst_without_release_is_found() {
     end_to_end(Way::Burst, Some(Mutant::FullRelaxed));
 }
 
+/// A consumer goes on at another location while one that belongs there takes from it.
+fn goes_on(mutant: Option<Mutant>) {
+    check(3, move || {
+        let queue = dist::<u32>(2, 4, mutant);
+        (1..4).for_each(|value| queue.push(0, value).unwrap());
+        let other = {
+            let queue = queue.clone();
+            loom::thread::spawn(move || {
+                let mut consumer = queue.consumer(1);
+                (0..2).filter_map(|_| consumer.try_pop().ok()).collect::<Vec<u32>>()
+            })
+        };
+        let mut mine: Vec<u32> = queue.try_pop(0).into_iter().collect();
+        let others = other.join().unwrap();
+        mine.extend(std::iter::from_fn(|| queue.try_pop(0).ok()));
+        assert!(mine.is_sorted() && others.is_sorted(), "{mine:?} {others:?}");
+        mine.extend(others);
+        mine.sort_unstable();
+        assert_eq!(mine, [1, 2, 3]);
+    });
+}
+
+#[test]
+fn loom_a_consumer_that_goes_on_takes_each_element_once() {
+    goes_on(None);
+}
+
+#[test]
+#[should_panic]
+fn loom_a_consumer_mutant_that_ignores_who_was_quicker_is_found() {
+    goes_on(Some(Mutant::SlotShared));
+}
+
 /// A burst ends with a slot that it has not written, while another pushes at the same location and one consumes.
 fn burst_ends(mutant: Option<Mutant>) {
     check(2, move || {

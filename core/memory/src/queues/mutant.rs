@@ -21,6 +21,8 @@ pub(crate) enum Mutant {
     SlotsKept,
     /// A burst ends and moves the tail back although others have pushed behind.
     TailForced,
+    /// A consumer that goes on takes a slot although another was quicker.
+    SlotShared,
     /// A consumer sleeps without having looked again.
     NoSecondLook,
     /// Who goes without needing its wake-up does not pass it on.
