@@ -9,7 +9,7 @@
 //!   looks at all others by distance. Where it finds nothing, it looks where that location last found something. An
 //!   advertisement that arrives meanwhile is served at once.
 //!
-//! We differ: a [`Consumer`] first goes on where it last found something, for a while; a [`Burst`] claims slots for many
+//! We differ: a [`super::Consumer`] first goes on where it last found something, for a while; a [`super::Burst`] claims slots for many
 //! pushes at once; a consumer that finds nothing can sleep, and each push that finds a sleeper wakes the nearest; the queue can be
 //! closed; the published one counted on its callers' thread to know where it runs, and ours is told.
 //!
@@ -20,16 +20,16 @@
 //! that are claimed, and does not end in sleep before they are written or given back.
 //!
 //! **Close.** A bit in each subqueue's tail, so that a push either happens before it and is found by all who look afterwards,
-//! or gives its element back. Consumers are told *closed* when all subqueues were closed before they looked at the first.
+//! or gives its element back. Consumers are told *closed* when all subqueues were closed before they looked at the first, and
+//! no push was under way; so what a burst still writes to slots that it claimed before is found.
 
 use crate::memory::AllocError;
 use crate::queues::ads::{Issued, Received};
-use crate::queues::lf_queue::{LfQueue, QueueOptions, Refusal, Reserved, Taken};
+use crate::queues::lf_queue::{LfQueue, QueueOptions, Refusal, Taken};
 use crate::queues::mutant::{Mutant, Planted};
 use crate::queues::segment::{How, Segment, Stalled};
 use crate::queues::sleepers::Sleepers;
 use crate::queues::source::{SegmentSource, SystemSegments};
-use crate::sizes::LINE;
 use crate::sync::{AtomicU32, AtomicUsize, Ordering, Padded, order_in_models};
 use std::fmt;
 use std::future::Future;
@@ -244,12 +244,12 @@ pub struct DistQueue<T> {
     /// Whether it is closing or closed, and how many sleep.
     state: Padded<AtomicUsize>,
     sleepers: Sleepers,
-    planted: Planted,
+    pub(super) planted: Planted,
 }
 
 /// What a location has.
-struct Place<T> {
-    queue: LfQueue<T>,
+pub(super) struct Place<T> {
+    pub(super) queue: LfQueue<T>,
     /// The advertisements that came here, by the sender's place in `others`.
     received: Received,
     issued: Issued,
@@ -328,7 +328,7 @@ impl<T> DistQueue<T> {
     }
 
     #[inline]
-    fn place(&self, location: usize) -> &Place<T> {
+    pub(super) fn place(&self, location: usize) -> &Place<T> {
         let locations = self.places.len();
         self.places.get(location).unwrap_or_else(|| panic!("location {location} of a queue that has {locations}"))
     }
@@ -347,37 +347,9 @@ impl<T> DistQueue<T> {
         Ok(())
     }
 
-    /// Many pushes at a location by one thread, for less than one costs by itself: see [`Burst`]. Panics if there is no such
-    /// location.
-    pub fn burst(&self, location: usize) -> Burst<'_, T> {
-        Burst { queue: self, place: self.place(location), location, reserved: None }
-    }
-
-    /// A burst that has no slot left: puts an element in, and reserves slots for it and the next ones, if the segment has some.
-    #[cold]
-    fn put_more(
-        &self,
-        place: &Place<T>,
-        reserved: &mut Option<Reserved<T>>,
-        element: &ManuallyDrop<T>,
-    ) -> Result<(), Refusal> {
-        *reserved = place.queue.reserve(claimed_at_once::<T>());
-        if !self.planted.has(Mutant::ClaimUnordered) {
-            order_in_models();
-        }
-        match place.queue.put_reserved(reserved, element) {
-            true => Ok(()),
-            false => {
-                place.queue.put(element)?;
-                order_in_models();
-                Ok(())
-            }
-        }
-    }
-
     /// Puts an element in, unless the queue closes.
     #[inline(always)]
-    fn let_in(
+    pub(super) fn let_in(
         &self,
         element: T,
         put: impl FnOnce(&ManuallyDrop<T>) -> Result<(), Refusal>,
@@ -396,7 +368,7 @@ impl<T> DistQueue<T> {
 
     /// Lets those know who sleep, and the neighbours, if there was something before the element that was just put in.
     #[inline(always)]
-    fn tell(&self, location: usize, place: &Place<T>, had_more: impl FnOnce() -> bool) {
+    pub(super) fn tell(&self, location: usize, place: &Place<T>, had_more: impl FnOnce() -> bool) {
         // Before this stands the exchange of the tail, and a sleeper's look at the tail stands behind its registration.
         if self.state.0.load(Ordering::SeqCst) >= SLEEPER && !self.planted.has(Mutant::NoWake) {
             self.wake(location);
@@ -447,7 +419,7 @@ impl<T> DistQueue<T> {
     }
 
     #[cold]
-    fn try_everywhere(&self, location: usize) -> Result<T, TryPopError> {
+    pub(super) fn try_everywhere(&self, location: usize) -> Result<T, TryPopError> {
         self.look_everywhere(location, false).map_err(|none| match none {
             NoElement::Closed => TryPopError::Closed,
             NoElement::Empty | NoElement::InFlight => TryPopError::Empty,
@@ -465,7 +437,7 @@ impl<T> DistQueue<T> {
     /// another function can reach, and a large element is not copied twice.)
     #[inline]
     #[expect(unsafe_code, reason = "the element is copied into place")]
-    fn take_here(&self, location: usize) -> Option<T> {
+    pub(super) fn take_here(&self, location: usize) -> Option<T> {
         let mut out = MaybeUninit::uninit();
         let place = self.place(location);
         // SAFETY: `out` can be written, and was, if it is said so.
@@ -480,7 +452,7 @@ impl<T> DistQueue<T> {
     /// What has been seen at a location already.
     #[inline]
     #[expect(unsafe_code, reason = "the element is copied into place")]
-    fn take_seen(&self, location: usize) -> Option<T> {
+    pub(super) fn take_seen(&self, location: usize) -> Option<T> {
         let mut out = MaybeUninit::uninit();
         // SAFETY: `out` can be written, and was, if it is said so.
         unsafe { self.places[location].queue.take_seen(out.as_mut_ptr()).then(|| out.assume_init()) }
@@ -510,13 +482,6 @@ impl<T> DistQueue<T> {
         }
     }
 
-    /// One thread's consumer at a location, which goes on where it last found something: see [`Consumer`]. Panics if there is
-    /// no such location.
-    pub fn consumer(&self, location: usize) -> Consumer<'_, T> {
-        self.place(location);
-        Consumer { queue: self, location, source: location, left: 0 }
-    }
-
     /// An element for a consumer at a location, as a future: who polls it sleeps until there is one or the queue is closed.
     /// Panics when polled if there is no such location.
     pub fn pop(&self, location: usize) -> Pop<'_, T> {
@@ -540,164 +505,17 @@ impl<T> DistQueue<T> {
 }
 
 impl<T> Place<T> {
+    /// Where a consumer of this location last found something, as far as one can tell.
+    pub(super) fn last_source(&self) -> Option<usize> {
+        let source = self.source.0.load(Ordering::Relaxed);
+        (source != NOWHERE).then_some(source as usize)
+    }
+
     #[inline]
     fn found_at(&self, source: u32) {
         // Mostly it is the same, and the line stays where it is.
         if self.source.0.load(Ordering::Relaxed) != source {
             self.source.0.store(source, Ordering::Relaxed);
-        }
-    }
-}
-
-/// How many slots a burst claims at once: four lines of words. Large elements one by one: with them, what one push costs
-/// matters less than that the producer stays near the consumer.
-const fn claimed_at_once<T>() -> usize {
-    let elements = 4 * LINE / if size_of::<T>() > 0 { size_of::<T>() } else { 1 };
-    match elements {
-        _ if cfg!(loom) => 2,
-        0 => 1,
-        1..28 => elements,
-        28.. => 28,
-    }
-}
-
-/// Many pushes at one location by one thread: see [`DistQueue::burst`].
-///
-/// It claims slots some at a time, with one atomic exchange, and then only writes to them. Each element can be taken as soon
-/// as it is in, and a consumer that sleeps is woken for it. Elements come in the order in which they were pushed.
-///
-/// Slots that are claimed and not written yet are like pushes that are under way: what others push at this location meanwhile
-/// stands behind them, consumers that find nothing else look again and again instead of falling asleep, and are not told
-/// that the queue is closed. So a burst is for a loop that pushes and does not wait; dropped, or told to
-/// [`pause`](Burst::pause), it gives its slots back.
-///
-/// ```
-/// use vicus_memory::DistQueue;
-/// use vicus_topology::Topology;
-///
-/// let queue = DistQueue::new(&Topology::parse("node:2 core:2").unwrap());
-/// let mut burst = queue.burst(0);
-/// (1..4).for_each(|number| burst.push(number).unwrap());
-/// assert_eq!(queue.try_pop(0), Ok(1));
-/// drop(burst);
-/// queue.push(0, 4).unwrap();
-/// assert!((2..5).all(|number| queue.try_pop(1) == Ok(number)));
-/// ```
-#[must_use = "a burst pushes what it is given"]
-pub struct Burst<'a, T> {
-    queue: &'a DistQueue<T>,
-    place: &'a Place<T>,
-    location: usize,
-    reserved: Option<Reserved<T>>,
-}
-
-impl<T> fmt::Debug for Burst<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Burst").field("location", &self.location).finish_non_exhaustive()
-    }
-}
-
-impl<T> Burst<'_, T> {
-    /// As [`DistQueue::push`].
-    ///
-    /// # Errors
-    /// The queue is closed, or the location has no memory left; the element comes back.
-    #[inline]
-    pub fn push(&mut self, element: T) -> Result<(), PushError<T>> {
-        let Burst { queue, place, location, reserved } = self;
-        queue.let_in(element, |element| match place.queue.put_reserved(reserved, element) {
-            true => Ok(()),
-            false => queue.put_more(place, reserved, element),
-        })?;
-        queue.tell(*location, place, || match reserved {
-            Some(reserved) => place.queue.had_more_than(reserved),
-            None => place.queue.has_more_than_one(),
-        });
-        Ok(())
-    }
-
-    /// Gives back the slots that it has not written to; the next push claims others.
-    pub fn pause(&mut self) {
-        if let Some(reserved) = self.reserved.take() {
-            self.place.queue.give_back(reserved);
-        }
-    }
-}
-
-impl<T> Drop for Burst<'_, T> {
-    fn drop(&mut self) {
-        self.pause();
-    }
-}
-
-/// So many elements a [`Consumer`] takes from another location before it looks around again.
-const RUN: u32 = if cfg!(loom) { 2 } else { 64 };
-
-/// One consumer at a location: see [`DistQueue::consumer`].
-///
-/// It takes from its own location first, like every consumer. Where that has nothing, it first goes on where it last found
-/// something, if more was seen there already, for up to 64 elements in a row; then it looks at advertisements and around, like
-/// every consumer. So a nearer element may come a little later, and one that comes from far costs less.
-///
-/// ```
-/// use vicus_memory::{DistQueue, TryPopError};
-/// use vicus_topology::Topology;
-///
-/// let queue = DistQueue::new(&Topology::parse("node:2 core:2").unwrap());
-/// (1..4).for_each(|number| queue.push(0, number).unwrap());
-/// let mut consumer = queue.consumer(1);
-/// assert_eq!([1, 2, 3].map(|_| consumer.try_pop()), [Ok(1), Ok(2), Ok(3)]);
-/// assert_eq!(consumer.try_pop(), Err(TryPopError::Empty));
-/// ```
-#[must_use = "a consumer takes nothing by itself"]
-pub struct Consumer<'a, T> {
-    queue: &'a DistQueue<T>,
-    location: usize,
-    /// Where it last found something.
-    source: usize,
-    /// How many more it may take there.
-    left: u32,
-}
-
-impl<T> fmt::Debug for Consumer<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Consumer").field("location", &self.location).finish_non_exhaustive()
-    }
-}
-
-impl<T> Consumer<'_, T> {
-    /// As [`DistQueue::try_pop`], but for where it looks first.
-    ///
-    /// # Errors
-    /// There is none at the moment, or never again.
-    #[inline]
-    pub fn try_pop(&mut self) -> Result<T, TryPopError> {
-        let Consumer { queue, location, source, left } = self;
-        if let Some(element) = queue.take_here(*location) {
-            return Ok(element);
-        }
-        if *left > 0 {
-            *left -= 1;
-            if let Some(element) = queue.take_seen(*source) {
-                return Ok(element);
-            }
-        }
-        let found = queue.try_everywhere(*location);
-        let at = queue.place(*location).source.0.load(Ordering::Relaxed);
-        if found.is_ok() && at != NOWHERE {
-            (*source, *left) = (at as usize, RUN);
-        }
-        found
-    }
-
-    /// An element, as a future: as [`DistQueue::pop`].
-    ///
-    /// # Errors
-    /// The queue is closed, and all its elements were taken.
-    pub async fn pop(&mut self) -> Result<T, Closed> {
-        match self.try_pop() {
-            Ok(element) => Ok(element),
-            Err(_) => self.queue.pop(self.location).await,
         }
     }
 }

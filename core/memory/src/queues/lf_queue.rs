@@ -444,7 +444,7 @@ impl<T> LfQueue<T> {
     }
 
     /// Whether there was something before the element that was put into a reserved slot last, as far as a glance tells.
-    pub(crate) fn had_more_than(&self, reserved: &Reserved<T>) -> bool {
+    pub(crate) fn had_others_before(&self, reserved: &Reserved<T>) -> bool {
         let head = self.head();
         head.address() != reserved.segment.address() || head.index() + 1 < reserved.next
     }
