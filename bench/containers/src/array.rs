@@ -2,12 +2,11 @@
 //! to 6), beside a plain slice.
 
 use crate::machine;
-use crate::queues::{allowed, load, median, pin};
+use crate::measure::{allowed, load, median, together};
 use anyhow::ensure;
 use std::hint::black_box;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Instant;
+use std::sync::atomic::{AtomicU64, Ordering};
 use vicus_memory::{ArrayOptions, DistArray, Memory, Pattern};
 
 /// What is measured.
@@ -82,38 +81,18 @@ fn part<T>(slice: &[T], (thread, threads): (usize, usize)) -> &[T] {
     &slice[slice.len() * thread / threads..slice.len() * (thread + 1) / threads]
 }
 
-/// One round: when each thread began and ended, and what it summed up.
-fn round(side: &Side<'_>, cpus: &[usize]) -> Vec<(Instant, Instant, u64)> {
-    let ready = AtomicUsize::new(0);
-    let work = |thread: usize| {
-        pin(cpus[thread % cpus.len()]);
-        ready.fetch_add(1, Ordering::AcqRel);
-        while ready.load(Ordering::Acquire) < side.threads {
-            std::thread::yield_now();
-        }
-        let begun = Instant::now();
-        let sum = black_box((side.read)(thread, side.threads));
-        (begun, Instant::now(), sum)
-    };
-    let work = &work;
-    std::thread::scope(|scope| {
-        let handles: Vec<_> = (0..side.threads).map(|thread| scope.spawn(move || work(thread))).collect();
-        handles.into_iter().map(|handle| handle.join().expect("no side panics")).collect()
-    })
-}
-
 /// Reads once with each side's threads, in turn; the first round warms up.
 fn measure(sides: &mut [Side<'_>], bytes: usize, rounds: usize, expected: u64) -> anyhow::Result<()> {
     let cpus = allowed()?;
     for at in 0..=rounds {
         for side in sides.iter_mut() {
-            let outcomes = round(side, &cpus);
-            let sum = outcomes.iter().fold(0u64, |sum, outcome| sum.wrapping_add(outcome.2));
-            ensure!(sum == expected, "{}: elements were left out or came twice", side.name);
-            let begun = outcomes.iter().map(|outcome| outcome.0).min().expect("there are threads");
-            let ended = outcomes.iter().map(|outcome| outcome.1).max().expect("there are threads");
+            let sum = AtomicU64::new(0);
+            let time = together(side.threads, &cpus, |thread| {
+                sum.fetch_add(black_box((side.read)(thread, side.threads)), Ordering::Relaxed);
+            });
+            ensure!(sum.into_inner() == expected, "{}: elements were left out or came twice", side.name);
             if at > 0 {
-                side.rates.push(bytes as f64 / (ended - begun).as_secs_f64());
+                side.rates.push(bytes as f64 / time.as_secs_f64());
             }
         }
     }

@@ -1,6 +1,6 @@
 //! The allocator: blocks from 8 KiB to 512 KiB, after Falt et al. §5, beside malloc, mimalloc, jemalloc and snmalloc.
 
-use crate::queues::{allowed, load, median, pin};
+use crate::measure::{allowed, least, load, median, most, pin};
 use anyhow::{Context, ensure};
 use std::alloc::{GlobalAlloc, Layout};
 use std::hint::black_box;
@@ -431,6 +431,11 @@ fn print(title: &str, names: &[&str], columns: &[&str], rows: &[Vec<f64>]) {
     }
 }
 
+/// Median, least, most.
+fn spread(values: &[f64]) -> Vec<f64> {
+    vec![median(values), least(values), most(values)]
+}
+
 pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     // The process's memory is there from the first runtime on.
     let _runtime = vicus_machine::Runtime::builder().threads(1).quiet().start();
@@ -447,22 +452,11 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     let times = measure(&names, options.rounds, |name| memories.with(name, Pairs(&sizes)));
     let rows = times.iter().map(|times| {
         let by_size: Vec<f64> = times.iter().map(|rounds| median(rounds)).collect();
-        vec![
-            median(&by_size),
-            by_size.iter().copied().fold(f64::INFINITY, f64::min),
-            by_size.iter().copied().fold(0.0, f64::max),
-        ]
+        spread(&by_size)
     });
     let title = format!("ns for a block and its free, {} sizes from 8 to 512 KiB", sizes.len());
     print(&title, &names, &["median", "least", "most"], &rows.collect::<Vec<_>>());
 
-    let spread = |rounds: &Vec<f64>| {
-        vec![
-            median(rounds),
-            rounds.iter().copied().fold(f64::INFINITY, f64::min),
-            rounds.iter().copied().fold(0.0, f64::max),
-        ]
-    };
     let times = measure(&names, options.rounds, |name| memories.with(name, Batches { sizes: &sizes, seed }));
     let rows: Vec<Vec<f64>> = times.iter().map(|times| spread(&times[0])).collect();
     print(

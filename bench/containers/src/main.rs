@@ -6,6 +6,7 @@
 mod array;
 mod blocks;
 mod machine;
+mod measure;
 mod peers;
 mod pool;
 mod queues;

@@ -1,13 +1,11 @@
 //! The pool: 44-byte items are allocated, written to and freed (Wheeler et al., Fig. 3).
 
 use crate::machine;
-use crate::queues::{allowed, load, median, pin};
+use crate::measure::{self, allowed, alternate, print_rates, together};
 use anyhow::ensure;
 use std::ffi::c_void;
 use std::hint::black_box;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
 use vicus_memory::{DistPool, Frees, Memory, PoolItem, PoolOptions};
 
 /// What is measured.
@@ -143,35 +141,25 @@ impl Allocate for DistPool<Item> {
     }
 }
 
-struct Side {
-    name: &'static str,
-    ours: bool,
-    fresh: Box<dyn Fn() -> Box<dyn Allocate>>,
-    /// Items in a second, round by round.
-    rates: Vec<f64>,
-}
+/// Makes what a round needs.
+type Fresh = Box<dyn Fn() -> Box<dyn Allocate>>;
+
+type Side = measure::Side<Fresh>;
 
 fn sides(memory: &Arc<Memory>) -> Vec<Side> {
     let ours = |name, options: PoolOptions| {
         let memory = Arc::clone(memory);
-        let fresh = move || -> Box<dyn Allocate> {
-            Box::new(DistPool::<Item>::new(&memory, options).expect("the options fit"))
-        };
-        Side { name, ours: true, fresh: Box::new(fresh), rates: Vec::new() }
+        let fresh: Fresh =
+            Box::new(move || Box::new(DistPool::<Item>::new(&memory, options).expect("the options fit")));
+        Side::ours(name, fresh)
     };
-    let malloc = |name, alloc, free| Side {
-        name,
-        ours: false,
-        fresh: Box::new(move || Box::new(Malloc { alloc, free })),
-        rates: Vec::new(),
-    };
+    let malloc = |name, alloc, free| Side::peer(name, Box::new(move || Box::new(Malloc { alloc, free })));
     let usual = PoolOptions { align: 8, ..PoolOptions::default() };
-    let mutex = Box::new(|| Box::<MutexPool>::default() as Box<dyn Allocate>);
     vec![
         ours("DistPool", usual),
         ours("DistPool, frees go home", PoolOptions { frees: Frees::Home, ..usual }),
         ours("DistPool as published", PoolOptions { magazine: 0, ..usual }),
-        Side { name: "mutex pool", ours: false, fresh: mutex, rates: Vec::new() },
+        Side::peer("mutex pool", Box::new(|| Box::<MutexPool>::default())),
         malloc("malloc of the system", libc::malloc, libc::free),
         malloc("mimalloc", libmimalloc_sys::mi_malloc, libmimalloc_sys::mi_free),
         malloc("jemalloc", tikv_jemalloc_sys::malloc, tikv_jemalloc_sys::free),
@@ -192,61 +180,23 @@ unsafe extern "C" fn snmalloc_free(item: *mut c_void) {
     unsafe { snmalloc_sys::sn_rust_dealloc(item.cast(), 8, BYTES) };
 }
 
-/// One round: the time from when all threads are ready until the last is done.
-fn round(side: &dyn Allocate, live: usize, options: &Options, cpus: &[usize]) -> Duration {
-    let (ready, begun) = (AtomicUsize::new(0), Mutex::new(None::<Instant>));
-    let latest = std::thread::scope(|scope| {
-        let work = |thread: usize| {
-            pin(cpus[thread % cpus.len()]);
-            ready.fetch_add(1, Ordering::AcqRel);
-            while ready.load(Ordering::Acquire) < options.threads {
-                std::thread::yield_now();
-            }
-            begun.lock().expect("nothing panics behind it").get_or_insert_with(Instant::now);
-            side.run(thread, options.items / options.threads as u64, live);
-            Instant::now()
-        };
-        let handles: Vec<_> = (0..options.threads).map(|thread| scope.spawn(move || work(thread))).collect();
-        handles.into_iter().map(|handle| handle.join().expect("no side panics")).max()
-    });
-    let begun = begun.into_inner().expect("nothing panics behind it").expect("a thread has begun");
-    latest.expect("there are threads") - begun
-}
-
 pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
-    ensure!(options.rounds > 0 && options.threads > 0 && !options.live.contains(&0), "nothing would be measured");
+    let &Options { items, rounds, threads, .. } = options;
+    ensure!(rounds > 0 && threads > 0 && !options.live.contains(&0), "nothing would be measured");
     let (cpus, memory) = (allowed()?, machine::memory(1)?);
     for &live in &options.live {
         let mut sides = sides(&memory);
         if let Some(only) = &options.only {
             sides.retain(|side| side.name.contains(only.as_str()));
         }
-        // The first round warms up.
-        for at in 0..=options.rounds {
-            for side in &mut sides {
-                let time = round(&*(side.fresh)(), live, options, &cpus);
-                if at > 0 {
-                    side.rates.push(options.items as f64 / time.as_secs_f64());
-                }
-            }
-        }
-        print_table(&sides, live, options, cpus.len());
+        alternate(&mut sides, rounds, items, |fresh| {
+            let side = fresh();
+            Ok(together(threads, &cpus, |thread| side.run(thread, items / threads as u64, live)))
+        })?;
+        let (bytes, pus) = (BYTES, cpus.len());
+        let title =
+            format!("{items} items of {bytes} bytes (Fig. 3), {live} at a time, {threads} threads on {pus} PUs");
+        print_rates(&sides, &title);
     }
     Ok(())
-}
-
-fn print_table(sides: &[Side], live: usize, options: &Options, cpus: usize) {
-    let Options { items, threads, .. } = options;
-    println!(
-        "\n{items} items of {BYTES} bytes (Fig. 3), {live} at a time, {threads} threads on {cpus} PUs, load {}",
-        load()
-    );
-    println!("{:28} {:>10} {:>8} {:>8} {:>13}", "", "million/s", "least", "most", "to best peer");
-    let best = sides.iter().filter(|side| !side.ours).map(|side| median(&side.rates)).fold(0.0, f64::max);
-    for side in sides {
-        let of = |pick: fn(f64, f64) -> f64| side.rates.iter().copied().reduce(pick).unwrap_or(f64::NAN) / 1e6;
-        let rate = median(&side.rates);
-        let ratio = if best > 0.0 { format!("{:.2}", rate / best) } else { String::new() };
-        println!("{:28} {:>10.2} {:>8.2} {:>8.2} {ratio:>13}", side.name, rate / 1e6, of(f64::min), of(f64::max));
-    }
 }

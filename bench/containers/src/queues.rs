@@ -1,15 +1,15 @@
 //! Queues: elements go from some producers to as many consumers (Wheeler et al., Figs. 8 and 9).
 
+use crate::measure::{self, allowed, alternate, print_rates, together};
 use crate::peers::{self, CppElement, Peer};
 use anyhow::ensure;
 use crossbeam_queue::{ArrayQueue, SegQueue};
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::collections::VecDeque;
 use std::ffi::c_void;
 use std::hint::spin_loop;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use vicus_memory::{DistOptions, DistQueue, LfQueue, Locations, SystemSegments};
 
 /// What is measured.
@@ -51,14 +51,10 @@ trait Transfer: Sync {
     fn consume(&self, thread: usize, count: u64) -> u64;
 }
 
-/// One side: makes a fresh queue for each round.
-struct Side {
-    name: &'static str,
-    ours: bool,
-    fresh: Box<dyn Fn(usize) -> Box<dyn Transfer>>,
-    /// Elements in a second, round by round.
-    rates: Vec<f64>,
-}
+/// Makes a fresh queue for each round, for so many threads.
+type Fresh = Box<dyn Fn(usize) -> Box<dyn Transfer>>;
+
+type Side = measure::Side<Fresh>;
 
 struct Rust<Q>(Q);
 
@@ -68,33 +64,62 @@ fn wait(misses: &mut u32) {
     if misses.is_multiple_of(64) { std::thread::yield_now() } else { spin_loop() }
 }
 
-/// The loops of peers/transfer.hpp.
-struct Loops<Q, const WORDS: usize>(Q);
+/// As in peers/transfer.hpp.
+#[inline(always)]
+fn produce<const WORDS: usize>(count: u64, mut put: impl FnMut([u64; WORDS])) {
+    for number in 1..=count {
+        let mut value = [0; WORDS];
+        value[0] = number;
+        value[WORDS - 1] = number;
+        put(value);
+    }
+}
 
-impl<Q: Queue<[u64; WORDS]>, const WORDS: usize> Transfer for Loops<Q, WORDS> {
-    fn produce(&self, thread: usize, count: u64) {
-        for number in 1..=count {
-            let mut value = [0; WORDS];
-            value[0] = number;
-            value[WORDS - 1] = number;
-            self.0.push(thread, value);
+/// As in peers/transfer.hpp.
+#[inline(always)]
+fn consume<const WORDS: usize>(mut count: u64, mut take: impl FnMut() -> Option<[u64; WORDS]>) -> u64 {
+    let (mut sum, mut misses) = (0u64, 0);
+    while count > 0 {
+        match take() {
+            Some(value) => {
+                // All of it was wanted.
+                std::hint::black_box(&value);
+                sum = sum.wrapping_add(value[WORDS - 1]);
+                count -= 1;
+            }
+            None => wait(&mut misses),
         }
     }
+    sum
+}
 
-    fn consume(&self, thread: usize, mut count: u64) -> u64 {
-        let (mut sum, mut misses) = (0u64, 0);
-        while count > 0 {
-            match self.0.pop(thread) {
-                Some(value) => {
-                    // All of it was wanted.
-                    std::hint::black_box(&value);
-                    sum = sum.wrapping_add(value[WORDS - 1]);
-                    count -= 1;
-                }
-                None => wait(&mut misses),
-            }
-        }
-        sum
+/// Element by element.
+struct Single<Q, const WORDS: usize>(Q);
+
+impl<Q: Queue<[u64; WORDS]>, const WORDS: usize> Transfer for Single<Q, WORDS> {
+    fn produce(&self, thread: usize, count: u64) {
+        produce(count, |value| self.0.push(thread, value));
+    }
+
+    fn consume(&self, thread: usize, count: u64) -> u64 {
+        consume(count, || self.0.pop(thread))
+    }
+}
+
+/// With what a thread makes for itself to push and to pop.
+struct Handles<const WORDS: usize>(Dist<[u64; WORDS]>);
+
+impl<const WORDS: usize> Transfer for Handles<WORDS> {
+    fn produce(&self, thread: usize, count: u64) {
+        let Dist(queue, of) = &self.0;
+        let mut burst = queue.burst(of[thread]);
+        produce(count, |value| assert!(burst.push(value).is_ok(), "the queue is open"));
+    }
+
+    fn consume(&self, thread: usize, count: u64) -> u64 {
+        let Dist(queue, of) = &self.0;
+        let mut consumer = queue.consumer(of[thread]);
+        consume(count, || consumer.try_pop().ok())
     }
 }
 
@@ -206,54 +231,32 @@ impl Transfer for Cpp {
     }
 }
 
-/// The PUs that this process may use.
-pub(crate) fn allowed() -> anyhow::Result<Vec<usize>> {
-    let set = sched_getaffinity(None)?;
-    Ok((0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect())
-}
-
-pub(crate) fn pin(cpu: usize) {
-    let mut set = CpuSet::new();
-    set.set(cpu);
-    sched_setaffinity(None, &set).expect("this PU was allowed when the benchmark began");
-}
-
-/// One round: the time from when all threads are ready until the last is done.
+/// One round: from so many producers to as many consumers.
 fn round(transfer: &dyn Transfer, pairs: usize, count: u64, cpus: &[usize]) -> anyhow::Result<Duration> {
-    let (ready, begun) = (AtomicUsize::new(0), Mutex::new(None::<Instant>));
     let sum = AtomicU64::new(0);
-    let threads = 2 * pairs;
     let each = count / pairs as u64;
-    let latest = std::thread::scope(|scope| {
-        let work = |thread: usize| {
-            // Producers on the even PUs, consumers on the odd ones, as far as there are as many.
-            pin(cpus[thread % cpus.len()]);
-            ready.fetch_add(1, Ordering::AcqRel);
-            while ready.load(Ordering::Acquire) < threads {
-                std::thread::yield_now();
-            }
-            begun.lock().expect("nothing panics behind it").get_or_insert_with(Instant::now);
-            if thread.is_multiple_of(2) {
-                transfer.produce(thread, each);
-            } else {
-                sum.fetch_add(transfer.consume(thread, each), Ordering::Relaxed);
-            }
-            Instant::now()
-        };
-        let handles: Vec<_> = (0..threads).map(|thread| scope.spawn(move || work(thread))).collect();
-        handles.into_iter().map(|handle| handle.join().expect("no side panics")).max()
+    // Producers on the even PUs, consumers on the odd ones, as far as there are as many.
+    let time = together(2 * pairs, cpus, |thread| {
+        if thread.is_multiple_of(2) {
+            transfer.produce(thread, each);
+        } else {
+            sum.fetch_add(transfer.consume(thread, each), Ordering::Relaxed);
+        }
     });
     let expected = pairs as u64 * (each * (each + 1) / 2);
     ensure!(sum.into_inner() == expected, "elements were lost or came twice");
-    let begun = begun.into_inner()?.expect("a thread has begun");
-    Ok(latest.expect("there are threads") - begun)
+    Ok(time)
 }
 
-fn side<Q, const WORDS: usize>(name: &'static str, ours: bool, fresh: impl Fn(usize) -> Q + 'static) -> Side
+fn fresh<Q, const WORDS: usize>(new: impl Fn(usize) -> Q + 'static) -> Fresh
 where
     Q: Queue<[u64; WORDS]> + 'static,
 {
-    Side { name, ours, fresh: Box::new(move |threads| Box::new(Loops(fresh(threads)))), rates: Vec::new() }
+    Box::new(move |threads| Box::new(Single(new(threads))))
+}
+
+fn handles<const WORDS: usize>(new: impl Fn(usize) -> Dist<[u64; WORDS]> + 'static) -> Fresh {
+    Box::new(move |threads| Box::new(Handles(new(threads))))
 }
 
 /// All sides that this machine can run, for elements of so many words.
@@ -261,24 +264,25 @@ fn sides<const WORDS: usize>(skipped: &mut Vec<String>) -> Vec<Side>
 where
     [u64; WORDS]: CppElement,
 {
+    let one = |threads| Dist::new(vec![0; threads]);
+    // A producer and a consumer at each.
+    let paired = |threads| Dist::new((0..threads).map(|thread| thread / 2).collect());
+    let apart = |threads| Dist::new((0..threads).collect());
     let mut sides = vec![
-        side::<_, WORDS>("DistQueue, one location", true, |threads| Dist::new(vec![0; threads])),
-        // A producer and a consumer at each.
-        side::<_, WORDS>("DistQueue, one for each pair", true, |threads| {
-            Dist::new((0..threads).map(|thread| thread / 2).collect())
-        }),
-        side::<_, WORDS>("DistQueue, one for each thread", true, |threads| Dist::new((0..threads).collect())),
-        side::<_, WORDS>("LfQueue", true, |_| Rust(LfQueue::new())),
-        side::<_, WORDS>("crossbeam SegQueue", false, |_| Rust(SegQueue::new())),
-        side::<_, WORDS>("crossbeam ArrayQueue (1,024)", false, |_| Rust(ArrayQueue::new(1024))),
-        side::<_, WORDS>("Mutex<VecDeque>", false, |_| Rust(Mutex::new(VecDeque::new()))),
+        Side::ours("DistQueue, one location", fresh::<_, WORDS>(one)),
+        Side::ours("DistQueue, one for each pair", fresh::<_, WORDS>(paired)),
+        Side::ours("DistQueue, one for each thread", fresh::<_, WORDS>(apart)),
+        Side::ours("DistQueue, one location, handles", handles::<WORDS>(one)),
+        Side::ours("DistQueue, one a pair, handles", handles::<WORDS>(paired)),
+        Side::ours("DistQueue, one a thread, handles", handles::<WORDS>(apart)),
+        Side::ours("LfQueue", fresh::<_, WORDS>(|_| Rust(LfQueue::new()))),
+        Side::peer("crossbeam SegQueue", fresh::<_, WORDS>(|_| Rust(SegQueue::new()))),
+        Side::peer("crossbeam ArrayQueue (1,024)", fresh::<_, WORDS>(|_| Rust(ArrayQueue::new(1024)))),
+        Side::peer("Mutex<VecDeque>", fresh::<_, WORDS>(|_| Rust(Mutex::new(VecDeque::new())))),
     ];
     for (name, peer) in peers::all::<WORDS>() {
         match peer {
-            Ok(peer) => {
-                let fresh = Box::new(move |_| Box::new(Cpp::new(peer)) as Box<dyn Transfer>);
-                sides.push(Side { name, ours: false, fresh, rates: Vec::new() });
-            }
+            Ok(peer) => sides.push(Side::peer(name, Box::new(move |_| Box::new(Cpp::new(peer))))),
             Err(missing) => skipped.push(format!("{name}: needs {missing}")),
         }
     }
@@ -288,42 +292,9 @@ where
 fn measure(mut sides: Vec<Side>, what: &str, pairs: usize, count: u64, options: &Options) -> anyhow::Result<()> {
     let cpus = allowed()?;
     sides.retain(|side| options.only.is_empty() || options.only.iter().any(|only| side.name.contains(only.as_str())));
-    // The first round warms up.
-    for at in 0..=options.rounds {
-        for side in &mut sides {
-            let transfer = (side.fresh)(2 * pairs);
-            let time = round(&*transfer, pairs, count, &cpus)?;
-            if at > 0 {
-                side.rates.push(count as f64 / time.as_secs_f64());
-            }
-        }
-    }
-    print_table(&sides, &format!("{what}, {pairs} + {pairs} threads on {} PUs, load {}", cpus.len(), load()));
+    alternate(&mut sides, options.rounds, count, |fresh| round(&*fresh(2 * pairs), pairs, count, &cpus))?;
+    print_rates(&sides, &format!("{what}, {pairs} + {pairs} threads on {} PUs", cpus.len()));
     Ok(())
-}
-
-/// How many others want to run: a ratio holds under load, a time doesn't.
-pub(crate) fn load() -> String {
-    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    text.split(' ').next().map_or_else(|| "unknown".to_owned(), str::to_owned)
-}
-
-pub(crate) fn median(values: &[f64]) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    sorted[sorted.len() / 2]
-}
-
-fn print_table(sides: &[Side], title: &str) {
-    println!("\n{title}");
-    println!("{:32} {:>10} {:>8} {:>8} {:>13}", "", "million/s", "least", "most", "to best peer");
-    let best = sides.iter().filter(|side| !side.ours).map(|side| median(&side.rates)).fold(0.0, f64::max);
-    for side in sides {
-        let of = |pick: fn(f64, f64) -> f64| side.rates.iter().copied().reduce(pick).unwrap_or(f64::NAN) / 1e6;
-        let rate = median(&side.rates);
-        let ratio = if best > 0.0 { format!("{:.2}", rate / best) } else { String::new() };
-        println!("{:32} {:>10.2} {:>8.2} {:>8.2} {ratio:>13}", side.name, rate / 1e6, of(f64::min), of(f64::max));
-    }
 }
 
 pub(crate) fn run(options: &Options) -> anyhow::Result<()> {

@@ -47,8 +47,8 @@ pub use pages::{Call, FakePages, PageError, Pages, Placement, Policy};
 pub use placed::{Audit, Footprint, MOST_RUNS, PlaceError, Placed};
 pub use pool::{DistPool, Frees, PoolError, PoolHandle, PoolItem, PoolOptions};
 pub use queues::{
-    Closed, DistOptions, DistQueue, Exhausted, LfQueue, Locations, LocationsError, NodeSegments, Pop, PushError,
-    QueueOptions, SegmentSource, SystemSegments, TryPopError,
+    Burst, Closed, Consumer, DistOptions, DistQueue, Exhausted, LfQueue, Locations, LocationsError, NodeSegments, Pop,
+    PushError, QueueOptions, SegmentSource, SystemSegments, TryPopError,
 };
 pub use region::Region;
 pub use sizes::{LINE, Series, SeriesError, Sizes};

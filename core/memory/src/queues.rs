@@ -5,6 +5,8 @@
 //! [`std::task::Waker`].
 //!
 //! ```text
+//!  Burst, Consumer   a thread's own way to push or take many
+//!    │
 //!  DistQueue   a subqueue for each location; advertisements to neighbours, hints, a scan by distance, sleepers
 //!    │
 //!  LfQueue     one order for all; a list of array segments, named by the words that count the pushes and the pops
@@ -16,6 +18,7 @@
 
 mod ads;
 mod dist_queue;
+mod handles;
 mod lf_queue;
 #[cfg(all(test, loom))]
 mod loom_models;
@@ -25,5 +28,6 @@ mod sleepers;
 mod source;
 
 pub use dist_queue::{Closed, DistOptions, DistQueue, Locations, LocationsError, Pop, PushError, TryPopError};
+pub use handles::{Burst, Consumer};
 pub use lf_queue::{Exhausted, LfQueue, QueueOptions};
 pub use source::{NodeSegments, SegmentSource, SystemSegments};

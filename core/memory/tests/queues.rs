@@ -13,8 +13,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use vicus_memory::{
-    AllocError, DistOptions, DistQueue, FakePages, LfQueue, Locations, Memory, NodeSegments, Options, PageError,
-    Policy, PushError, QueueOptions, SegmentSource, SystemSegments, TryPopError,
+    AllocError, Closed, DistOptions, DistQueue, FakePages, LfQueue, Locations, Memory, NodeSegments, Options,
+    PageError, Policy, PushError, QueueOptions, SegmentSource, SystemSegments, TryPopError,
 };
 use vicus_topology::{NodeId, Topology};
 
@@ -179,11 +179,23 @@ fn dist_soak<const WORDS: usize>(seed: u64, each: u64, closed_at: Option<u64>) {
                 scope.spawn(move || {
                     let mut chance = Pcg64::seed_from_u64(seed ^ (producer as u64) << 32);
                     let mut sum = 0;
+                    let mut burst = None;
                     for number in 1..=each {
                         if producer == 0 && Some(number) == closed_at {
                             queue.close();
                         }
-                        match queue.push(producer % 3, Item::new(producer, number, alive)) {
+                        // Single pushes and bursts of some length.
+                        match chance.next_u32() % 32 {
+                            0 => burst = Some(queue.burst(producer % 3)),
+                            1..8 => burst = None,
+                            _ => {}
+                        }
+                        let item = Item::new(producer, number, alive);
+                        let pushed = match &mut burst {
+                            Some(burst) => burst.push(item),
+                            None => queue.push(producer % 3, item),
+                        };
+                        match pushed {
                             Ok(()) => sum += number,
                             Err(PushError::Closed(back)) => assert_eq!(back.number, number, "seed {seed}"),
                             Err(error) => panic!("seed {seed}: {error}"),
@@ -200,17 +212,18 @@ fn dist_soak<const WORDS: usize>(seed: u64, each: u64, closed_at: Option<u64>) {
                 scope.spawn(move || {
                     let mut chance = Pcg64::seed_from_u64(seed ^ (location as u64 + 10) << 32);
                     let mut seen = Seen::new(4);
+                    let mut consumer = queue.consumer(location);
                     loop {
-                        match chance.next_u32() % 4 {
-                            0 => match queue.try_pop(location) {
-                                Ok(item) => seen.see(&item, seed),
-                                Err(TryPopError::Empty) => std::thread::yield_now(),
-                                Err(TryPopError::Closed) => break,
-                            },
-                            _ => match block_on(queue.pop(location)) {
-                                Ok(item) => seen.see(&item, seed),
-                                Err(_) => break,
-                            },
+                        let taken = match chance.next_u32() % 8 {
+                            0 => queue.try_pop(location),
+                            1 => consumer.try_pop(),
+                            2..5 => block_on(queue.pop(location)).map_err(|Closed| TryPopError::Closed),
+                            _ => block_on(consumer.pop()).map_err(|Closed| TryPopError::Closed),
+                        };
+                        match taken {
+                            Ok(item) => seen.see(&item, seed),
+                            Err(TryPopError::Empty) => std::thread::yield_now(),
+                            Err(TryPopError::Closed) => break,
                         }
                     }
                     seen.sum

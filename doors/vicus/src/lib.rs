@@ -103,9 +103,9 @@ pub mod memory {
     pub use vicus_machine::{footprint, forget, free_bytes, here, node_of};
     pub use vicus_memory::distribution::{Distribution, DistributionError};
     pub use vicus_memory::{
-        AllocError, ArrayError, ArrayOptions, Audit, Closed, Counts, DistArray, DistOptions, DistPool, DistQueue,
-        Footprint, Frees, Heap, LfQueue, Locations, Memory, NodeSegments, Pattern, PlaceError, Placed, PoolError,
-        PoolHandle, PoolItem, PoolOptions, PushError, QueueOptions, Region, SystemSegments, TryPopError,
+        AllocError, ArrayError, ArrayOptions, Audit, Burst, Closed, Consumer, Counts, DistArray, DistOptions, DistPool,
+        DistQueue, Footprint, Frees, Heap, LfQueue, Locations, Memory, NodeSegments, Pattern, PlaceError, Placed,
+        PoolError, PoolHandle, PoolItem, PoolOptions, PushError, QueueOptions, Region, SystemSegments, TryPopError,
     };
 }
 

@@ -9,15 +9,19 @@
 //!   looks at all others by distance. Where it finds nothing, it looks where that location last found something. An
 //!   advertisement that arrives meanwhile is served at once.
 //!
-//! We differ: a consumer that finds nothing can sleep, and each push that finds a sleeper wakes the nearest; the queue can be
+//! We differ: a [`super::Consumer`] first goes on where it last found something, for a while; a [`super::Burst`] claims slots for many
+//! pushes at once; a consumer that finds nothing can sleep, and each push that finds a sleeper wakes the nearest; the queue can be
 //! closed; the published one counted on its callers' thread to know where it runs, and ours is told.
 //!
 //! **Sleep.** A consumer registers, looks everywhere once more, and sleeps. A push puts its element in, then looks whether
 //! anybody is registered. Both are sequentially consistent: either the push sees the sleeper, or the sleeper's look comes
-//! after the push. What is read to find out is one word, which changes only when somebody falls asleep, wakes, or closes.
+//! after the push. What is read to find out is one word, which changes only when somebody falls asleep, wakes, or closes. Of
+//! the pushes of a burst, the one that claims slots stands for those that fill them: a look that comes after it finds slots
+//! that are claimed, and does not end in sleep before they are written or given back.
 //!
 //! **Close.** A bit in each subqueue's tail, so that a push either happens before it and is found by all who look afterwards,
-//! or gives its element back. Consumers are told *closed* when all subqueues were closed before they looked at the first.
+//! or gives its element back. Consumers are told *closed* when all subqueues were closed before they looked at the first, and
+//! no push was under way; so what a burst still writes to slots that it claimed before is found.
 
 use crate::memory::AllocError;
 use crate::queues::ads::{Issued, Received};
@@ -240,12 +244,12 @@ pub struct DistQueue<T> {
     /// Whether it is closing or closed, and how many sleep.
     state: Padded<AtomicUsize>,
     sleepers: Sleepers,
-    planted: Planted,
+    pub(super) planted: Planted,
 }
 
 /// What a location has.
-struct Place<T> {
-    queue: LfQueue<T>,
+pub(super) struct Place<T> {
+    pub(super) queue: LfQueue<T>,
     /// The advertisements that came here, by the sender's place in `others`.
     received: Received,
     issued: Issued,
@@ -324,7 +328,7 @@ impl<T> DistQueue<T> {
     }
 
     #[inline]
-    fn place(&self, location: usize) -> &Place<T> {
+    pub(super) fn place(&self, location: usize) -> &Place<T> {
         let locations = self.places.len();
         self.places.get(location).unwrap_or_else(|| panic!("location {location} of a queue that has {locations}"))
     }
@@ -337,31 +341,47 @@ impl<T> DistQueue<T> {
     #[inline]
     pub fn push(&self, location: usize, element: T) -> Result<(), PushError<T>> {
         let place = self.place(location);
-        let element = ManuallyDrop::new(element);
-        let closing = self.state.0.load(Ordering::Relaxed) & CLOSING != 0;
-        let put = if closing { Err(Refusal::Closed) } else { place.queue.put(&element) };
-        if let Err(refusal) = put {
-            let element = ManuallyDrop::into_inner(element);
-            return Err(match refusal {
-                Refusal::Closed => PushError::Closed(element),
-                Refusal::Exhausted(error) => PushError::Exhausted(element, error),
-            });
-        }
+        self.let_in(element, |element| place.queue.put(element))?;
         order_in_models();
-        // Before this stands the addition to the tail, and a sleeper's look at the tail stands behind its registration.
-        if self.state.0.load(Ordering::SeqCst) >= SLEEPER && !self.planted.has(Mutant::NoWake) {
-            self.wake(location);
-        }
-        if !place.neighbours.is_empty() && place.issued.is_due() {
-            self.advertise(place);
-        }
+        self.tell(location, place, || place.queue.has_more_than_one());
         Ok(())
     }
 
-    /// Lets the neighbours know, if the queue was not empty before the last push.
+    /// Puts an element in, unless the queue closes.
+    #[inline(always)]
+    pub(super) fn let_in(
+        &self,
+        element: T,
+        put: impl FnOnce(&ManuallyDrop<T>) -> Result<(), Refusal>,
+    ) -> Result<(), PushError<T>> {
+        let element = ManuallyDrop::new(element);
+        let closing = self.state.0.load(Ordering::Relaxed) & CLOSING != 0;
+        let put = if closing { Err(Refusal::Closed) } else { put(&element) };
+        put.map_err(|refusal| {
+            let element = ManuallyDrop::into_inner(element);
+            match refusal {
+                Refusal::Closed => PushError::Closed(element),
+                Refusal::Exhausted(error) => PushError::Exhausted(element, error),
+            }
+        })
+    }
+
+    /// Lets those know who sleep, and the neighbours, if there was something before the element that was just put in.
+    #[inline(always)]
+    pub(super) fn tell(&self, location: usize, place: &Place<T>, had_more: impl FnOnce() -> bool) {
+        // Before this stands the exchange of the tail, and a sleeper's look at the tail stands behind its registration.
+        if self.state.0.load(Ordering::SeqCst) >= SLEEPER && !self.planted.has(Mutant::NoWake) {
+            self.wake(location);
+        }
+        if !place.neighbours.is_empty() && place.issued.is_due() && had_more() {
+            self.advertise(place);
+        }
+    }
+
+    /// Lets the neighbours know.
     #[cold]
     fn advertise(&self, place: &Place<T>) {
-        if place.queue.has_more_than_one() && place.issued.begin() {
+        if place.issued.begin() {
             for &(to, at) in &place.neighbours {
                 self.places[to as usize].received.post(at as usize);
             }
@@ -399,7 +419,7 @@ impl<T> DistQueue<T> {
     }
 
     #[cold]
-    fn try_everywhere(&self, location: usize) -> Result<T, TryPopError> {
+    pub(super) fn try_everywhere(&self, location: usize) -> Result<T, TryPopError> {
         self.look_everywhere(location, false).map_err(|none| match none {
             NoElement::Closed => TryPopError::Closed,
             NoElement::Empty | NoElement::InFlight => TryPopError::Empty,
@@ -417,7 +437,7 @@ impl<T> DistQueue<T> {
     /// another function can reach, and a large element is not copied twice.)
     #[inline]
     #[expect(unsafe_code, reason = "the element is copied into place")]
-    fn take_here(&self, location: usize) -> Option<T> {
+    pub(super) fn take_here(&self, location: usize) -> Option<T> {
         let mut out = MaybeUninit::uninit();
         let place = self.place(location);
         // SAFETY: `out` can be written, and was, if it is said so.
@@ -427,6 +447,15 @@ impl<T> DistQueue<T> {
                 out.assume_init()
             })
         }
+    }
+
+    /// What has been seen at a location already.
+    #[inline]
+    #[expect(unsafe_code, reason = "the element is copied into place")]
+    pub(super) fn take_seen(&self, location: usize) -> Option<T> {
+        let mut out = MaybeUninit::uninit();
+        // SAFETY: `out` can be written, and was, if it is said so.
+        unsafe { self.places[location].queue.take_seen(out.as_mut_ptr()).then(|| out.assume_init()) }
     }
 
     #[cold]
@@ -476,6 +505,12 @@ impl<T> DistQueue<T> {
 }
 
 impl<T> Place<T> {
+    /// Where a consumer of this location last found something, as far as one can tell.
+    pub(super) fn last_source(&self) -> Option<usize> {
+        let source = self.source.0.load(Ordering::Relaxed);
+        (source != NOWHERE).then_some(source as usize)
+    }
+
     #[inline]
     fn found_at(&self, source: u32) {
         // Mostly it is the same, and the line stays where it is.
@@ -606,7 +641,7 @@ impl<T> Future for Pop<'_, T> {
         let found = match found {
             Err(NoElement::Empty) => return Poll::Pending,
             Err(NoElement::InFlight) => {
-                // That push may have looked for sleepers already. It is about to end.
+                // That push, or the burst that claimed the slot, may have looked for sleepers already. It is about to end.
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
             }
@@ -670,6 +705,45 @@ mod tests {
     }
 
     #[test]
+    fn neighbours_hear_of_a_burst_once_and_not_of_its_first_element() {
+        let queue = ring(6, &DistOptions::default());
+        let mut burst = queue.burst(0);
+        burst.push(1).unwrap();
+        assert_eq!(ads(&queue, 1), [0; 0], "the queue was empty; slots that wait are no elements");
+        burst.push(2).unwrap();
+        burst.push(3).unwrap();
+        assert_eq!([1, 5].map(|at| ads(&queue, at)), [vec![0], vec![0]]);
+    }
+
+    #[test]
+    fn a_burst_gives_back_what_it_did_not_need() {
+        let queue = ring(2, &DistOptions::default());
+        let mut burst = queue.burst(0);
+        burst.push(1).unwrap();
+        queue.push(0, 2).unwrap();
+        assert_eq!([queue.try_pop(0), queue.try_pop(0)], [Ok(1), Err(TryPopError::Empty)], "2 waits behind its slots");
+        burst.pause();
+        assert_eq!(queue.try_pop(0), Ok(2));
+        burst.push(3).unwrap();
+        drop(burst);
+        queue.push(0, 4).unwrap();
+        assert_eq!([queue.try_pop(1), queue.try_pop(1)], [Ok(3), Ok(4)]);
+        assert!(queue.is_empty());
+    }
+
+    #[test]
+    fn a_burst_knows_that_the_queue_is_closed() {
+        let queue = ring(1, &DistOptions::default());
+        let mut burst = queue.burst(0);
+        burst.push(1).unwrap();
+        queue.close();
+        assert_eq!(burst.push(2), Err(PushError::Closed(2)));
+        assert_eq!(queue.try_pop(0), Ok(1));
+        drop(burst);
+        assert_eq!(queue.try_pop(0), Err(TryPopError::Closed));
+    }
+
+    #[test]
     fn the_own_location_comes_first_then_advertisements_then_the_nearest() {
         let queue = ring(6, &DistOptions { reach: 100, ..DistOptions::default() });
         for (location, value) in [(1, 10), (3, 30), (3, 31), (3, 32), (0, 1)] {
@@ -690,6 +764,20 @@ mod tests {
         queue.push(5, 50).unwrap();
         assert_eq!(queue.try_pop(0), Ok(31));
         assert_eq!(queue.try_pop(0), Ok(50));
+    }
+
+    #[test]
+    fn a_consumer_goes_on_where_it_found_something_for_a_while() {
+        let queue = ring(6, &DistOptions { neighbours: 0, ..DistOptions::default() });
+        (0..100).for_each(|value| queue.push(3, value).unwrap());
+        let mut consumer = queue.consumer(0);
+        assert_eq!(consumer.try_pop(), Ok(0));
+        queue.push(1, 1000).unwrap();
+        queue.push(0, 2000).unwrap();
+        assert_eq!(consumer.try_pop(), Ok(2000), "the own location comes first");
+        let order: Vec<u32> = std::iter::from_fn(|| consumer.try_pop().ok()).collect();
+        let expected: Vec<u32> = (1..65).chain([1000]).chain(65..100).collect();
+        assert_eq!(order, expected);
     }
 
     #[test]

@@ -13,6 +13,10 @@
 //! value in the first slot, or finds the one that another has linked, and moves the tail there. The push has happened when
 //! the tail names its slot.
 //!
+//! **A burst.** A producer that has more adds as many as there are slots left, and some at most, by an exchange that takes no
+//! ticket, and then writes one slot after the other. What it does not need it gives back: if the tail is where it left it, to
+//! the tail; otherwise to the consumers, who pass over it.
+//!
 //! **Pop.** Slots below the head's limit are written. Below it, a consumer exchanges the head for the next index and takes the
 //! slot; it reads nothing that producers write but the slot. At the limit it looks ahead: takes a ticket of the segment by
 //! exchanging the head, reads the tail, goes through the states of the next slots, and raises the limit as it gives the
@@ -30,7 +34,7 @@
 //! pointers nor epochs, no second word beside an index, values of any size in the slots themselves.
 
 use crate::memory::AllocError;
-use crate::queues::mutant::Planted;
+use crate::queues::mutant::{Mutant, Planted};
 use crate::queues::segment::{ALIGN, Header, How, INDEX_BITS, MAX_SLOTS, Segment, Stalled};
 use crate::queues::source::{SegmentSource, SystemSegments};
 use crate::sync::{AtomicI32, AtomicPtr, AtomicU64, Ordering, Padded, spin_loop};
@@ -190,6 +194,15 @@ pub(crate) enum Taken {
     Empty,
     /// A push is under way, and nothing is in front of it. Only if stalled producers are awaited.
     InFlight,
+}
+
+/// Slots that one producer has claimed all at once, and has not written yet. They keep their segment from being recycled; who
+/// has them writes them or gives them back: see [`LfQueue::reserve`].
+#[derive(Debug)]
+pub(crate) struct Reserved<T> {
+    segment: Segment<T>,
+    next: usize,
+    end: usize,
 }
 
 /// Why an element didn't get in.
@@ -380,6 +393,62 @@ impl<T> LfQueue<T> {
         }
     }
 
+    /// Claims up to so many slots, which other elements then stand behind. `None` where the segment or the queue ends: an
+    /// element by itself gets beyond.
+    #[cold]
+    pub(crate) fn reserve(&self, most: usize) -> Option<Reserved<T>> {
+        let mut now = self.tail();
+        loop {
+            let room = self.how.shape.slots.saturating_sub(now.index());
+            if now.is_closed() || room == 0 {
+                return None;
+            }
+            let count = room.min(most);
+            match self.exchange_tail(now, TailWord(now.0 + count as u64)) {
+                Ok(()) => {
+                    return Some(Reserved { segment: now.segment(), next: now.index(), end: now.index() + count });
+                }
+                Err(other) => now = other,
+            }
+        }
+    }
+
+    /// Puts an element into the first reserved slot, if there is one left. Whether the element is in.
+    #[inline]
+    pub(crate) fn put_reserved(&self, reserved: &mut Option<Reserved<T>>, element: &ManuallyDrop<T>) -> bool {
+        let Some(reserved) = reserved.as_mut().filter(|reserved| reserved.next < reserved.end) else { return false };
+        let index = reserved.next;
+        reserved.next += 1;
+        #[expect(unsafe_code, reason = "copies the element into its slot")]
+        // SAFETY: the reservation gave this index to its owner alone, who comes by it once.
+        unsafe {
+            reserved.segment.put(index, &raw const **element, self.how)
+        }
+    }
+
+    /// Gives back the slots that were not written: to the tail, if nobody has pushed behind them, or to the consumers.
+    pub(crate) fn give_back(&self, reserved: Reserved<T>) {
+        let (Reserved { segment, next, end }, planted) = (reserved, self.how.planted);
+        if next == end || planted.has(Mutant::SlotsKept) {
+            return;
+        }
+        if planted.has(Mutant::TailForced) {
+            self.tail.0.store(TailWord::new(segment, next).0, Ordering::SeqCst);
+            return;
+        }
+        // While these slots are not done the segment stays in this life, so the tail is there only if it still is.
+        if self.exchange_tail(TailWord::new(segment, end), TailWord::new(segment, next)).is_ok() {
+            return;
+        }
+        (next..end).for_each(|index| segment.abandon(index, self.how));
+    }
+
+    /// Whether there was something before the element that was put into a reserved slot last, as far as a glance tells.
+    pub(crate) fn had_others_before(&self, reserved: &Reserved<T>) -> bool {
+        let head = self.head();
+        head.address() != reserved.segment.address() || head.index() + 1 < reserved.next
+    }
+
     fn tail(&self) -> TailWord {
         TailWord(self.tail.0.load(Ordering::SeqCst))
     }
@@ -466,11 +535,48 @@ impl<T> LfQueue<T> {
                 continue;
             }
             // SAFETY: the exchange gave this index to this call alone, and it was below the limit.
-            if unsafe { at.segment::<T>().take(at.index(), out, self.how) } {
+            if unsafe { self.take_claimed(at, out) } {
                 return Taken::Element;
             }
             at = self.head();
         }
+    }
+
+    /// Copies the first element out, if a look ahead has seen it already.
+    ///
+    /// # Safety
+    /// As [`LfQueue::take`].
+    #[inline]
+    #[expect(unsafe_code, reason = "copies the element out of its slot")]
+    pub(crate) unsafe fn take_seen(&self, out: *mut T) -> bool {
+        let mut at = self.head();
+        while at.index() < at.limit() {
+            match self.exchange_head(at, HeadWord(at.0 + 1)) {
+                // SAFETY: the exchange gave this index to this call alone, and it was below the limit.
+                Ok(()) if unsafe { self.take_claimed(at, out) } => return true,
+                Ok(()) => at = self.head(),
+                Err(now) if !self.how.planted.has(Mutant::SlotShared) => at = now,
+                // SAFETY: there is none: that is the mistake.
+                Err(_) => return unsafe { self.take_claimed(at, out) },
+            }
+        }
+        false
+    }
+
+    /// Copies out what is in the slot that the caller has claimed with this head; asks for the next one, which it will
+    /// mostly want.
+    ///
+    /// # Safety
+    /// The claim is the caller's alone, and was below the limit; `out` can be written.
+    #[inline(always)]
+    #[expect(unsafe_code, reason = "copies the element out of its slot")]
+    unsafe fn take_claimed(&self, at: HeadWord, out: *mut T) -> bool {
+        let segment = at.segment::<T>();
+        if at.index() + 1 < at.limit() {
+            segment.fetch_settled(self.how.shape, at.index() + 1);
+        }
+        // SAFETY: as for the caller.
+        unsafe { segment.take(at.index(), out, self.how) }
     }
 
     /// Looks ahead, at the limit.

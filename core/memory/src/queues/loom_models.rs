@@ -326,8 +326,25 @@ fn block_on<F: Future + Unpin>(future: F) -> F::Output {
     }
 }
 
+/// How a producer pushes.
+#[derive(Clone, Copy)]
+enum Way {
+    Single,
+    Burst,
+}
+
+/// Pushes at the first location; those that were let in.
+fn push_all(queue: &DistQueue<u32>, way: Way, values: std::ops::Range<u32>) -> Vec<u32> {
+    let mut burst = Kept::new(queue.burst(0));
+    let push = |&value: &u32| match way {
+        Way::Single => queue.push(0, value).is_ok(),
+        Way::Burst => burst.push(value).is_ok(),
+    };
+    values.filter(push).collect()
+}
+
 /// A producer at one location, consumers at this and another, which look and don't wait.
-fn end_to_end(mutant: Option<Mutant>) {
+fn end_to_end(way: Way, mutant: Option<Mutant>) {
     check(2, move || {
         let queue = dist::<u32>(2, 2, mutant);
         let consumer = |location: usize| {
@@ -335,7 +352,7 @@ fn end_to_end(mutant: Option<Mutant>) {
             move || (0..2).filter_map(|_| queue.try_pop(location).ok()).collect::<Vec<u32>>()
         };
         let other = loom::thread::spawn(consumer(1));
-        (1..4).for_each(|value| queue.push(0, value).unwrap());
+        assert_eq!(push_all(&queue, way, 1..4), [1, 2, 3]);
         let mut mine = consumer(0)();
         let others = other.join().unwrap();
         mine.extend(std::iter::from_fn(|| queue.try_pop(0).ok()));
@@ -348,22 +365,105 @@ fn end_to_end(mutant: Option<Mutant>) {
 
 #[test]
 fn loom_dist_queue_keeps_each_producers_order() {
-    end_to_end(None);
+    end_to_end(Way::Single, None);
+}
+
+#[test]
+fn loom_dist_queue_keeps_the_order_of_a_burst() {
+    end_to_end(Way::Burst, None);
 }
 
 #[test]
 #[should_panic]
 fn loom_dist_queue_mutant_an_announcement_without_release_is_found() {
-    end_to_end(Some(Mutant::FullRelaxed));
+    end_to_end(Way::Single, Some(Mutant::FullRelaxed));
+}
+
+#[test]
+#[should_panic]
+fn loom_dist_queue_mutant_a_burst_without_release_is_found() {
+    end_to_end(Way::Burst, Some(Mutant::FullRelaxed));
+}
+
+/// A consumer goes on at another location while one that belongs there takes from it.
+fn goes_on(mutant: Option<Mutant>) {
+    check(3, move || {
+        let queue = dist::<u32>(2, 4, mutant);
+        (1..4).for_each(|value| queue.push(0, value).unwrap());
+        let other = {
+            let queue = queue.clone();
+            loom::thread::spawn(move || {
+                let mut consumer = queue.consumer(1);
+                (0..2).filter_map(|_| consumer.try_pop().ok()).collect::<Vec<u32>>()
+            })
+        };
+        let mut mine: Vec<u32> = queue.try_pop(0).into_iter().collect();
+        let others = other.join().unwrap();
+        mine.extend(std::iter::from_fn(|| queue.try_pop(0).ok()));
+        assert!(mine.is_sorted() && others.is_sorted(), "{mine:?} {others:?}");
+        mine.extend(others);
+        mine.sort_unstable();
+        assert_eq!(mine, [1, 2, 3]);
+    });
+}
+
+#[test]
+fn loom_a_consumer_that_goes_on_takes_each_element_once() {
+    goes_on(None);
+}
+
+#[test]
+#[should_panic]
+fn loom_a_consumer_mutant_that_ignores_who_was_quicker_is_found() {
+    goes_on(Some(Mutant::SlotShared));
+}
+
+/// A burst ends with a slot that it has not written, while another pushes at the same location and one consumes.
+fn burst_ends(mutant: Option<Mutant>) {
+    check(2, move || {
+        let queue = dist::<u32>(1, 3, mutant);
+        let other = {
+            let queue = queue.clone();
+            loom::thread::spawn(move || queue.push(0, 9).unwrap())
+        };
+        let consumer = {
+            let queue = queue.clone();
+            loom::thread::spawn(move || queue.try_pop(0).ok())
+        };
+        assert_eq!(push_all(&queue, Way::Burst, 1..2), [1]);
+        other.join().unwrap();
+        let mut taken: Vec<u32> = consumer.join().unwrap().into_iter().collect();
+        taken.extend(std::iter::from_fn(|| queue.try_pop(0).ok()));
+        taken.sort_unstable();
+        assert_eq!(taken, [1, 9]);
+        assert!(queue.is_empty(), "nothing is left of the burst");
+    });
+}
+
+#[test]
+fn loom_a_burst_gives_its_slots_back() {
+    burst_ends(None);
+}
+
+#[test]
+#[should_panic]
+fn loom_a_burst_mutant_that_keeps_its_slots_is_found() {
+    burst_ends(Some(Mutant::SlotsKept));
+}
+
+#[test]
+#[should_panic]
+fn loom_a_burst_mutant_that_forces_the_tail_back_is_found() {
+    burst_ends(Some(Mutant::TailForced));
 }
 
 /// A consumer sleeps at one location; an element is put in at another.
-fn sleeper(mutant: Option<Mutant>) {
+fn sleeper(way: Way, mutant: Option<Mutant>) {
     check(3, move || {
         let queue = dist::<u32>(2, 2, mutant);
         let producer = {
             let queue = queue.clone();
-            loom::thread::spawn(move || queue.push(0, 7).unwrap())
+            loom::thread::spawn(move || assert_eq!(push_all(&queue, way, 7..8), [7]))
         };
         assert_eq!(block_on(queue.pop(1)), Ok(7));
         producer.join().unwrap();
@@ -372,19 +472,36 @@ fn sleeper(mutant: Option<Mutant>) {
 
 #[test]
 fn loom_a_sleeper_is_woken() {
-    sleeper(None);
+    sleeper(Way::Single, None);
+}
+
+#[test]
+fn loom_a_sleeper_is_woken_by_a_burst() {
+    sleeper(Way::Burst, None);
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn loom_a_sleeper_mutant_a_burst_that_wakes_nobody_is_found() {
+    sleeper(Way::Burst, Some(Mutant::NoWake));
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn loom_a_sleeper_mutant_a_burst_whose_claim_is_unordered_is_found() {
+    sleeper(Way::Burst, Some(Mutant::ClaimUnordered));
 }
 
 #[test]
 #[should_panic(expected = "deadlock")]
 fn loom_a_sleeper_mutant_a_push_that_wakes_nobody_is_found() {
-    sleeper(Some(Mutant::NoWake));
+    sleeper(Way::Single, Some(Mutant::NoWake));
 }
 
 #[test]
 #[should_panic(expected = "deadlock")]
 fn loom_a_sleeper_mutant_sleeping_without_a_second_look_is_found() {
-    sleeper(Some(Mutant::NoSecondLook));
+    sleeper(Way::Single, Some(Mutant::NoSecondLook));
 }
 
 /// A consumer that is woken gives up, while another sleeps.
@@ -434,12 +551,12 @@ fn loom_each_element_wakes_a_sleeper() {
 }
 
 /// The queue is closed while one pushes and another takes until the end.
-fn close(mutant: Option<Mutant>) {
+fn close(way: Way, mutant: Option<Mutant>) {
     check(2, move || {
         let queue = dist::<u32>(1, 1, mutant);
         let producer = {
             let queue = queue.clone();
-            loom::thread::spawn(move || (1..3).filter(|&value| queue.push(0, value).is_ok()).collect::<Vec<u32>>())
+            loom::thread::spawn(move || push_all(&queue, way, 1..3))
         };
         let closer = {
             let queue = queue.clone();
@@ -461,11 +578,22 @@ fn close(mutant: Option<Mutant>) {
 
 #[test]
 fn loom_close_loses_nothing() {
-    close(None);
+    close(Way::Single, None);
+}
+
+#[test]
+fn loom_close_loses_nothing_of_a_burst() {
+    close(Way::Burst, None);
+}
+
+#[test]
+#[should_panic]
+fn loom_close_mutant_an_early_end_of_a_burst_is_found() {
+    close(Way::Burst, Some(Mutant::ClosedEarly));
 }
 
 #[test]
 #[should_panic]
 fn loom_close_mutant_an_early_end_is_found() {
-    close(Some(Mutant::ClosedEarly));
+    close(Way::Single, Some(Mutant::ClosedEarly));
 }

@@ -15,6 +15,14 @@ pub(crate) enum Mutant {
     RecycleAtOnce,
     /// A push does not look for sleepers.
     NoWake,
+    /// A burst looks for sleepers, but its claim does not stand before that in the order of all.
+    ClaimUnordered,
+    /// A burst ends and keeps the slots that it has not written.
+    SlotsKept,
+    /// A burst ends and moves the tail back although others have pushed behind.
+    TailForced,
+    /// A consumer that goes on takes a slot although another was quicker.
+    SlotShared,
     /// A consumer sleeps without having looked again.
     NoSecondLook,
     /// Who goes without needing its wake-up does not pass it on.

@@ -67,15 +67,21 @@ pub(crate) enum Stalled {
 /// So many lines ahead of the slot that it writes to, a producer asks for a line. Measured: 3 to 9 are as good.
 const AHEAD_LINES: usize = 6;
 
-/// Asks for a line to write to. A hint: nothing happens at an address that is none.
+/// So much of a value is asked for before it is taken. The processor sees itself how a longer one goes on.
+const MOST_FETCHED: usize = 16 * LINE;
+
+/// Asks for a line, to write to it or to read it. A hint: nothing happens at an address that is none.
 #[inline(always)]
-fn prefetch_to_write(address: *const u8) {
+fn prefetch<const TO_WRITE: bool>(address: *const u8) {
     #[cfg(target_arch = "x86_64")]
     #[expect(unsafe_code, reason = "an instruction of the processor")]
     // SAFETY: a prefetch changes nothing that a program sees, wherever it points.
     unsafe {
-        use std::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_ET0>(address.cast());
+        use std::arch::x86_64::{_MM_HINT_ET0, _MM_HINT_T0, _mm_prefetch};
+        match TO_WRITE {
+            true => _mm_prefetch::<_MM_HINT_ET0>(address.cast()),
+            false => _mm_prefetch::<_MM_HINT_T0>(address.cast()),
+        }
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = address;
@@ -310,7 +316,18 @@ impl<T> Segment<T> {
     fn fetch_ahead(self, shape: Shape, index: usize) {
         let (group, at) = self.group(shape, index);
         if Self::GROUP_BYTES == LINE && at == 0 {
-            prefetch_to_write(group.wrapping_add(AHEAD_LINES * LINE));
+            prefetch::<true>(group.wrapping_add(AHEAD_LINES * LINE));
+        }
+    }
+
+    /// Asks for the lines of a settled slot's value, which the caller may take soon. (A look ahead has read the states, and
+    /// with them small values.) Their producer has done with them: asking earlier would take them away from it.
+    #[inline(always)]
+    pub(crate) fn fetch_settled(self, shape: Shape, index: usize) {
+        let bytes = size_of::<Slot<T>>();
+        if bytes >= LINE {
+            let value = self.slot(shape, index).cast::<u8>();
+            (0..bytes.min(MOST_FETCHED)).step_by(LINE).for_each(|at| prefetch::<false>(value.wrapping_add(at)));
         }
     }
 

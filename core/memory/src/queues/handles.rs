@@ -1,0 +1,195 @@
+//! What a thread can make for itself at a [`DistQueue`], to push many elements or to take many.
+
+use crate::queues::dist_queue::{Closed, DistQueue, Place, PushError, TryPopError};
+use crate::queues::lf_queue::{Refusal, Reserved};
+use crate::queues::mutant::Mutant;
+use crate::sizes::LINE;
+use crate::sync::order_in_models;
+use std::fmt;
+use std::mem::ManuallyDrop;
+
+impl<T> DistQueue<T> {
+    /// Many pushes at a location by one thread, each for less than one by itself: see [`Burst`]. Panics if there is no such
+    /// location.
+    pub fn burst(&self, location: usize) -> Burst<'_, T> {
+        Burst { queue: self, place: self.place(location), location, reserved: None }
+    }
+
+    /// One thread's consumer at a location, which goes on where it last found something: see [`Consumer`]. Panics if there is
+    /// no such location.
+    pub fn consumer(&self, location: usize) -> Consumer<'_, T> {
+        self.place(location);
+        Consumer { queue: self, location, source: location, left: 0 }
+    }
+}
+
+/// How many slots a burst claims at once: four lines of words. Large elements one by one: with them, what one push costs
+/// matters less than that the producer stays near the consumer.
+const fn claimed_at_once<T>() -> usize {
+    let elements = 4 * LINE / if size_of::<T>() > 0 { size_of::<T>() } else { 1 };
+    match elements {
+        _ if cfg!(loom) => 2,
+        0 => 1,
+        1..28 => elements,
+        28.. => 28,
+    }
+}
+
+/// Many pushes at one location by one thread: see [`DistQueue::burst`].
+///
+/// It claims slots some at a time, with one atomic exchange, and then only writes to them. Each element can be taken as soon
+/// as it is in, and a consumer that sleeps is woken for it. Elements come in the order in which they were pushed.
+///
+/// Slots that are claimed and not written yet are like pushes that are under way: what others push at this location meanwhile
+/// stands behind them, consumers that find nothing else look again and again instead of falling asleep, and are not told
+/// that the queue is closed. So a burst is for a loop that pushes and does not wait; dropped, or told to
+/// [`pause`](Burst::pause), it gives its slots back.
+///
+/// ```
+/// use vicus_memory::DistQueue;
+/// use vicus_topology::Topology;
+///
+/// let queue = DistQueue::new(&Topology::parse("node:2 core:2").unwrap());
+/// let mut burst = queue.burst(0);
+/// (1..4).for_each(|number| burst.push(number).unwrap());
+/// assert_eq!(queue.try_pop(0), Ok(1));
+/// drop(burst);
+/// queue.push(0, 4).unwrap();
+/// assert!((2..5).all(|number| queue.try_pop(1) == Ok(number)));
+/// ```
+#[must_use = "a burst pushes what it is given"]
+pub struct Burst<'a, T> {
+    queue: &'a DistQueue<T>,
+    place: &'a Place<T>,
+    location: usize,
+    reserved: Option<Reserved<T>>,
+}
+
+impl<T> fmt::Debug for Burst<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Burst").field("location", &self.location).finish_non_exhaustive()
+    }
+}
+
+impl<T> Burst<'_, T> {
+    /// As [`DistQueue::push`].
+    ///
+    /// # Errors
+    /// The queue is closed, or the location has no memory left; the element comes back.
+    #[inline]
+    pub fn push(&mut self, element: T) -> Result<(), PushError<T>> {
+        let Burst { queue, place, location, reserved } = self;
+        queue.let_in(element, |element| match place.queue.put_reserved(reserved, element) {
+            true => Ok(()),
+            false => put_more(queue, place, reserved, element),
+        })?;
+        queue.tell(*location, place, || match reserved {
+            Some(reserved) => place.queue.had_others_before(reserved),
+            None => place.queue.has_more_than_one(),
+        });
+        Ok(())
+    }
+
+    /// Gives back the slots that it has not written to; the next push claims others.
+    pub fn pause(&mut self) {
+        if let Some(reserved) = self.reserved.take() {
+            self.place.queue.give_back(reserved);
+        }
+    }
+}
+
+/// A burst that has no slot left: puts an element in, and claims slots for it and the next ones, if the segment has some.
+#[cold]
+fn put_more<T>(
+    queue: &DistQueue<T>,
+    place: &Place<T>,
+    reserved: &mut Option<Reserved<T>>,
+    element: &ManuallyDrop<T>,
+) -> Result<(), Refusal> {
+    *reserved = place.queue.reserve(claimed_at_once::<T>());
+    if !queue.planted.has(Mutant::ClaimUnordered) {
+        order_in_models();
+    }
+    if !place.queue.put_reserved(reserved, element) {
+        place.queue.put(element)?;
+        order_in_models();
+    }
+    Ok(())
+}
+
+impl<T> Drop for Burst<'_, T> {
+    fn drop(&mut self) {
+        self.pause();
+    }
+}
+
+/// So many elements a [`Consumer`] takes from another location before it looks around again.
+const RUN: u32 = if cfg!(loom) { 2 } else { 64 };
+
+/// One consumer at a location: see [`DistQueue::consumer`].
+///
+/// It takes from its own location first, like every consumer. Where that has nothing, it first goes on where it last found
+/// something, if more was seen there already, for up to 64 elements in a row; then it looks at advertisements and around, like
+/// every consumer. So a nearer element may come a little later, and one that comes from far costs less.
+///
+/// ```
+/// use vicus_memory::{DistQueue, TryPopError};
+/// use vicus_topology::Topology;
+///
+/// let queue = DistQueue::new(&Topology::parse("node:2 core:2").unwrap());
+/// (1..4).for_each(|number| queue.push(0, number).unwrap());
+/// let mut consumer = queue.consumer(1);
+/// assert_eq!([1, 2, 3].map(|_| consumer.try_pop()), [Ok(1), Ok(2), Ok(3)]);
+/// assert_eq!(consumer.try_pop(), Err(TryPopError::Empty));
+/// ```
+#[must_use = "a consumer takes nothing by itself"]
+pub struct Consumer<'a, T> {
+    queue: &'a DistQueue<T>,
+    location: usize,
+    /// Where it last found something.
+    source: usize,
+    /// How many more it may take there.
+    left: u32,
+}
+
+impl<T> fmt::Debug for Consumer<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Consumer").field("location", &self.location).finish_non_exhaustive()
+    }
+}
+
+impl<T> Consumer<'_, T> {
+    /// As [`DistQueue::try_pop`], but for where it looks first.
+    ///
+    /// # Errors
+    /// There is none at the moment, or never again.
+    #[inline]
+    pub fn try_pop(&mut self) -> Result<T, TryPopError> {
+        let Consumer { queue, location, source, left } = self;
+        if let Some(element) = queue.take_here(*location) {
+            return Ok(element);
+        }
+        if *left > 0 {
+            *left -= 1;
+            if let Some(element) = queue.take_seen(*source) {
+                return Ok(element);
+            }
+        }
+        let found = queue.try_everywhere(*location);
+        if let (Ok(_), Some(at)) = (&found, queue.place(*location).last_source()) {
+            (*source, *left) = (at, RUN);
+        }
+        found
+    }
+
+    /// An element, as a future: as [`DistQueue::pop`].
+    ///
+    /// # Errors
+    /// The queue is closed, and all its elements were taken.
+    pub async fn pop(&mut self) -> Result<T, Closed> {
+        match self.try_pop() {
+            Ok(element) => Ok(element),
+            Err(_) => self.queue.pop(self.location).await,
+        }
+    }
+}
