@@ -95,7 +95,7 @@ impl EnvelopeBuilder {
         self.reserve_from(turn.blocks, more);
     }
 
-    fn reserve_from(&mut self, blocks: Blocks, more: usize) {
+    pub(crate) fn reserve_from(&mut self, blocks: Blocks, more: usize) {
         let filled = self.columns.iter().map(|column| column.len).max().unwrap_or(0);
         let wanted = filled.checked_add(more).expect("so many rows are more than there are addresses");
         if wanted > self.capacity {
@@ -143,7 +143,7 @@ impl EnvelopeBuilder {
         self.finish_from(turn.blocks)
     }
 
-    fn finish_from(&mut self, blocks: Blocks) -> Vec<Column> {
+    pub(crate) fn finish_from(&mut self, blocks: Blocks) -> Vec<Column> {
         let most = self.columns.iter().map(|column| column.len).max().unwrap_or(0);
         // A receiver may keep it for long.
         if self.capacity > 2 * most && self.bytes() > 4096 {

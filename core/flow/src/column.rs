@@ -201,6 +201,19 @@ impl Column {
     }
 }
 
+/// Bytes of all memory in which these columns lie, which may be more than theirs.
+pub(crate) fn held_bytes(columns: &[Column]) -> u64 {
+    let of = |(place, column): (usize, &Column)| match column.lies() {
+        None => column.bytes(),
+        Some((block, _)) => {
+            let was_before =
+                columns[..place].iter().filter_map(Column::lies).any(|(other, _)| Arc::ptr_eq(block, other));
+            if was_before { 0 } else { block.bytes() as u64 }
+        }
+    };
+    columns.iter().enumerate().map(of).sum()
+}
+
 /// Makes sure that nobody else sees these values of an envelope's column: copies them if anybody might.
 pub(crate) fn make_private(columns: &mut [Column], column: usize, blocks: Blocks) {
     let Some((block, at)) = columns[column].lies() else { return };

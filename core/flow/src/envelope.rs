@@ -1,7 +1,7 @@
 //! An envelope: a small table, column by column. Cloning it copies no data.
 
 use crate::block::Blocks;
-use crate::column::Column;
+use crate::column::{Column, held_bytes};
 use crate::ring::Load;
 use crate::{Place, Schema};
 
@@ -128,6 +128,12 @@ impl Envelope {
         self.0.columns.iter().map(Column::bytes).sum()
     }
 
+    /// Bytes of memory that are kept as long as it is: more than [`Envelope::bytes`] if it has only some of the columns that
+    /// were made together. For boxes that collect envelopes.
+    pub fn held_bytes(&self) -> u64 {
+        held_bytes(&self.0.columns)
+    }
+
     /// Whether it fits a via's schema. A pill fits every schema.
     pub fn fits(&self, schema: &Schema) -> bool {
         let types = schema.columns().iter().map(|(_, kind)| *kind);
@@ -144,6 +150,19 @@ impl Load for Envelope {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_column_of_a_block_holds_all_of_it() {
+        let mut builder = crate::EnvelopeBuilder::of_u64s(3);
+        builder.reserve_from(Blocks::default(), 100);
+        (0..3).for_each(|column| builder.u64s(column).repeat(1, 100));
+        let columns = builder.finish_from(Blocks::default());
+        let whole = Envelope::new(columns.clone());
+        let part = Envelope::new([columns[1].clone(), vec![1u64; 100].into(), columns[2].clone(), columns[1].clone()]);
+        // A line behind each column, and 800 bytes are no whole lines.
+        assert_eq!((whole.bytes(), whole.held_bytes()), (2400, 3 * (832 + 64)));
+        assert_eq!((part.bytes(), part.held_bytes()), (3200, 3 * (832 + 64) + 800));
+    }
 
     #[test]
     fn an_unshared_column_is_changed_in_its_own_memory() {

@@ -92,7 +92,7 @@ impl Builder {
     }
 
     pub(crate) fn add(&mut self, envelope: Envelope) {
-        self.bytes += envelope.bytes();
+        self.bytes += envelope.held_bytes();
         self.envelopes.push(envelope);
     }
 
