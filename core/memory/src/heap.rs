@@ -844,7 +844,7 @@ mod tests {
         let (memory, pages) = memory(options());
         let mut heap = heap(&memory, 0);
         let node = NodeId::new(0);
-        let first = 1 << 20;
+        let (first, step) = (1 << 20, if cfg!(miri) { 40_009 } else { 1 });
         let block = heap.alloc(bytes(first)).unwrap();
         let mapped = |expected: usize| {
             let mapped = memory.counts(node).mapped;
@@ -865,16 +865,16 @@ mod tests {
             // What is given back is there for others, and what stays is as it was.
             assert_eq!(heap.realloc(block, bytes(3 << 20), first + 9), Ok(block));
             mapped(first + 9);
-            assert!((0..first + 9).all(|at| block.add(at).read() == if at < first { 7 } else { 8 }));
+            assert!((0..first + 9).step_by(step).all(|at| block.add(at).read() == if at < first { 7 } else { 8 }));
             // The next block is in its way: it moves, with what is in it.
             let other = heap.alloc(bytes(first)).unwrap();
             other.write_bytes(9, first);
             let moved = heap.realloc(block, bytes(first + 9), 12 << 20).unwrap();
             assert_ne!(moved, block);
             mapped(13 << 20);
-            assert!((0..first + 9).all(|at| moved.add(at).read() == if at < first { 7 } else { 8 }));
+            assert!((0..first + 9).step_by(step).all(|at| moved.add(at).read() == if at < first { 7 } else { 8 }));
             moved.add(first + 9).write_bytes(5, (12 << 20) - first - 9);
-            assert!((0..first).all(|at| other.add(at).read() == 9));
+            assert!((0..first).step_by(step).all(|at| other.add(at).read() == 9));
             // Where it was is room for others.
             let third = heap.alloc(bytes(first)).unwrap();
             assert!(third.addr() < other.addr());

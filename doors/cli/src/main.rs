@@ -7,6 +7,7 @@ mod input;
 mod interrupt;
 mod memory;
 mod query;
+mod strategies;
 mod topology;
 mod trace;
 
@@ -33,6 +34,8 @@ enum Command {
     Query(query::Args),
     /// Show the machine: PUs, cores, caches, core groups, nodes, distances.
     Topology(topology::Args),
+    /// Show the scheduling strategies and their parameters, or the plan of one.
+    Strategies(strategies::Args),
     /// Look into a trace file.
     Trace(trace::Args),
     /// Measure.
@@ -44,6 +47,7 @@ fn main() -> ExitCode {
         Command::Generate(args) => generate::run(args),
         Command::Query(args) => query::run(args),
         Command::Topology(args) => topology::run(args),
+        Command::Strategies(args) => strategies::run(args),
         Command::Trace(args) => trace::run(args),
         Command::Bench(args) => bench::run(args),
     };

@@ -109,7 +109,7 @@ pub mod memory {
     };
 }
 
-pub use vicus_schedule::{Plan, Setting, SettingError};
+pub use vicus_schedule::{ALL as STRATEGIES, Parameter, Plan, Setting, SettingError, Strategy};
 pub use vicus_topology::Topology;
 
 /// The README's program is a test.
