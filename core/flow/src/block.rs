@@ -104,18 +104,40 @@ impl fmt::Debug for Block {
 pub struct Blocks(fn(Layout) -> Option<Block>);
 
 impl Blocks {
-    /// From this function, and where it has none, from the program's allocator.
+    /// From this function, and where it has none, from the program's allocator. It is never asked for no bytes, and what it
+    /// gives has the layout that it was asked for: anything else panics.
     pub fn of(take: fn(Layout) -> Option<Block>) -> Blocks {
         Blocks(take)
     }
 
     pub(crate) fn take(self, layout: Layout) -> Block {
-        (self.0)(layout).unwrap_or_else(|| Block::of_program(layout))
+        let Some(block) = (layout.size() > 0).then(|| (self.0)(layout)).flatten() else {
+            return Block::of_program(layout);
+        };
+        assert_eq!(block.layout, layout, "a world gives the memory that it is asked for");
+        block
     }
 }
 
 impl Default for Blocks {
     fn default() -> Blocks {
         Blocks(|_| None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_world_is_not_asked_for_no_bytes() {
+        let blocks = Blocks::of(|_| unreachable!("there is nothing to give"));
+        assert_eq!(blocks.take(Layout::new::<[u64; 0]>()).bytes(), 0);
+    }
+
+    #[test]
+    #[should_panic(expected = "a world gives the memory that it is asked for")]
+    fn a_block_of_another_layout_is_refused() {
+        Blocks::of(|_| Some(Block::of_program(Layout::new::<u64>()))).take(Layout::new::<[u64; 100]>());
     }
 }

@@ -261,10 +261,11 @@ impl Plan {
             })
     }
 
-    /// Where a task goes that this seat spawns and whose data lies on that node: `None` if to where it would go anyhow. Tasks
-    /// with different numbers go to different queues, if there are several.
+    /// Where a task goes that this seat spawns and whose data lies on that node: `None` if to where it would go anyhow, since
+    /// nobody is nearer. Tasks with different numbers go to different queues, if there are several.
     pub fn home_queue(&self, seat: SeatId, home: NodeId, number: usize) -> Option<QueueId> {
-        let queues = self.homes.get(home.index()).filter(|_| home != self.seats[seat.index()].node)?;
+        let own = self.seats[seat.index()].place[Kind::Deferred as usize];
+        let queues = self.homes.get(home.index()).filter(|queues| !queues.contains(&own))?;
         queues.get(number % queues.len()).copied()
     }
 

@@ -5,7 +5,8 @@ use crate::{Plan, QueueId, SeatPlan, When};
 impl Plan {
     /// Panics with the fact that does not hold, if a task put somewhere by this plan could stay there for ever:
     /// a wake ring is empty or names no seat with a thread; a seat that a push can wake does not take from that queue;
-    /// a place, an entry or a dealt home has no queue; a pool has only spare seats.
+    /// a place, an entry or a dealt home has no queue; a home's queue is one that only its owner may push to; a pool has only
+    /// spare seats.
     pub fn assert_valid(&self) {
         let name = &self.strategy;
         assert!(!self.seats.is_empty(), "{name}: a plan has seats");
@@ -60,6 +61,9 @@ impl Plan {
             self.homes.iter().all(|queues| !queues.is_empty()),
             "{name}: a task whose data lies on a node has a queue"
         );
+        for queue in self.homes.iter().flatten().map(|queue| &self.queues[queue.index()]) {
+            assert!(queue.owner.is_none(), "{name}: seats elsewhere push to {}, whose owner alone may", queue.name);
+        }
         if let Some(dealing) = &self.dealing {
             assert_eq!(dealing.costs.len(), dealing.queues.len(), "{name}: a cost row for each location");
             assert!(dealing.costs.iter().all(|row| row.len() == dealing.queues.len()), "{name}: square costs");

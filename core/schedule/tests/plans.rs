@@ -66,10 +66,10 @@ fn las_has_queues_for_what_lies_on_each_node() {
                 let least = plan.seats.iter().map(|seat| ranks[node][seat.node.index()]).min().unwrap();
                 assert!(queues.iter().all(|queue| rank(queue) == least), "{}: as near as any seat is", machine.name);
                 for seat in (0..plan.seats.len()).map(SeatId::new) {
-                    let own = plan.seats[seat.index()].node;
+                    let is_near = ranks[node][plan.seats[seat.index()].node.index()] == least;
                     let found: Vec<_> =
                         (0..queues.len()).map(|number| plan.home_queue(seat, NodeId::new(node), number)).collect();
-                    let expected = |queue: &QueueId| (own.index() != node).then_some(*queue);
+                    let expected = |queue: &QueueId| (!is_near).then_some(*queue);
                     assert!(found.into_iter().eq(queues.iter().map(expected)));
                 }
             }
