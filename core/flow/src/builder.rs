@@ -181,6 +181,28 @@ impl EnvelopeBuilder {
     }
 }
 
+/// Copies of these columns, in a block of their own; texts are shared.
+pub(crate) fn copied(columns: &[Column], rows: usize, blocks: Blocks) -> Vec<Column> {
+    let fixed = || columns.iter().filter(|column| column.kind() != Type::Text);
+    let mut builder = EnvelopeBuilder::of(fixed().map(Column::kind));
+    builder.reserve_from(blocks, rows);
+    for (place, column) in fixed().enumerate() {
+        match column {
+            Column::U64(values) => builder.u64s(place).extend_from_slice(values),
+            Column::I64(values) => builder.i64s(place).extend_from_slice(values),
+            Column::F64(values) => builder.f64s(place).extend_from_slice(values),
+            Column::U8(values) => builder.u8s(place).extend_from_slice(values),
+            Column::Text(_) => unreachable!("left out above"),
+        }
+    }
+    let mut copies = builder.finish_from(blocks).into_iter();
+    let copy = |column: &Column| match column {
+        Column::Text(_) => column.clone(),
+        _ => copies.next().expect("one for each that is no text"),
+    };
+    columns.iter().map(copy).collect()
+}
+
 /// What was filled into a block.
 fn values<T: Copy>(block: &Arc<Block>, start: usize, len: usize) -> Values<T> {
     if len == 0 {

@@ -1,9 +1,13 @@
 //! An envelope: a small table, column by column. Cloning it copies no data.
 
 use crate::block::Blocks;
+use crate::builder;
 use crate::column::{Column, held_bytes};
 use crate::ring::Load;
 use crate::{Place, Schema};
+
+/// For less than so many bytes a copy is not worth it.
+const LITTLE: u64 = 4096;
 
 /// A small table, or the poisoned pill that says that nothing more comes.
 ///
@@ -60,7 +64,7 @@ impl Envelope {
     }
 
     /// The same, with a home: where the data lies that it tells of, such as the rows of a range. A world whose strategy
-    /// knows homes invokes the receiver there, if it is not queued already.
+    /// knows homes invokes the receiver there, if it is not queued or running already.
     pub fn at_home(mut self, home: Option<Place>) -> Envelope {
         self.0.home = home;
         self
@@ -134,6 +138,14 @@ impl Envelope {
         held_bytes(&self.0.columns)
     }
 
+    /// For whoever keeps it: if it would keep more than twice as much memory as its columns take, they are copied.
+    pub fn compact(mut self) -> Envelope {
+        if self.held_bytes() > 2 * self.bytes() + LITTLE {
+            self.0.columns = builder::copied(&self.0.columns, self.rows(), self.0.blocks);
+        }
+        self
+    }
+
     /// Whether it fits a via's schema. A pill fits every schema.
     pub fn fits(&self, schema: &Schema) -> bool {
         let types = schema.columns().iter().map(|(_, kind)| *kind);
@@ -162,6 +174,17 @@ mod tests {
         // A line behind each column, and 800 bytes are no whole lines.
         assert_eq!((whole.bytes(), whole.held_bytes()), (2400, 3 * (832 + 64)));
         assert_eq!((part.bytes(), part.held_bytes()), (3200, 3 * (832 + 64) + 800));
+
+        builder.reserve_from(Blocks::default(), 1000);
+        (0..3).for_each(|column| builder.u64s(column).extend(0..1000));
+        let columns = builder.finish_from(Blocks::default());
+        let texts: Column = (0..1000).map(|row| row.to_string()).collect();
+        let part = Envelope::new([texts.clone(), columns[2].clone()]);
+        let (before, texts) = (part.column(1).u64s().as_ptr(), texts.bytes());
+        assert_eq!(part.clone().compact().column(1).u64s().as_ptr(), before, "the texts weigh more");
+        let part = Envelope::new([columns[2].clone()]).compact();
+        assert_ne!(part.column(0).u64s().as_ptr(), before);
+        assert!(part.column(0).u64s().iter().copied().eq(0..1000) && part.held_bytes() < 8000 + 200, "{texts}");
     }
 
     #[test]

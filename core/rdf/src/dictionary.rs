@@ -4,12 +4,10 @@
 //! binary search.
 
 use crate::ids::{Id, Kind};
-use crate::placed::{Access, PlacedVec};
+use crate::placed::{Access, PlacedVec, Placement};
 use crate::term::{Encoded, Encoder, TermView};
 use oxrdf::{Term, TermRef};
 use std::ops::Range;
-use std::sync::Arc;
-use vicus_memory::Memory;
 
 /// All terms of a store that don't live in their ids, sorted. Size: their text and five bytes each.
 ///
@@ -104,11 +102,11 @@ impl Dictionary {
         Dictionary { sections }
     }
 
-    /// Lays its keys over the nodes of a memory, page by page, if there are many and several nodes.
-    pub(crate) fn lay(&mut self, memory: &Arc<Memory>) {
+    /// Lays its keys over nodes, page by page, if there are many and several nodes.
+    pub(crate) fn lay(&mut self, over: &Placement) {
         for section in &mut self.sections {
-            section.text.lay(memory, Access::Anywhere);
-            section.ends.0.lay(memory, Access::Anywhere);
+            section.text.lay(over, Access::Anywhere);
+            section.ends.0.lay(over, Access::Anywhere);
         }
     }
 

@@ -12,12 +12,10 @@
 //! and any part of a range can be scanned by anyone.
 
 use crate::ids::Id;
-use crate::placed::{Access, PlacedVec};
+use crate::placed::{Access, PlacedVec, Placement};
 use std::ops::Range;
-use std::sync::Arc;
 use vicus_flow::library::Piece;
 use vicus_flow::{Place, Room};
-use vicus_memory::Memory;
 use vicus_topology::NodeId;
 
 /// A place in a triple.
@@ -128,10 +126,10 @@ impl Index {
         Index { order, keys, starts, second: second.into(), third: third.into() }
     }
 
-    /// Lays its rows over the nodes of a memory, a range on each, if there are many rows and several nodes.
-    pub(crate) fn lay(&mut self, memory: &Arc<Memory>) {
-        self.second.lay(memory, Access::Ranges);
-        self.third.lay(memory, Access::Ranges);
+    /// Lays its rows over nodes, a range on each, if there are many rows and several nodes.
+    pub(crate) fn lay(&mut self, over: &Placement) {
+        self.second.lay(over, Access::Ranges);
+        self.third.lay(over, Access::Ranges);
     }
 
     /// Rows as work for [`split`](vicus_flow::library::split), cut where they begin to lie on another node. All levels lie

@@ -21,6 +21,7 @@ pub use dictionary::Dictionary;
 pub use ids::{Id, Kind};
 pub use index::{Cursor, Index, Order, Position};
 pub use load::{Loader, OnError, SyntaxError};
+pub use placed::Placement;
 pub use statistics::Statistics;
 pub use store::{Memory, Store};
 pub use term::{Encoded, Encoder, TermView, inline};

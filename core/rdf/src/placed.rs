@@ -1,17 +1,37 @@
 //! Where the parts of a store lie: in one piece, or over the nodes of the machine.
 
+use std::alloc::Layout;
 use std::fmt;
 use std::ops::{Deref, Range};
 use std::sync::Arc;
-use vicus_memory::{ArrayOptions, DistArray, Memory, Pattern, Region};
+use vicus_memory::distribution::Distribution;
+use vicus_memory::{Memory, Placed, Region};
 use vicus_topology::NodeId;
+
+/// Over which nodes a store is laid.
+#[derive(Clone, Debug)]
+pub struct Placement {
+    /// The memory that is asked.
+    pub memory: Arc<Memory>,
+    /// By node, how many threads will read there: so much of an index it gets. Nodes without memory get none, and if no
+    /// node would get any, nothing is laid.
+    pub threads: Vec<u32>,
+}
+
+impl Placement {
+    /// The share of each location.
+    fn weights(&self) -> Arc<[u32]> {
+        let weight = |node: &NodeId| self.threads.get(node.index()).copied().unwrap_or(0);
+        self.memory.locations().iter().map(weight).collect()
+    }
+}
 
 /// How a part is read, and so how it is laid over several nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// Range by range: each node has one range of it ("blocked").
+    /// Range by range: each node has one range of it ("weighted").
     Ranges,
-    /// Here and there: its pages go round the nodes ("fine").
+    /// Here and there: its pages go round the nodes ("fine"), if all of them have threads.
     Anywhere,
 }
 
@@ -24,66 +44,81 @@ pub(crate) struct PlacedVec<T>(Lies<T>);
 enum Lies<T> {
     /// In one piece, on this node, if that is known.
     Together(Vec<T>, Option<NodeId>),
-    /// Over several.
-    Apart(DistArray<T, true>),
+    /// Over several: so many values from its beginning.
+    Apart(Placed, usize),
 }
 
 impl<T: Copy> PlacedVec<T> {
-    /// Lays the values over the nodes of a memory, if there are several and enough for each. Where that is refused they stay
+    /// Lays the values over the nodes, if there are several and enough values for each. Where that is refused they stay
     /// where they are.
-    pub(crate) fn lay(&mut self, memory: &Arc<Memory>, access: Access) {
+    pub(crate) fn lay(&mut self, over: &Placement, access: Access) {
         let Lies::Together(values, home) = &mut self.0 else { return };
-        let locations = memory.locations();
-        if let [only] = locations {
+        let (memory, weights) = (&over.memory, over.weights());
+        if let [only] = memory.locations() {
             *home = Some(*only);
             return;
         }
         *home = memory.node_of(values.as_ptr().cast());
-        if size_of_val(&**values) < SMALLEST_SHARE * locations.len() {
+        let nodes = weights.iter().filter(|weight| **weight > 0).count();
+        if nodes < 2 || size_of_val(&**values) < SMALLEST_SHARE * nodes {
             return;
         }
-        let options = match access {
-            Access::Ranges => ArrayOptions { pattern: Pattern::Fields, ..ArrayOptions::default() },
-            Access::Anywhere => ArrayOptions { pattern: Pattern::StaticHash, segment_pages: 1 },
+        let distribution = match access {
+            Access::Anywhere if nodes == weights.len() => Distribution::Fine,
+            _ => Distribution::Weighted(weights),
         };
-        if let Ok(array) = DistArray::tight_from_fn(memory, values.len(), options, |place| values[place]) {
-            self.0 = Lies::Apart(array);
+        let Ok(placed) = memory.place(Layout::for_value(&**values), Some(&distribution)) else { return };
+        #[expect(unsafe_code, reason = "fills raw memory")]
+        // SAFETY: it has the layout of the values, and is new.
+        unsafe {
+            placed.start().cast::<T>().copy_from_nonoverlapping(non_null(values), values.len());
         }
+        self.0 = Lies::Apart(placed, values.len());
     }
 
     /// The memory that it holds, in bytes.
     pub(crate) fn heap_bytes(&self) -> usize {
         match &self.0 {
             Lies::Together(values, _) => values.capacity() * size_of::<T>(),
-            Lies::Apart(array) => size_of_val(slice(array)),
+            Lies::Apart(placed, _) => placed.len(),
         }
     }
 
-    /// A range of places, cut where the node changes, with the node of each part if it is known.
+    /// A range of places, cut where the node changes, with the node of each part if it is known. What a full node has passed
+    /// on to another is still said to be there.
     pub(crate) fn homes(&self, range: Range<usize>) -> Vec<(Range<usize>, Option<NodeId>)> {
-        let array = match &self.0 {
+        let placed = match &self.0 {
             Lies::Together(_, home) => return vec![(range, *home)],
-            Lies::Apart(array) => array,
+            Lies::Apart(placed, _) if placed.refusal().is_some() => return vec![(range, None)],
+            Lies::Apart(placed, _) => placed,
         };
-        let locations = array.placed().memory().locations();
-        let part = |(part, location): (Range<usize>, usize)| {
-            let part = part.start.max(range.start)..part.end.min(range.end);
-            (!part.is_empty()).then(|| (part, Some(locations[location])))
+        let memory = placed.memory();
+        let page = memory.pages().page_bytes();
+        // A value belongs to the page on which it begins.
+        let first = |unit: usize| (unit * page).div_ceil(size_of::<T>());
+        let runs = placed.arrangement().runs(placed.len().div_ceil(page)).into_iter();
+        let part = |(units, location): (Range<usize>, usize)| {
+            let part = first(units.start).max(range.start)..first(units.end).min(range.end);
+            (!part.is_empty()).then(|| (part, Some(memory.locations()[location])))
         };
-        array.ranges().filter_map(part).collect()
+        runs.filter_map(part).collect()
     }
 
     /// The node of one place, if it is known. Panics if there is no such place.
     pub(crate) fn home(&self, place: usize) -> Option<NodeId> {
         match &self.0 {
             Lies::Together(_, home) => *home,
-            Lies::Apart(array) => array.node_of(place),
+            Lies::Apart(placed, _) if placed.refusal().is_some() => None,
+            Lies::Apart(placed, _) => {
+                let location = placed.location_of(place * size_of::<T>())?;
+                Some(placed.memory().locations()[location])
+            }
         }
     }
 }
 
-fn slice<T>(array: &DistArray<T, true>) -> &[T] {
-    array.as_slice().expect("there is nothing between tight elements")
+fn non_null<T>(values: &mut Vec<T>) -> std::ptr::NonNull<T> {
+    std::ptr::NonNull::from(values.as_mut_slice()).cast()
 }
 
 impl<T> Deref for PlacedVec<T> {
@@ -93,7 +128,9 @@ impl<T> Deref for PlacedVec<T> {
     fn deref(&self) -> &[T] {
         match &self.0 {
             Lies::Together(values, _) => values,
-            Lies::Apart(array) => slice(array),
+            #[expect(unsafe_code, reason = "the values lie in raw memory")]
+            // SAFETY: so many were copied there, and nobody changes them.
+            Lies::Apart(placed, len) => unsafe { std::slice::from_raw_parts(placed.start().cast().as_ptr(), *len) },
         }
     }
 }
@@ -114,7 +151,7 @@ impl<T> fmt::Debug for PlacedVec<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             Lies::Together(values, home) => write!(f, "{} values on {home:?}", values.len()),
-            Lies::Apart(array) => array.fmt(f),
+            Lies::Apart(placed, len) => write!(f, "{len} values, {:?}", placed.arrangement()),
         }
     }
 }
@@ -125,24 +162,35 @@ mod tests {
     use vicus_memory::{FakePages, Options};
     use vicus_topology::Topology;
 
-    fn memory(nodes: usize) -> Arc<Memory> {
+    fn over(threads: &[u32]) -> Placement {
+        let nodes = threads.len();
         let machine = Topology::parse(&format!("node:{nodes} core:1")).unwrap();
         let options = Options { range_bytes: 32 << 20, placed_bytes: 64 << 20, ..Options::default() };
-        Memory::new(Arc::new(FakePages::new(nodes)), &machine, options).unwrap()
+        let memory = Memory::new(Arc::new(FakePages::new(nodes)), &machine, options).unwrap();
+        Placement { memory, threads: threads.to_vec() }
     }
 
     #[test]
-    fn what_is_large_is_laid_over_all_nodes() {
+    fn what_is_large_is_laid_over_the_nodes_that_have_threads() {
         let values: Vec<u64> = (0..100_000).collect();
-        let memory = memory(4);
-        for access in [Access::Ranges, Access::Anywhere] {
+        for (threads, access) in [
+            ([1, 1, 1, 1], Access::Ranges),
+            ([1, 1, 1, 1], Access::Anywhere),
+            ([3, 0, 1, 4], Access::Ranges),
+            ([3, 0, 1, 4], Access::Anywhere),
+        ] {
+            let over = over(&threads);
+            let all: u32 = threads.iter().sum();
             let mut placed = PlacedVec::from(values.clone());
             assert_eq!(placed.homes(5..9), [(5..9, None)]);
-            placed.lay(&memory, access);
+            placed.lay(&over, access);
             assert_eq!(&*placed, values);
             assert_eq!(placed.heap_bytes(), 800_000);
-            let footprint = memory.footprint(&placed);
-            assert!(footprint.nodes.iter().all(|&bytes| bytes.abs_diff(200_000) <= 64 << 10), "{footprint:?}");
+            let footprint = over.memory.footprint(&placed);
+            let even = if access == Access::Anywhere && all == 4 { [1, 1, 1, 1] } else { threads };
+            for (bytes, weight) in footprint.nodes.iter().zip(even) {
+                assert!(bytes.abs_diff((800_000 * weight / all) as usize) <= 2 * 4096, "{threads:?}: {footprint:?}");
+            }
             let homes = placed.homes(10..99_990);
             let mut next = 10;
             for (range, home) in &homes {
@@ -152,18 +200,23 @@ mod tests {
                 assert_eq!(placed.home(range.end - 1), *home);
             }
             assert_eq!(next, 99_990);
-            let expected = if access == Access::Ranges { 4 } else { 800_000 / 4096 + 1 };
-            assert_eq!(homes.len(), expected);
+            let is_fine = access == Access::Anywhere && !threads.contains(&0);
+            assert_eq!(
+                homes.len(),
+                if is_fine { 800_000 / 4096 + 1 } else { threads.iter().filter(|&&n| n > 0).count() }
+            );
         }
     }
 
     #[test]
-    fn what_is_small_or_on_one_node_stays_in_one_piece() {
-        let mut small = PlacedVec::from(vec![1u8; 100_000]);
-        let before = small.as_ptr();
-        small.lay(&memory(4), Access::Ranges);
-        assert_eq!((small.as_ptr(), small.home(0)), (before, None), "who knows where the program's allocator has it");
-        small.lay(&memory(1), Access::Ranges);
-        assert_eq!((small.as_ptr(), small.homes(0..7)), (before, vec![(0..7, Some(NodeId::new(0)))]));
+    fn what_is_small_or_read_on_one_node_stays_in_one_piece() {
+        let mut values = PlacedVec::from(vec![1u8; 1_000_000]);
+        let before = values.as_ptr();
+        values.lay(&over(&[0, 8, 0]), Access::Ranges);
+        values.lay(&over(&[0, 0]), Access::Anywhere);
+        values.lay(&over(&[1; 20]), Access::Ranges);
+        assert_eq!((values.as_ptr(), values.home(0)), (before, None), "who knows where the program's allocator has it");
+        values.lay(&over(&[1]), Access::Ranges);
+        assert_eq!((values.as_ptr(), values.homes(0..7)), (before, vec![(0..7, Some(NodeId::new(0)))]));
     }
 }

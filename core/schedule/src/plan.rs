@@ -274,6 +274,16 @@ impl Plan {
         self.seats.iter().filter(|seat| !seat.spare).count()
     }
 
+    /// By node, how many of them work there, up to the last node that has any.
+    pub fn threads_by_node(&self) -> Vec<u32> {
+        let mut threads = Vec::new();
+        for seat in self.seats.iter().filter(|seat| !seat.spare) {
+            threads.resize(threads.len().max(seat.node.index() + 1), 0);
+            threads[seat.node.index()] += 1;
+        }
+        threads
+    }
+
     /// How many cursors each seat needs for its rings.
     pub fn cursors(&self, seat: SeatId) -> usize {
         let rings = self.seats[seat.index()].look.iter().filter_map(|probe| match probe.scan {

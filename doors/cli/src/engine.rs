@@ -9,8 +9,8 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 use vicus::{FlowError, OverBudget, Request, Runtime, Totals};
-use vicus_rdf::Store;
 use vicus_rdf::load::{Load, LoadOptions, OnError, Phase, Source};
+use vicus_rdf::{Placement, Store};
 
 /// How loading went.
 pub(crate) struct Loaded {
@@ -30,10 +30,9 @@ pub(crate) fn load(
 ) -> anyhow::Result<Loaded> {
     let began = Instant::now();
     let threads = runtime.plan().threads();
-    let load = Load::new(
-        sources,
-        LoadOptions { workers: threads, on_error, memory: runtime.memory().cloned(), ..LoadOptions::default() },
-    );
+    let place = |memory: &Arc<_>| Placement { memory: Arc::clone(memory), threads: runtime.plan().threads_by_node() };
+    let over = runtime.memory().map(place);
+    let load = Load::new(sources, LoadOptions { workers: threads, on_error, over, ..LoadOptions::default() });
     let bar = bar(reading);
     let request = runtime.submit(load.model());
     let progress = load.progress();

@@ -16,7 +16,7 @@ use vicus_topology::{NodeId, Topology};
 /// What all threads share.
 pub(crate) struct Process {
     pub(crate) memory: Arc<Memory>,
-    /// Whether an [`crate::Allocator`] may take blocks from it.
+    /// Whether an [`crate::Allocator`] and envelopes may take blocks from it.
     pub(crate) serves_all: bool,
     /// The system's numbers of the memory's nodes.
     numbers: Vec<u32>,

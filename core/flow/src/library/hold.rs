@@ -12,6 +12,8 @@ pub fn hold(schema: &Schema) -> BoxModel {
 #[derive(Default)]
 struct Hold {
     held: VecDeque<Envelope>,
+    /// Of memory that these envelopes keep.
+    bytes: u64,
     complete: bool,
 }
 
@@ -19,12 +21,19 @@ impl Operator for Hold {
     fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
         match turn.take(0) {
             Some(envelope) if envelope.is_pill() => self.complete = true,
-            Some(envelope) => self.held.push_back(envelope),
+            Some(envelope) => {
+                let envelope = envelope.compact();
+                self.bytes += envelope.held_bytes();
+                turn.holds(self.bytes)?;
+                self.held.push_back(envelope);
+            }
             None => {}
         }
         if self.complete {
             match self.held.pop_front() {
                 Some(envelope) => {
+                    self.bytes -= envelope.held_bytes();
+                    turn.holds(self.bytes)?;
                     turn.send(0, envelope);
                     turn.run_again();
                 }

@@ -19,6 +19,7 @@ where
         streams: (0..inputs).map(|_| Stream { head: None, row: 0, ended: false }).collect(),
         merged: EnvelopeBuilder::of_u64s(width),
         rows: 0,
+        room: 0,
         limit: envelope_rows.max(1),
     });
     (0..inputs).fold(model, |model, _| model.input(schema)).output(schema)
@@ -30,6 +31,8 @@ struct Merge<F> {
     /// Rows that have not been sent yet.
     merged: EnvelopeBuilder,
     rows: usize,
+    /// For so many rows there is room.
+    room: usize,
     limit: usize,
 }
 
@@ -44,6 +47,7 @@ impl<F> Merge<F> {
     fn flush(&mut self, turn: &mut Turn<'_>) {
         if self.rows > 0 {
             let columns = self.merged.finish_columns(turn);
+            self.room = 0;
             turn.send(0, Envelope::of_rows(columns, std::mem::take(&mut self.rows)));
         }
     }
@@ -78,8 +82,11 @@ where
                     turn.send_pill(0);
                     return Ok(());
                 };
-                if self.rows == 0 {
-                    self.merged.reserve(turn, self.limit);
+                if self.rows == self.room {
+                    // As many again as there are, or as came.
+                    let more = self.rows.max(head.rows()).min(self.limit - self.rows);
+                    self.merged.reserve(turn, more);
+                    self.room += more;
                 }
                 for (place, column) in head.columns().iter().enumerate() {
                     self.merged.u64s(place).push(column.u64s()[row]);

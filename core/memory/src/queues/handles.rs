@@ -79,10 +79,15 @@ impl<T> Burst<'_, T> {
     #[inline]
     pub fn push(&mut self, element: T) -> Result<(), PushError<T>> {
         let Burst { queue, place, location, reserved } = self;
-        queue.let_in(element, |element| match place.queue.put_reserved(reserved, element) {
+        let put = queue.let_in(element, |element| match place.queue.put_reserved(reserved, element) {
             true => Ok(()),
             false => put_more(queue, place, reserved, element),
-        })?;
+        });
+        if put.is_err() {
+            // Consumers wait for these slots, and who was refused may not come again.
+            self.pause();
+            return put;
+        }
         queue.tell(*location, place, || match reserved {
             Some(reserved) => place.queue.had_others_before(reserved),
             None => place.queue.has_more_than_one(),

@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 use vicus_flow::{FlowError, Place, sequential};
 use vicus_memory::{FakePages, Memory, Options, Region};
 use vicus_rdf::load::{Load, LoadError, LoadOptions, Loaded, Phase, Progress, Source, Syntax};
-use vicus_rdf::{Id, Kind, Loader, OnError, Order, Store};
+use vicus_rdf::{Id, Kind, Loader, OnError, Order, Placement, Store};
 use vicus_topology::Topology;
 
 /// Gives its bytes a few at a time, and then an error if it is told to.
@@ -124,7 +124,11 @@ fn a_large_store_is_laid_over_the_nodes_and_stays_the_same() {
     let whole = in_sequence(&sources, OnError::Fail).finish();
     for nodes in [1, 3, 4] {
         let memory = memory(nodes);
-        let options = LoadOptions { workers: 2, memory: Some(Arc::clone(&memory)), ..LoadOptions::default() };
+        let options = LoadOptions {
+            workers: 2,
+            over: Some(Placement { memory: Arc::clone(&memory), threads: vec![1; nodes] }),
+            ..LoadOptions::default()
+        };
         let store = load(piped(&sources, usize::MAX), options, 7).unwrap().store;
         store.assert_valid();
         assert_same(&whole, &store).unwrap();

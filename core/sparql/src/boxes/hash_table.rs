@@ -92,6 +92,7 @@ impl Builder {
     }
 
     pub(crate) fn add(&mut self, envelope: Envelope) {
+        let envelope = envelope.compact();
         self.bytes += envelope.held_bytes();
         self.envelopes.push(envelope);
     }

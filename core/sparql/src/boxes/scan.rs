@@ -24,15 +24,18 @@ pub(crate) struct ScanSpec {
 }
 
 impl ScanSpec {
+    /// Whether it needs a level of its rows.
+    fn looks_at(&self, level: usize) -> bool {
+        self.output.contains(&level)
+            || self.constants.iter().any(|(checked, _)| *checked == level)
+            || self.repeated.iter().any(|(a, b)| *a == level || *b == level)
+            // The first level is the same in all rows, unless something else needs it.
+            || self.distinct.is_some_and(|last| last == level || 0 < level && level < last)
+    }
+
     /// Bytes of a row that it looks at. The first level has no column.
     fn bytes_of_row(&self) -> u64 {
-        let looks_at = |level: &usize| {
-            self.output.contains(level)
-                || self.constants.iter().any(|(checked, _)| checked == level)
-                || self.repeated.iter().any(|(a, b)| a == level || b == level)
-                || self.distinct.is_some_and(|last| *level <= last)
-        };
-        [1, 2].iter().filter(|level| looks_at(level)).count() as u64 * size_of::<Id>() as u64
+        [1, 2].into_iter().filter(|&level| self.looks_at(level)).count() as u64 * size_of::<Id>() as u64
     }
 }
 
@@ -78,11 +81,7 @@ impl Scan {
             });
         }
         let mut levels: [Vec<u64>; 3] = Default::default();
-        let needs_first = spec.output.contains(&0)
-            || spec.distinct == Some(0)
-            || spec.constants.iter().any(|(level, _)| *level == 0)
-            || spec.repeated.iter().any(|(a, b)| *a == 0 || *b == 0);
-        for (level, column) in levels.iter_mut().enumerate().skip(usize::from(!needs_first)) {
+        for (level, column) in levels.iter_mut().enumerate().filter(|(level, _)| spec.looks_at(*level)) {
             Room::of(column, rows.len(), |room| index.fill(level, rows.clone(), room));
         }
         let mut kept: Vec<u32> = (0..rows.len() as u32).collect();
@@ -93,7 +92,7 @@ impl Scan {
             kept.retain(|&row| levels[*a][row as usize] == levels[*b][row as usize]);
         }
         if let Some(last) = spec.distinct {
-            let from = usize::from(!needs_first);
+            let from = usize::from(!spec.looks_at(0));
             let mut before: Option<u32> = None;
             kept.retain(|&row| {
                 let same = |other: u32| {

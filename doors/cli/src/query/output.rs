@@ -186,8 +186,9 @@ impl Operator for Rows {
         self.rows.fetch_add(envelope.rows() as u64, Ordering::Relaxed);
         if let (Sink::Table(table), false) = (&self.kind, envelope.is_pill()) {
             let mut table = table.lock().expect("nothing panics under this lock");
-            table.push(envelope.clone());
-            self.held += envelope.bytes();
+            let kept = envelope.clone().compact();
+            self.held += kept.held_bytes();
+            table.push(kept);
             turn.holds(self.held)?;
         }
         let ready = self.serialise(&envelope)?;

@@ -23,6 +23,7 @@ mod text;
 
 use super::{OnError, Parsed, SyntaxError};
 use crate::index::Order;
+use crate::placed::Placement;
 use crate::store::Store;
 use std::collections::VecDeque;
 use std::fmt;
@@ -30,7 +31,6 @@ use std::io::{self, Read};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use vicus_flow::{FlowError, Model};
-use vicus_memory::Memory;
 
 /// How a source is written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -83,16 +83,16 @@ pub struct LoadOptions {
     pub chunk_bytes: usize,
     /// Indexes besides [`Order::USUAL`].
     pub orders: Vec<Order>,
-    /// Over whose nodes the store is laid, if there are several: large indexes a range of rows on each, so that scans can
-    /// run near; the dictionary's terms, which are read here and there, page by page. Without it, it lies where loading
-    /// filled it.
-    pub memory: Option<Arc<Memory>>,
+    /// Over which nodes the store is laid, if there are several with threads: large indexes a range of rows on each, so
+    /// that scans can run near; the dictionary's terms, which are read here and there, page by page. Without it, it lies
+    /// where loading filled it.
+    pub over: Option<Placement>,
 }
 
 impl Default for LoadOptions {
     /// One worker, failure at the first error, chunks of 1 MiB, no further orders, laid over no nodes.
     fn default() -> LoadOptions {
-        LoadOptions { workers: 1, on_error: OnError::Fail, chunk_bytes: 1 << 20, orders: Vec::new(), memory: None }
+        LoadOptions { workers: 1, on_error: OnError::Fail, chunk_bytes: 1 << 20, orders: Vec::new(), over: None }
     }
 }
 
@@ -137,7 +137,7 @@ impl Load {
             sources: Mutex::new((0..).zip(sources).collect()),
             on_error: options.on_error,
             chunk_bytes: options.chunk_bytes.max(1),
-            memory: options.memory,
+            over: options.over,
             begun: AtomicBool::new(false),
             buffers: Mutex::default(),
             skipped: Mutex::default(),
@@ -331,7 +331,7 @@ struct Shared {
     on_error: OnError,
     /// At least 1.
     chunk_bytes: usize,
-    memory: Option<Arc<Memory>>,
+    over: Option<Placement>,
     /// Whether a request has been made of it.
     begun: AtomicBool,
     /// Buffers that were parsed, for the next chunks: fresh memory would cost a page fault each 4 KiB.

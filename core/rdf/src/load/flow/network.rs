@@ -10,12 +10,12 @@ use crate::load::{
     Assembled, MergedTerms, Numbering, Run, SortedTerms, assemble, cut_runs, cut_terms, derive_runs, index, merge_runs,
     merge_terms, remap,
 };
+use crate::placed::Placement;
 use crate::store::Store;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use vicus_flow::{Bound, BoxId, BoxModel, Envelope, Model, ModelBuilder, Turn};
-use vicus_memory::Memory;
 
 /// A part has about this many terms or rows at most, so that merging it is some tens of milliseconds: between two
 /// invocations other requests get their turn, and a stop is seen.
@@ -51,7 +51,7 @@ struct IndexOf {
     spo: Arc<Vec<Run>>,
     numbering: Arc<Numbering>,
     rdf_type: Option<Id>,
-    memory: Option<Arc<Memory>>,
+    over: Option<Placement>,
 }
 
 /// The network for so many readers and workers, and these orders.
@@ -86,9 +86,7 @@ pub(super) fn network(shared: &Arc<Shared>, readers: usize, workers: usize, orde
             let parts = in_turn(came).iter().map(|part| merged.take(part)).collect();
             let terms = Arc::into_inner(terms).expect("whoever merged has let go of the terms");
             let Assembled { mut dictionary, numbering, tables } = assemble(terms, parts);
-            if let Some(memory) = &shared.memory {
-                dictionary.lay(memory);
-            }
+            shared.over.iter().for_each(|over| dictionary.lay(over));
             shared.progress.enter(Phase::Triples);
             let mut pairs: Vec<Local> =
                 triples.into_iter().zip(tables).map(|(triples, table)| Local { triples, table }).collect();
@@ -126,8 +124,8 @@ pub(super) fn network(shared: &Arc<Shared>, readers: usize, workers: usize, orde
             let spo = Arc::new(spo);
             shared.progress.enter(Phase::Indexes);
             for (output, &order) in orders.iter().enumerate() {
-                let (spo, numbering, memory) = (Arc::clone(&spo), Arc::clone(&numbering), shared.memory.clone());
-                let job = IndexOf { order, spo, numbering, rdf_type, memory };
+                let (spo, numbering, over) = (Arc::clone(&spo), Arc::clone(&numbering), shared.over.clone());
+                let job = IndexOf { order, spo, numbering, rdf_type, over };
                 turn.send(output, jobs.put(job));
             }
         }))
@@ -229,8 +227,8 @@ fn cut_runs_box(workers: usize, runs: &Slots<Run>, run_parts: &Slots<RunPart>, m
 type Indexed = (Index, Option<CharacteristicSets>);
 
 fn make_index(job: IndexOf, turn: &Turn<'_>) -> Option<Indexed> {
-    let IndexOf { order, spo, numbering, rdf_type, memory } = job;
-    let lay = |index: &mut Index| memory.iter().for_each(|memory| index.lay(memory));
+    let IndexOf { order, spo, numbering, rdf_type, over } = job;
+    let lay = |index: &mut Index| over.iter().for_each(|over| index.lay(over));
     if order == Order::Spo {
         // The triples are in this order already: there is time to look at what subjects have.
         let mut index = index(order, &spo, &numbering);
