@@ -3,6 +3,7 @@
 //! mbind(2) sets the policy of addresses that have no pages yet; the kernel follows it when a page is touched for the first
 //! time. A range with a policy of its own is also left alone by the kernel's NUMA balancing.
 
+use crate::pin::mask;
 use std::io;
 use std::ptr::NonNull;
 use vicus_memory::{PageError, Pages, Placement, Policy};
@@ -53,16 +54,8 @@ impl SystemPages {
         self.numbers.get(node.index()).copied().ok_or(PageError::NoSuchNode(node))
     }
 
-    /// A bit for each node: any number of them, however large their numbers are.
     fn mask(&self, nodes: &[NodeId]) -> Result<Vec<libc::c_ulong>, PageError> {
-        const BITS: u32 = libc::c_ulong::BITS;
-        let mut mask = vec![0; 1];
-        for number in self.numbers_of(nodes)? {
-            let word = (number / BITS) as usize;
-            mask.resize(mask.len().max(word + 1), 0);
-            mask[word] |= 1 << (number % BITS);
-        }
-        Ok(mask)
+        self.numbers_of(nodes).map(mask)
     }
 
     /// What mbind says to this. With `MPOL_MF_MOVE` it moves pages that are there already.
