@@ -8,6 +8,7 @@ mod affinity;
 mod heaps;
 mod pages;
 mod placed;
+mod spill;
 mod sysfs;
 mod topology;
 
