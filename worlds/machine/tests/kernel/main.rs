@@ -5,6 +5,8 @@
 //! guest runs it.
 
 mod affinity;
+mod containers;
+mod foreign;
 mod heaps;
 mod pages;
 mod placed;
