@@ -1,7 +1,7 @@
 //! Blocks of each seat's heap against the node that the kernel says they lie on.
 
 use crate::left_out;
-use crate::placed::{Placeable, kernel_says, placeable, placeable_with};
+use crate::placed::{Placeable, kernel_says, placeable_with};
 use std::alloc::Layout;
 use std::collections::BTreeSet;
 use std::ptr::NonNull;
@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use vicus_flow::{BoxModel, Envelope, Model, ModelBuilder, Schema, Turn, Type};
 use vicus_machine::{Allocator, Runtime, SystemPages, this_machine};
-use vicus_memory::{AllocError, Audit, Footprint, Foreign, Heap, Memory, Options, PageError, Policy, Region, Series};
+use vicus_memory::{AllocError, Audit, Footprint, Foreign, Heap, Memory, Options, PageError, Region, Series};
 use vicus_topology::NodeId;
 
 #[global_allocator]
@@ -159,7 +159,8 @@ impl Block {
 
 #[test]
 fn blocks_lie_on_the_heaps_node_or_on_the_nearest_that_may_be_used() {
-    let Some(Placeable { memory, numbers }) = placeable(Policy::Preferred) else { return };
+    let options = Options { superblock_bytes: 1 << 20, series: SMALL_SERIES, ..Options::default() };
+    let Some(Placeable { memory, numbers }) = placeable_with(options) else { return };
     let machine = this_machine().topology;
     for node in &machine.nodes {
         let nearest = machine.nodes_by_distance(node.id).into_iter().find(|near| memory.locations().contains(near));
@@ -167,7 +168,7 @@ fn blocks_lie_on_the_heaps_node_or_on_the_nearest_that_may_be_used() {
         let number = numbers[memory.locations().iter().position(|&at| at == nearest).unwrap()];
         let mut heap = Heap::new(&memory, node.id).unwrap();
         // Of more than one superblock.
-        let blocks: Vec<_> = (0..120).map(|_| Block::touched(&mut heap)).collect();
+        let blocks: Vec<_> = (0..24).map(|_| Block::touched(&mut heap)).collect();
         for Block { bytes, .. } in &blocks {
             assert_eq!(memory.node_of(&bytes[0]), Some(nearest), "of a heap on {}", node.id);
             let found = kernel_says(bytes, memory.pages().page_bytes());

@@ -11,7 +11,7 @@ use vicus_memory::{Memory, Options, Placed, Policy, Region};
 use vicus_topology::NodeId;
 
 /// Not a multiple of any number of nodes.
-const PAGES: usize = 1001;
+const PAGES: usize = 307;
 
 /// Memory of this machine in which something can be placed.
 pub(crate) struct Placeable {
