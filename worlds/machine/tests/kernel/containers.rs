@@ -1,10 +1,14 @@
 //! Placed containers lie where they say, as the kernel's `move_pages` has it.
 
+use crate::affinity::Alone;
 use crate::pages::nodes_of;
 use crate::placed::{Placeable, placeable};
 use std::alloc::Layout;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use vicus_memory::{
     AllocError, ArrayOptions, DistArray, DistOptions, DistPool, DistQueue, Frees, LfQueue, Locations, NodeSegments,
     Pattern, Policy, PoolItem, PoolOptions, QueueOptions, SegmentSource,
@@ -182,4 +186,37 @@ fn an_ordered_queues_segments_lie_on_the_node_of_their_source() {
         assert!(source.check(&at, number) >= 100);
         (0..100).for_each(|n| assert_eq!(queue.pop(), Some([n; 1024])));
     }
+}
+
+#[test]
+fn work_on_an_array_is_done_near_its_segments() {
+    let alone = Alone::start("las");
+    let runtime = &alone.runtime;
+    let Some(memory) = runtime.memory().filter(|memory| memory.placing_refused().is_none()) else { return };
+    let options = ArrayOptions { pattern: Pattern::Stripes, segment_pages: 1 };
+    let array = DistArray::from_fn(memory, 120_000, options, |index| index as u64).unwrap();
+    let done = Mutex::new(BTreeMap::<String, Vec<(bool, usize)>>::new());
+    let sum = AtomicU64::new(0);
+    runtime
+        .each_near((0..array.segments()).map(|segment| (segment, array.location_of(segment))), |segment| {
+            sum.fetch_add(array.run(array.segment(segment)).iter().sum(), Ordering::Relaxed);
+            // Long enough for all seats to come.
+            std::thread::sleep(Duration::from_millis(2));
+            let near = memory.location_near(vicus_machine::here().expect("a runtime has started"));
+            let thread = std::thread::current().name().unwrap_or_default().to_owned();
+            let location = array.location_of(segment);
+            done.lock().unwrap().entry(thread).or_default().push((location != near, location));
+        })
+        .unwrap();
+    assert_eq!(sum.into_inner(), 119_999 * 120_000 / 2, "each element once");
+    let done = done.into_inner().unwrap();
+    for (thread, segments) in &done {
+        assert!(segments.is_sorted_by_key(|(is_far, _)| is_far), "{thread} has left what is near: {segments:?}");
+    }
+    // What lies where nobody sits is done from elsewhere.
+    let seats = runtime.plan().seats.iter().filter(|seat| !seat.spare);
+    let with_seats: BTreeSet<usize> = seats.map(|seat| memory.location_near(seat.node)).collect();
+    let all: Vec<_> = done.into_values().flatten().filter(|(_, location)| with_seats.contains(location)).collect();
+    let near = all.iter().filter(|(is_far, _)| !is_far).count();
+    assert!(near * 2 >= all.len(), "{near} of {} segments were worked on near them", all.len());
 }
