@@ -2,8 +2,8 @@
 //!
 //! A network is made parallel by a transformation of its model (Bobox report §8.1): [`split`] hands the work out in
 //! ranges to replicas of a part of the network, [`spread`] the envelopes of a single stream, [`partition`] deals rows by
-//! key, and [`union`] or [`merge`] brings the streams together again. Such a diamond does not wait for itself: the splitter goes on as soon as any replica has
-//! room, and a union takes from whoever has something.
+//! key, and [`union`] or [`merge`] brings the streams together again. Such a diamond does not wait for itself: the splitter
+//! goes on as soon as any replica has room, and a union takes from whoever has something.
 
 mod hash;
 mod hold;

@@ -71,6 +71,11 @@ pub(crate) struct Input {
 }
 
 impl Turn<'_> {
+    /// The place of the seat that runs this invocation.
+    pub fn place(&self) -> Place {
+        self.place
+    }
+
     /// How many inputs the box has.
     pub fn inputs(&self) -> usize {
         self.cell.inputs.len()

@@ -286,7 +286,8 @@ impl Memory {
     }
 
     /// Gives back some of what waits beyond [`Options::superblocks_waiting`] and [`Options::mapped_waiting_bytes`], and says
-    /// whether there is more. Freeing lets it wait, up to four times the bounds, as giving back takes time. To be called when nothing is to be done.
+    /// whether there is more. Freeing lets it wait, up to four times the bounds, as giving back takes time. To be called
+    /// when nothing is to be done.
     pub fn give_back(&self) -> bool {
         self.superblocks.give_back()
     }

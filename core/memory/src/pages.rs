@@ -15,7 +15,7 @@ pub enum Policy {
     /// The nearest node that has one gives it, and it is counted.
     #[default]
     Preferred,
-    /// The request is refused.
+    /// The request is refused. What is granted may be touched at once, so that what was promised is there.
     Strict,
 }
 

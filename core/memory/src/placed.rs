@@ -247,6 +247,28 @@ impl Memory {
         &self.placing.locations
     }
 
+    /// The location that is nearest to a node: its own, if it has memory which may be used. Panics if there is no such node.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use vicus_memory::{FakePages, Memory, Options};
+    /// use vicus_topology::{NodeId, Topology};
+    ///
+    /// let machine = Topology::parse("node:2 core:1").unwrap();
+    /// let options = Options { range_bytes: 32 << 20, ..Options::default() };
+    /// let memory = Memory::new(Arc::new(FakePages::new(2)), &machine, options).unwrap();
+    /// assert_eq!(memory.location_near(NodeId::new(1)), 1);
+    /// ```
+    pub fn location_near(&self, node: NodeId) -> Location {
+        self.locations_near(node).next().expect("some node has memory")
+    }
+
+    /// All locations, those first that are nearest to a node. Panics if there is no such node.
+    pub fn locations_near(&self, node: NodeId) -> impl Iterator<Item = Location> {
+        let of_node = |node: &NodeId| self.locations().iter().position(|at| at == node);
+        self.near(node).iter().filter_map(of_node)
+    }
+
     /// All nodes by their distance from one, which comes first.
     pub(crate) fn near(&self, node: NodeId) -> &[NodeId] {
         self.placing.neighbours.near(node)
@@ -499,10 +521,7 @@ impl Placed {
 
     /// The copy that is nearest to a node. Panics if there is no such node.
     pub fn near(&self, node: NodeId) -> &[u8] {
-        let placing = &self.memory.placing;
-        let of_node = |node: &NodeId| placing.locations.iter().position(|at| at == node);
-        let nearest = placing.neighbours.near(node).iter().find_map(of_node).expect("some node has memory");
-        self.copy(if self.copies() > 1 { nearest } else { 0 })
+        self.copy(if self.copies() > 1 { self.memory.location_near(node) } else { 0 })
     }
 
     /// Gives what the first copy holds to all others.

@@ -567,7 +567,6 @@ impl RawPool {
             return Err(PoolError::Item { bytes: stride, block_bytes });
         }
         let nodes = memory.locations();
-        let at = |node: &NodeId| nodes.iter().position(|known| known == node);
         Ok(RawPool {
             options,
             stride,
@@ -577,7 +576,7 @@ impl RawPool {
             blocks: Table::new(),
             nodes: Table::new(),
             locals: nodes.iter().map(|_| Padded(Local::new())).collect(),
-            near: nodes.iter().map(|&node| memory.near(node).iter().filter_map(at).collect()).collect(),
+            near: nodes.iter().map(|&node| memory.locations_near(node).collect()).collect(),
             handles: AtomicU32::new(0),
             memory: Arc::clone(memory),
         })

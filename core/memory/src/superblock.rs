@@ -32,7 +32,8 @@ pub struct Counts {
     pub mapped: usize,
     /// Bytes of mapped blocks that wait for reuse.
     pub mapped_waiting: usize,
-    /// How often this node was asked, had nothing, and another node gave.
+    /// How often this node was asked, had no room, and another node gave. Pages for which there was room when they were
+    /// granted and none any more when they were touched are found by [`crate::Memory::audit`].
     pub spilled: u64,
     /// How often this node was asked and the request was refused.
     pub refused: u64,

@@ -62,25 +62,36 @@ pub use vicus_machine::{
 /// # Ok::<(), memory::PlaceError>(())
 /// ```
 ///
-/// The placed containers, a line each:
+/// The placed containers, a line each. They are told where the caller is: pools count [locations](memory::Memory::locations),
+/// and queues made from a machine count its nodes. A consumer that finds nothing can sleep. Work on an array is done near it
+/// by [`Runtime::each_near`].
 ///
 /// ```
+/// use std::sync::atomic::{AtomicU64, Ordering};
 /// use vicus::{Runtime, memory::{self, ArrayOptions, DistArray, DistPool, DistQueue, LfQueue, PoolOptions}};
 ///
 /// let runtime = Runtime::builder().start();
 /// let memory = runtime.memory().expect("there are addresses");
-/// let here = memory::here().expect("a runtime has started").index();
+/// let here = memory::here().expect("a runtime has started");
 ///
-/// let squares = DistArray::from_fn(memory, 1_000_000, ArrayOptions::default(), |n| n as u64 * n as u64)?;
-/// assert_eq!(squares.get(9), Some(&81));
 /// let pool = DistPool::<[u8; 44]>::new(memory, PoolOptions::default())?;
-/// let item = pool.handle(0).alloc([1; 44])?;
+/// let item = pool.handle(memory.location_near(here)).alloc([1; 44])?;
 /// let near = DistQueue::new(runtime.topology());
-/// near.push(here, "work").unwrap();
-/// assert_eq!(near.try_pop(here), Ok("work"));
+/// near.push(here.index(), "work").unwrap();
+/// assert_eq!(memory::block_on(near.pop(here.index())), Ok("work"));
 /// let ordered = LfQueue::new();
 /// ordered.push(1);
 /// assert_eq!(ordered.pop(), Some(1));
+///
+/// let squares = DistArray::from_fn(memory, 1_000_000, ArrayOptions::default(), |n| n as u64 * n as u64)?;
+/// assert_eq!(squares.get(9), Some(&81));
+/// let odd = AtomicU64::new(0);
+/// let segments = (0..squares.segments()).map(|segment| (squares.segment(segment), squares.location_of(segment)));
+/// runtime.each_near(segments, |range| {
+///     let count = squares.run(range).iter().filter(|&&square| square % 2 == 1).count();
+///     odd.fetch_add(count as u64, Ordering::Relaxed);
+/// })?;
+/// assert_eq!(odd.into_inner(), 500_000);
 /// # drop(item);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -100,7 +111,7 @@ pub use vicus_machine::{
 /// | `weighted:A,B,…` | contiguous parts of these proportions | nodes of unequal speed |
 /// | `replicated` | a copy on each location | what is only read |
 pub mod memory {
-    pub use vicus_machine::{footprint, forget, free_bytes, here, node_of};
+    pub use vicus_machine::{block_on, footprint, forget, free_bytes, here, node_of};
     pub use vicus_memory::distribution::{Distribution, DistributionError};
     pub use vicus_memory::{
         AllocError, ArrayError, ArrayOptions, Audit, Burst, Closed, Consumer, Counts, DistArray, DistOptions, DistPool,

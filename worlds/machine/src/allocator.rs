@@ -4,7 +4,7 @@ use crate::heaps::{process, with_heap};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::ptr::{self, NonNull};
 use vicus_flow::Block;
-use vicus_memory::Region;
+use vicus_memory::{AllocError, Heap, Region};
 
 /// An allocator for a whole program: blocks from 8 KiB on lie on the node of the thread that asks for them, and come from
 /// its heap without a lock; smaller ones come from another allocator, by default the system's.
@@ -18,9 +18,9 @@ use vicus_memory::Region;
 /// assert!(vicus_machine::node_of(large.as_ptr()).is_some());
 /// ```
 ///
-/// Until the first [`crate::Runtime`] starts, with `VICUS_ALLOCATOR=system` in the environment, and where the system gives no addresses, all blocks come from the other
-/// allocator. A thread that runs on a seat has its heap on the seat's node, any other one where it runs when it asks for
-/// its first block.
+/// Until the first [`crate::Runtime`] starts, with `VICUS_ALLOCATOR=system` in the environment, and where the system gives
+/// no addresses, all blocks come from the other allocator. A thread that runs on a seat has its heap on the seat's node,
+/// any other one where it runs when it asks for its first block.
 #[derive(Debug, Default)]
 pub struct Allocator<S = System> {
     small: S,
@@ -49,15 +49,20 @@ fn is_ours(block: *const u8) -> bool {
     process().is_some_and(|process| process.memory.owns(block))
 }
 
-/// A block of this thread's heap; null if there is none to be had.
+/// A block of this thread's heap, as the heap is asked for it; `None` if there is none to be had.
 #[inline]
-fn take(layout: Layout, zeroed: bool) -> *mut u8 {
-    let Some(process) = process().filter(|process| process.serves_all) else { return ptr::null_mut() };
-    let block = with_heap(process, |heap| match zeroed {
-        true => heap.alloc_zeroed(layout),
-        false => heap.alloc(layout),
-    });
-    block.and_then(Result::ok).map_or(ptr::null_mut(), NonNull::as_ptr)
+fn of_heap(ask: impl FnOnce(&mut Heap) -> Result<NonNull<u8>, AllocError>) -> Option<NonNull<u8>> {
+    let process = process().filter(|process| process.serves_all)?;
+    with_heap(process, ask)?.ok()
+}
+
+/// The same, unless it is too small for one.
+#[inline]
+fn take(layout: Layout, ask: impl FnOnce(&mut Heap, Layout) -> Result<NonNull<u8>, AllocError>) -> Option<*mut u8> {
+    if layout.size() < SMALLEST {
+        return None;
+    }
+    of_heap(|heap| ask(heap, layout)).map(NonNull::as_ptr)
 }
 
 /// # Safety
@@ -75,7 +80,7 @@ unsafe fn give(block: NonNull<u8>, layout: Layout) {
 
 /// Memory for the columns that a box of this seat fills: from its heap, to which it goes back from wherever it is dropped.
 pub(crate) fn column_block(layout: Layout) -> Option<Block> {
-    let at = NonNull::new(take(layout, false))?;
+    let at = of_heap(|heap| heap.alloc(layout))?;
     #[expect(unsafe_code, reason = "a heap's block")]
     // SAFETY: the heap gave it for this layout; any thread may give it back.
     Some(unsafe { Block::new(at, layout, give) })
@@ -87,26 +92,14 @@ pub(crate) fn column_block(layout: Layout) -> Option<Block> {
 unsafe impl<S: GlobalAlloc> GlobalAlloc for Allocator<S> {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        if layout.size() >= SMALLEST {
-            let block = take(layout, false);
-            if !block.is_null() {
-                return block;
-            }
-        }
         // SAFETY: the caller's layout.
-        unsafe { self.small.alloc(layout) }
+        take(layout, Heap::alloc).unwrap_or_else(|| unsafe { self.small.alloc(layout) })
     }
 
     #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        if layout.size() >= SMALLEST {
-            let block = take(layout, true);
-            if !block.is_null() {
-                return block;
-            }
-        }
         // SAFETY: the caller's layout.
-        unsafe { self.small.alloc_zeroed(layout) }
+        take(layout, Heap::alloc_zeroed).unwrap_or_else(|| unsafe { self.small.alloc_zeroed(layout) })
     }
 
     #[inline]

@@ -8,6 +8,7 @@ mod deque;
 mod discover;
 mod heaps;
 mod locality;
+mod near;
 mod pages;
 mod pin;
 mod queues;
@@ -15,6 +16,7 @@ mod recorder;
 mod runtime;
 mod sleep;
 mod sync;
+mod wait;
 mod worker;
 
 pub use allocator::Allocator;
@@ -22,3 +24,4 @@ pub use discover::{DiscoverError, Discovered, describe, from_synthetic, from_xml
 pub use locality::{footprint, forget, here, node_of};
 pub use pages::{SystemPages, free_bytes};
 pub use runtime::{Request, Runtime, RuntimeBuilder};
+pub use wait::block_on;

@@ -3,6 +3,8 @@
 //! mbind(2) sets the policy of addresses that have no pages yet; the kernel follows it when a page is touched for the first
 //! time. A range with a policy of its own is also left alone by the kernel's NUMA balancing.
 
+use crate::pin::mask;
+use std::collections::HashMap;
 use std::io;
 use std::ptr::NonNull;
 use vicus_memory::{PageError, Pages, Placement, Policy};
@@ -25,8 +27,8 @@ const MPOL_F_ADDR: libc::c_ulong = 2;
 
 /// The memory of this machine: what `vicus_memory` takes its pages from.
 ///
-/// A strict range that finds its node full is refused when it is committed; the kernel would kill who touches it. Others
-/// may take what is left between that and the first touch.
+/// The kernel kills who touches a page that a strict range's node can't give. So what is strict is refused when it is
+/// committed, if its node is full, and else touched at once: what is committed next finds less free.
 #[derive(Debug)]
 pub struct SystemPages {
     /// The kernel's numbers of the topology's nodes.
@@ -36,6 +38,8 @@ pub struct SystemPages {
     allowed: Option<Vec<u32>>,
     /// Whether the kernel counts turns by all bits of a page's number.
     counts_all_bits: bool,
+    /// By the kernel's numbers of nodes, bytes that it keeps free for itself.
+    kept: HashMap<u32, u64>,
 }
 
 impl SystemPages {
@@ -46,23 +50,16 @@ impl SystemPages {
         let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
         let numbers = topology.nodes.iter().map(|node| node.os_index).collect();
         let page_bytes = usize::try_from(page).expect("the system has a page size");
-        SystemPages { numbers, page_bytes, allowed: allowed(), counts_all_bits: release() >= Some((6, 7)) }
+        let kept = std::fs::read_to_string("/proc/zoneinfo").map(|text| kept(&text, page as u64)).unwrap_or_default();
+        SystemPages { numbers, page_bytes, allowed: allowed(), counts_all_bits: release() >= Some((6, 7)), kept }
     }
 
     fn number(&self, node: NodeId) -> Result<u32, PageError> {
         self.numbers.get(node.index()).copied().ok_or(PageError::NoSuchNode(node))
     }
 
-    /// A bit for each node: any number of them, however large their numbers are.
     fn mask(&self, nodes: &[NodeId]) -> Result<Vec<libc::c_ulong>, PageError> {
-        const BITS: u32 = libc::c_ulong::BITS;
-        let mut mask = vec![0; 1];
-        for number in self.numbers_of(nodes)? {
-            let word = (number / BITS) as usize;
-            mask.resize(mask.len().max(word + 1), 0);
-            mask[word] |= 1 << (number % BITS);
-        }
-        Ok(mask)
+        self.numbers_of(nodes).map(mask)
     }
 
     /// What mbind says to this. With `MPOL_MF_MOVE` it moves pages that are there already.
@@ -120,11 +117,49 @@ impl SystemPages {
         nodes.iter().map(|&node| self.number(node)).collect()
     }
 
-    /// Whether a node has so many bytes that nothing uses. The kernel kills who touches a page that it can't give, so it
-    /// is asked before. `true` where it does not tell.
-    fn has_free(number: u32, bytes: usize) -> bool {
-        free_bytes(number).is_none_or(|free| free >= bytes as u64)
+    /// Whether a node has so many bytes that nothing uses, without what the kernel keeps: the next pages would come from
+    /// another node, or nowhere. `true` where it does not tell.
+    fn has_free(&self, number: u32, bytes: usize) -> bool {
+        let kept = self.kept.get(&number).copied().unwrap_or(0);
+        free_bytes(number).is_none_or(|free| free.saturating_sub(kept) >= bytes as u64)
     }
+
+    /// Writes to each page of fresh memory.
+    ///
+    /// # Safety
+    /// It was just committed, and nobody else has it yet.
+    #[expect(unsafe_code, reason = "touches pages")]
+    unsafe fn touch(&self, start: NonNull<u8>, bytes: usize) {
+        for offset in (0..bytes).step_by(self.page_bytes) {
+            // SAFETY: within what the caller has just committed; it is zero and stays so.
+            unsafe {
+                start.add(offset).write_volatile(0);
+            }
+        }
+    }
+}
+
+/// By the kernel's numbers of nodes, how many bytes of free memory it gives nobody: in each zone its high watermark, and what
+/// is kept for requests that only lower zones can serve. As its `calculate_totalreserve_pages` has it (`mm/page_alloc.c`).
+fn kept(zoneinfo: &str, page_bytes: u64) -> HashMap<u32, u64> {
+    let mut kept = HashMap::new();
+    let (mut node, mut high, mut managed) = (None, 0, 0);
+    for line in zoneinfo.lines() {
+        let mut words = line.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+        let (key, mut values) = (words.next(), words.map_while(|word| word.parse::<u64>().ok()));
+        match key {
+            Some("Node") => node = values.next().and_then(|number| u32::try_from(number).ok()),
+            Some("high") if !line.contains(':') => high = values.next().unwrap_or(0),
+            Some("managed") => managed = values.next().unwrap_or(0),
+            Some("protection") => {
+                let reserve = values.max().unwrap_or(0);
+                let of_node = node.map(|node| kept.entry(node).or_insert(0));
+                of_node.into_iter().for_each(|kept| *kept += (high + reserve).min(managed) * page_bytes);
+            }
+            _ => {}
+        }
+    }
+    kept
 }
 
 /// How many bytes of a node nothing uses, be it for a cache, by the system's number of it; `None` where it does not tell.
@@ -224,7 +259,7 @@ unsafe impl Pages for SystemPages {
     }
 
     fn has_room(&self, node: NodeId, bytes: usize) -> bool {
-        self.number(node).is_ok_and(|number| SystemPages::has_free(number, bytes))
+        self.may_use(node) && self.number(node).is_ok_and(|number| self.has_free(number, bytes))
     }
 
     unsafe fn commit(&self, start: NonNull<u8>, bytes: usize, node: NodeId) -> Result<(), PageError> {
@@ -233,12 +268,18 @@ unsafe impl Pages for SystemPages {
         // SAFETY: the kernel writes one integer, and no mask, of which it is told none; it looks the address up.
         let asked =
             unsafe { libc::syscall(libc::SYS_get_mempolicy, &raw mut mode, no_mask, 0, start.as_ptr(), MPOL_F_ADDR) };
-        if asked == 0 && mode == MPOL_BIND && !SystemPages::has_free(self.number(node)?, bytes) {
+        let is_strict = asked == 0 && mode == MPOL_BIND;
+        if is_strict && !self.has_free(self.number(node)?, bytes) {
             return Err(PageError::Full);
         }
         // SAFETY: the part is reserved and unused, by the caller's promise.
         let done = unsafe { libc::mprotect(start.as_ptr().cast(), bytes, libc::PROT_READ | libc::PROT_WRITE) };
         match done {
+            0 if is_strict => {
+                // SAFETY: committed by this call.
+                unsafe { self.touch(start, bytes) };
+                Ok(())
+            }
             0 => Ok(()),
             _ if last_error() == libc::ENOMEM => Err(PageError::Full),
             _ => Err(PageError::Refused(last_error())),
@@ -290,5 +331,48 @@ unsafe impl Pages for SystemPages {
             self.numbers.iter().position(|&known| known == number).map(NodeId::new)
         };
         numbers.into_iter().map(node).collect()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// Of a machine with two nodes, without what is not read.
+    const ZONEINFO: &str = "\
+Node 0, zone      DMA
+  pages free     2815
+        min      7
+        low      9
+        high     11
+        managed  3840
+        protection: (0, 2962, 24090)
+  pagesets
+    cpu: 0
+              high:  378
+Node 0, zone    DMA32
+        high     3660
+        managed  772917
+        protection: (0, 0, 21071)
+Node 0, zone   Normal
+        high     25557
+        managed  5394266
+        protection: (0, 0, 0)
+Node 1, zone   Normal
+        high     700
+        managed  16384
+        protection: (0, 0, 0)
+Node 1, zone  Movable
+        high     32
+        managed  0
+        protection: (0, 0, 0)
+";
+
+    #[test]
+    fn of_a_nodes_free_memory_the_kernel_keeps_some() {
+        // All of the first zone: it keeps more for others than it has.
+        let first = 3840 + (3660 + 21071) + 25557;
+        assert_eq!(kept(ZONEINFO, 4096), HashMap::from([(0, first * 4096), (1, 700 * 4096)]));
+        assert!(kept("", 4096).is_empty());
     }
 }

@@ -4,17 +4,43 @@ use std::io;
 
 /// Lets the calling thread run on these CPUs of the operating system only.
 pub(crate) fn pin(cpus: impl Iterator<Item = u32>) -> io::Result<()> {
-    // The kernel takes a mask of any length; words of 64 bits.
-    let mut mask: Vec<u64> = Vec::new();
-    for cpu in cpus {
-        let (word, bit) = (cpu as usize / 64, cpu % 64);
+    let mask = mask(cpus);
+    let bytes = size_of_val(&mask[..]);
+    #[expect(unsafe_code, reason = "libc's wrapper takes masks of one fixed size only")]
+    // SAFETY: the kernel reads so many bytes from a live vector; thread 0 is the calling one.
+    let done = unsafe { libc::syscall(libc::SYS_sched_setaffinity, 0, bytes, mask.as_ptr()) };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// A bit for each number, in as many words as it takes: what the kernel is told of CPUs and of nodes, however many there
+/// are.
+pub(crate) fn mask(numbers: impl IntoIterator<Item = u32>) -> Vec<libc::c_ulong> {
+    let mut mask = Vec::new();
+    for number in numbers {
+        let (word, bit) = ((number / libc::c_ulong::BITS) as usize, number % libc::c_ulong::BITS);
         if mask.len() <= word {
             mask.resize(word + 1, 0);
         }
         mask[word] |= 1 << bit;
     }
-    #[expect(unsafe_code, reason = "libc's wrapper takes masks of one fixed size only")]
-    // SAFETY: the kernel reads `mask.len() * 8` bytes from a live vector; thread 0 is the calling one.
-    let done = unsafe { libc::syscall(libc::SYS_sched_setaffinity, 0, mask.len() * 8, mask.as_ptr()) };
-    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    mask
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mask_has_a_bit_for_each_number_however_large() {
+        let bytes =
+            |mask: Vec<libc::c_ulong>| mask.into_iter().flat_map(libc::c_ulong::to_ne_bytes).collect::<Vec<u8>>();
+        assert!(mask([]).is_empty());
+        let large = bytes(mask([1023, 64, 3, 0]));
+        assert_eq!(large.len(), 128);
+        let ones: u32 = large.iter().map(|byte| byte.count_ones()).sum();
+        assert_eq!(ones, 4);
+        if cfg!(target_endian = "little") {
+            assert_eq!((large[0], large[8], large[127]), (0b1001, 1, 0b1000_0000));
+        }
+    }
 }

@@ -15,7 +15,7 @@ use vicus_flow::{BoxCounts, BoxId, FlowError, Instance, Model, Operator, Totals}
 use vicus_memory::distribution::Distribution;
 use vicus_memory::{Memory, PlaceError, Placed};
 use vicus_schedule::{Plan, PoolId, QueueId, RequestId, SeatId, Setting, TaskRef};
-use vicus_topology::Topology;
+use vicus_topology::{NodeId, Topology};
 
 /// What to start a [`Runtime`] with.
 #[derive(Clone, Debug)]
@@ -339,6 +339,31 @@ impl Runtime {
         operators: Vec<(BoxId, Box<dyn Operator>)>,
         budget_bytes: u64,
     ) -> Request {
+        let entries = &self.shared.plan.entry;
+        self.submit_to(self.next_of(entries), model, operators, budget_bytes)
+    }
+
+    /// Submits a request that begins on a node, if the plan has an entry there.
+    pub(crate) fn submit_near(&self, model: &Arc<Model>, node: NodeId) -> Request {
+        let plan = &self.shared.plan;
+        let is_near = |queue: &QueueId| plan.queues[queue.index()].home == node;
+        let near: Vec<QueueId> = plan.entry.iter().copied().filter(is_near).collect();
+        let entries = if near.is_empty() { &plan.entry } else { &near };
+        self.submit_to(self.next_of(entries), model, Vec::new(), u64::MAX)
+    }
+
+    /// One entry after the other, so that independent requests start in different neighbourhoods.
+    fn next_of(&self, entries: &[QueueId]) -> QueueId {
+        entries[self.shared.next_entry.fetch_add(1, Ordering::Relaxed) % entries.len()]
+    }
+
+    fn submit_to(
+        &self,
+        queue: QueueId,
+        model: &Arc<Model>,
+        operators: Vec<(BoxId, Box<dyn Operator>)>,
+        budget_bytes: u64,
+    ) -> Request {
         let shared = &self.shared;
         let id = RequestId(shared.next_request.fetch_add(1, Ordering::Relaxed));
         let instance = Instance::new(model, id, shared.plan.seats.len(), workers_run_boxes_themselves, operators);
@@ -351,9 +376,6 @@ impl Runtime {
             recording.submitted(&instance, first.index);
         }
         instance.count_queued(None, 1);
-        // One entry after the other, so that independent requests start in different neighbourhoods.
-        let entry = shared.next_entry.fetch_add(1, Ordering::Relaxed) % shared.plan.entry.len();
-        let queue = shared.plan.entry[entry];
         shared.queues.push(queue, first.task).unwrap_or_else(|_| panic!("an entry queue has no capacity"));
         shared.wake_for(queue, true);
         Request { shared: Arc::clone(shared), state }

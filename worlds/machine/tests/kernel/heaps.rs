@@ -1,13 +1,15 @@
 //! Blocks of each seat's heap against the node that the kernel says they lie on.
 
 use crate::left_out;
+use crate::placed::{Placeable, kernel_says, placeable_with};
 use std::alloc::Layout;
 use std::collections::BTreeSet;
+use std::ptr::NonNull;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use vicus_flow::{BoxModel, Envelope, Model, ModelBuilder, Schema, Turn, Type};
 use vicus_machine::{Allocator, Runtime, SystemPages, this_machine};
-use vicus_memory::{Audit, Footprint, Heap, Memory, Options, PageError, Region, Series};
+use vicus_memory::{AllocError, Audit, Footprint, Foreign, Heap, Memory, Options, PageError, Region, Series};
 use vicus_topology::NodeId;
 
 #[global_allocator]
@@ -122,18 +124,90 @@ fn pages_are_touched_ahead_only_where_that_is_asked_for() {
     }
 }
 
-#[test]
-fn the_kernel_is_asked_about_others_memory() {
-    let machine = this_machine().topology;
-    let _runtime = Runtime::builder().topology(machine.clone()).quiet().start();
-    // On the stack, which is nobody's but the kernel's.
-    let ours = [1u64; 8000];
-    let footprint = vicus_machine::footprint(std::hint::black_box(&ours));
-    assert_eq!(footprint.nodes.iter().sum::<usize>() + footprint.unknown, 64_000);
-    if footprint.unknown > 0 {
-        return left_out("the kernel does not tell where pages lie");
+/// A block of a heap, of whole pages.
+pub(crate) struct Block {
+    pub(crate) bytes: &'static mut [u8],
+    layout: Layout,
+}
+
+impl Block {
+    pub(crate) fn take(heap: &mut Heap, bytes: usize) -> Result<Block, AllocError> {
+        let layout = Layout::from_size_align(bytes, 4096).unwrap();
+        let start = heap.alloc_zeroed(layout)?;
+        #[expect(unsafe_code, reason = "allocated memory is raw")]
+        // SAFETY: so many bytes, zero, that nobody else has until they are freed.
+        let bytes = unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), bytes) };
+        Ok(Block { bytes, layout })
     }
-    assert_eq!(vicus_machine::node_of(ours.as_ptr().cast()), None, "it is not of the process's memory");
-    vicus_machine::forget(&ours);
-    assert_eq!(vicus_machine::footprint(&ours), footprint);
+
+    /// One that is freed soon, of a usual size, and is touched.
+    fn touched(heap: &mut Heap) -> Block {
+        let block = Block::take(heap, 25 * 4096).unwrap();
+        block.bytes.fill(1);
+        block
+    }
+
+    /// Gives it to this heap, which may be another one's.
+    pub(crate) fn free(self, heap: &mut Heap) {
+        #[expect(unsafe_code, reason = "frees a block")]
+        // SAFETY: of a heap of the same memory, and nobody's any more.
+        unsafe {
+            heap.free(NonNull::from(self.bytes).cast(), self.layout);
+        }
+    }
+}
+
+#[test]
+fn blocks_lie_on_the_heaps_node_or_on_the_nearest_that_may_be_used() {
+    let options = Options { superblock_bytes: 1 << 20, series: SMALL_SERIES, ..Options::default() };
+    let Some(Placeable { memory, numbers }) = placeable_with(options) else { return };
+    let machine = this_machine().topology;
+    for node in &machine.nodes {
+        let nearest = machine.nodes_by_distance(node.id).into_iter().find(|near| memory.locations().contains(near));
+        let nearest = nearest.expect("some node has memory");
+        let number = numbers[memory.locations().iter().position(|&at| at == nearest).unwrap()];
+        let mut heap = Heap::new(&memory, node.id).unwrap();
+        // Of more than one superblock.
+        let blocks: Vec<_> = (0..24).map(|_| Block::touched(&mut heap)).collect();
+        for Block { bytes, .. } in &blocks {
+            assert_eq!(memory.node_of(&bytes[0]), Some(nearest), "of a heap on {}", node.id);
+            let found = kernel_says(bytes, memory.pages().page_bytes());
+            assert!(found.iter().all(|&at| at == number), "of a heap on {}: {found:?}", node.id);
+        }
+        blocks.into_iter().for_each(|block| block.free(&mut heap));
+    }
+}
+
+#[test]
+fn what_another_nodes_heap_frees_comes_home() {
+    for foreign in [Foreign::Mailboxes, Foreign::Bins] {
+        let options = Options { foreign, ..Options::default() };
+        let Some(Placeable { memory, numbers }) = placeable_with(options) else { return };
+        let (last, page) = (numbers.len() - 1, memory.pages().page_bytes());
+        let [home, away] = [0, last].map(|location| memory.locations()[location]);
+        let mut own = Heap::new(&memory, home).unwrap();
+        let blocks: Vec<_> = (0..40).map(|_| Block::touched(&mut own)).collect();
+        let before: BTreeSet<usize> = blocks.iter().map(|block| block.bytes.as_ptr().addr()).collect();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut other = Heap::new(&memory, away).unwrap();
+                blocks.into_iter().for_each(|block| block.free(&mut other));
+                other.finish_task();
+                let found = kernel_says(Block::touched(&mut other).bytes, page);
+                assert!(
+                    found.iter().all(|&at| at == numbers[last]),
+                    "{foreign:?}: what was freed is not taken: {found:?}"
+                );
+            });
+        });
+        own.finish_task();
+        let again: Vec<_> = (0..40).map(|_| Block::touched(&mut own)).collect();
+        let after: BTreeSet<usize> = again.iter().map(|block| block.bytes.as_ptr().addr()).collect();
+        assert_eq!(after, before, "{foreign:?}: the blocks that were freed elsewhere");
+        for Block { bytes, .. } in &again {
+            let found = kernel_says(bytes, page);
+            assert!(found.iter().all(|&at| at == numbers[0]), "{foreign:?}: {found:?}");
+        }
+        again.into_iter().for_each(|block| block.free(&mut own));
+    }
 }

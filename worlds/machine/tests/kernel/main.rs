@@ -5,9 +5,12 @@
 //! guest runs it.
 
 mod affinity;
+mod containers;
+mod foreign;
 mod heaps;
 mod pages;
 mod placed;
+mod spill;
 mod sysfs;
 mod topology;
 

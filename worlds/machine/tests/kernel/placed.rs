@@ -8,27 +8,52 @@ use std::sync::Arc;
 use vicus_machine::SystemPages;
 use vicus_memory::distribution::{Arrangement, Distribution};
 use vicus_memory::{Memory, Options, Placed, Policy, Region};
+use vicus_topology::NodeId;
 
 /// Not a multiple of any number of nodes.
-const PAGES: usize = 1001;
+const PAGES: usize = 307;
 
-/// The memory of this machine, and the kernel's numbers of its locations; nothing where it can't be asked.
-fn memory(policy: Policy) -> Option<(Arc<Memory>, Vec<i32>)> {
-    let kernel = Machine::read()?;
+/// Memory of this machine in which something can be placed.
+pub(crate) struct Placeable {
+    pub(crate) memory: Arc<Memory>,
+    /// The kernel's numbers of its locations.
+    pub(crate) numbers: Vec<i32>,
+}
+
+/// Nothing, which is said, where the kernel does not place pages or does not tell where they are.
+pub(crate) fn placeable(policy: Policy) -> Option<Placeable> {
+    placeable_with(Options { policy, ..Options::default() })
+}
+
+/// The same with these options.
+pub(crate) fn placeable_with(options: Options) -> Option<Placeable> {
+    let Some(kernel) = Machine::read() else {
+        left_out("sysfs has no nodes, cores or caches");
+        return None;
+    };
     let (topology, may_use) = (vicus_machine::this_machine().topology, own_memory());
     let pages = Arc::new(SystemPages::new(&topology));
-    let memory = Memory::new(pages, &topology, Options { policy, ..Options::default() }).unwrap();
-    let number = |node: &vicus_topology::NodeId| topology.nodes[node.index()].os_index;
+    let memory = Memory::new(pages, &topology, options).unwrap();
+    let number = |node: &NodeId| topology.nodes[node.index()].os_index;
     let numbers: Vec<u32> = memory.locations().iter().map(number).collect();
     let usable = kernel.with_memory.iter().filter(|node| may_use.contains(node)).copied();
     assert_eq!(numbers, usable.collect::<Vec<u32>>(), "locations are the nodes whose memory may be used");
-    Some((memory, numbers.iter().map(|&number| number as i32).collect()))
+    let tried = memory.place(Layout::new::<u8>(), Some(&Distribution::On(0))).unwrap();
+    if let Some(error) = tried.refusal() {
+        left_out(&format!("memory can't be placed here: {error}"));
+        return None;
+    }
+    if let Err(error) = nodes_of(&[tried.start().as_ptr()]) {
+        left_out(&format!("the kernel does not tell where pages are: {error}"));
+        return None;
+    }
+    Some(Placeable { memory, numbers: numbers.iter().map(|&number| number as i32).collect() })
 }
 
 /// The kernel's numbers of the nodes on which the pages of written memory are.
-fn kernel_says(bytes: &[u8], page: usize) -> std::io::Result<Vec<i32>> {
+pub(crate) fn kernel_says(bytes: &[u8], page: usize) -> Vec<i32> {
     let pages: Vec<*mut u8> = bytes.chunks(page).map(|page| page.as_ptr().cast_mut()).collect();
-    nodes_of(&pages)
+    nodes_of(&pages).unwrap()
 }
 
 /// Holds all pages against what is expected of each, and what we say of them against the kernel.
@@ -41,13 +66,8 @@ fn check(
     text: &str,
 ) {
     let page = memory.pages().page_bytes();
-    if let Some(error) = placed.refusal() {
-        return left_out(&format!("memory can't be placed here: {error}"));
-    }
-    let found = match kernel_says(bytes, page) {
-        Ok(found) => found,
-        Err(error) => return left_out(&format!("the kernel does not tell where pages are: {error}")),
-    };
+    assert_eq!(placed.refusal(), None, "{text}");
+    let found = kernel_says(bytes, page);
     let expected: Vec<usize> = (0..found.len()).map(expected).collect();
     assert_eq!(found, expected.iter().map(|&location| numbers[location]).collect::<Vec<_>>(), "{text}");
     for (number, &location) in expected.iter().enumerate() {
@@ -62,7 +82,7 @@ fn check(
 #[test]
 fn distributed_memory_lies_on_the_nodes_that_its_distribution_names() {
     for policy in [Policy::Preferred, Policy::Strict] {
-        let Some((memory, numbers)) = memory(policy) else { return left_out("sysfs has no nodes, cores or caches") };
+        let Some(Placeable { memory, numbers }) = placeable(policy) else { return };
         let (page, count) = (memory.pages().page_bytes(), numbers.len());
         let layout = Layout::from_size_align(PAGES * page, page).unwrap();
         let place = |text: &str| {
@@ -103,9 +123,7 @@ fn distributed_memory_lies_on_the_nodes_that_its_distribution_names() {
 
 #[test]
 fn what_lies_by_a_list_lies_so_and_can_be_moved() {
-    let Some((memory, numbers)) = memory(Policy::Preferred) else {
-        return left_out("sysfs has no nodes, cores or caches");
-    };
+    let Some(Placeable { memory, numbers }) = placeable(Policy::Preferred) else { return };
     let (page, count) = (memory.pages().page_bytes(), numbers.len());
     let mut locations: Vec<usize> = (0..40).map(|unit| unit * unit % 7 % count).collect();
     let layout = Layout::from_size_align(40 * 3 * page, page).unwrap();
@@ -113,9 +131,6 @@ fn what_lies_by_a_list_lies_so_and_can_be_moved() {
     let mut placed = memory.place_as(layout, 3 * page, arrangement).unwrap();
     placed.bytes_mut().iter_mut().enumerate().for_each(|(at, byte)| *byte = (at / 7) as u8);
     check(&memory, &placed, placed.bytes(), &numbers, |page| locations[page / 3], "a list");
-    if placed.refusal().is_some() {
-        return;
-    }
     for unit in [0, 17, 39] {
         locations[unit] = (locations[unit] + 1) % count;
         placed.relocate(unit, locations[unit]).unwrap();
@@ -126,7 +141,7 @@ fn what_lies_by_a_list_lies_so_and_can_be_moved() {
 
 #[test]
 fn distributed_memory_that_a_node_can_not_hold_is_refused_if_the_policy_is_strict() {
-    let Some((memory, _)) = memory(Policy::Strict) else { return left_out("sysfs has no nodes, cores or caches") };
+    let Some(Placeable { memory, .. }) = placeable(Policy::Strict) else { return };
     let topology = vicus_machine::this_machine().topology;
     // More than all nodes have, in addresses that cost nothing.
     let most: u64 = topology.nodes.iter().map(|node| node.bytes).sum();

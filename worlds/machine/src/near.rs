@@ -1,0 +1,164 @@
+//! Work that threads do near its data.
+//!
+//! Wheeler et al. §5.2 start a thread at each location of an array, which works on the segments there. We differ: all seats
+//! of a location share its pieces, and a seat that finds none left there helps the nearest others.
+
+use crate::runtime::{Request, Runtime};
+use std::sync::{Arc, Mutex};
+use vicus_flow::{BoxModel, FlowError, Model, ModelBuilder, Place, Schema, Turn};
+use vicus_memory::distribution::Location;
+
+impl Runtime {
+    /// Does pieces of work on its threads, each where its data lies, if there is a seat. A thread takes what lies on its own
+    /// node first, then what lies on others', the nearest first. Returns when all is done. Pieces are best about as long as
+    /// an array's segments: a seat works until there are none left, and other requests wait for it. Not to be called from a
+    /// box.
+    ///
+    /// ```
+    /// use std::sync::atomic::{AtomicU64, Ordering};
+    /// use vicus_machine::Runtime;
+    /// use vicus_memory::{ArrayOptions, DistArray};
+    ///
+    /// let runtime = Runtime::builder().start();
+    /// let memory = runtime.memory().expect("there are addresses");
+    /// let squares = DistArray::from_fn(memory, 500_000, ArrayOptions::default(), |n| n as u64 * n as u64)?;
+    /// let sum = AtomicU64::new(0);
+    /// let segments = (0..squares.segments()).map(|segment| (squares.segment(segment), squares.location_of(segment)));
+    /// runtime.each_near(segments, |range| {
+    ///     sum.fetch_add(squares.run(range).iter().sum(), Ordering::Relaxed);
+    /// })?;
+    /// assert_eq!(sum.into_inner(), squares.iter().sum::<u64>());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The function panicked; that thread then stops, and others do what is left, if there are any. Panics itself if a
+    /// location is none of [`Runtime::memory`].
+    pub fn each_near<W: Send>(
+        &self,
+        work: impl IntoIterator<Item = (W, Location)>,
+        f: impl Fn(W) + Sync,
+    ) -> Result<(), FlowError> {
+        let memory = self.memory();
+        let locations = memory.map_or(0, |memory| memory.locations().len());
+        let orders = memory.map_or(Vec::new(), |memory| {
+            self.topology().nodes.iter().map(|node| memory.locations_near(node.id).collect()).collect()
+        });
+        let piles = Piles::new(locations, orders, work);
+        let body = |place: Place| {
+            while let Some(piece) = piles.take(place) {
+                f(piece);
+            }
+        };
+        let model = model(Body::new(&body));
+        // Dropped before what the body borrows, whatever happens.
+        let mut requests = Waited(Vec::new());
+        for seat in self.plan().seats.iter().filter(|seat| !seat.spare) {
+            requests.0.push(self.submit_near(&model, seat.node));
+        }
+        let results = requests.0.iter().map(|request| request.wait().map(drop));
+        // All are waited for; the first error is told.
+        results.fold(Ok(()), Result::and)
+    }
+}
+
+/// Pieces that nobody has taken yet, by location.
+struct Piles<W> {
+    piles: Vec<Mutex<std::vec::IntoIter<W>>>,
+    /// For each node all locations, the nearest first.
+    orders: Vec<Vec<Location>>,
+}
+
+impl<W> Piles<W> {
+    fn new(locations: usize, orders: Vec<Vec<Location>>, work: impl IntoIterator<Item = (W, Location)>) -> Piles<W> {
+        let mut piles: Vec<Vec<W>> = (0..locations).map(|_| Vec::new()).collect();
+        for (piece, location) in work {
+            assert!(location < locations, "work at location {location} of a memory that has {locations}");
+            piles[location].push(piece);
+        }
+        Piles { piles: piles.into_iter().map(|pile| Mutex::new(pile.into_iter())).collect(), orders }
+    }
+
+    /// A piece for a seat at a place.
+    fn take(&self, place: Place) -> Option<W> {
+        let pop = |&at: &Location| self.piles[at].lock().expect("nothing panics under this lock").next();
+        self.orders.get(usize::from(place.0))?.iter().find_map(pop)
+    }
+}
+
+/// What each seat does, though its caller has it on the stack.
+#[derive(Clone, Copy)]
+struct Body(*const (dyn Fn(Place) + Sync));
+
+#[expect(unsafe_code, reason = "it has a pointer")]
+// SAFETY: what it points to can be called by several threads at once.
+unsafe impl Send for Body {}
+
+#[expect(unsafe_code, reason = "it has a pointer")]
+// SAFETY: as above.
+unsafe impl Sync for Body {}
+
+impl Body {
+    fn new<'a>(body: &'a (dyn Fn(Place) + Sync + 'a)) -> Body {
+        #[expect(unsafe_code, reason = "a model outlives whoever makes it")]
+        // SAFETY: both are pointers to the same thing, and only `act` follows this one.
+        Body(unsafe { std::mem::transmute::<*const (dyn Fn(Place) + Sync + 'a), *const (dyn Fn(Place) + Sync)>(body) })
+    }
+
+    fn act(self, place: Place) {
+        #[expect(unsafe_code, reason = "follows a pointer into another thread's stack")]
+        // SAFETY: called in a request's invocations alone; `each_near` waits for all requests, and a request is over only
+        // when no invocation of it runs or will run.
+        unsafe {
+            (*self.0)(place);
+        }
+    }
+}
+
+fn model(body: Body) -> Arc<Model> {
+    let mut net = ModelBuilder::new("each near");
+    let operator = move || {
+        move |turn: &mut Turn<'_>| {
+            turn.take(0);
+            body.act(turn.place());
+            turn.send_pill(0);
+            Ok(())
+        }
+    };
+    let source = net.source(BoxModel::new("near", operator).output(&Schema::new::<&str>([])));
+    net.end(source.output(0));
+    net.build().expect("one box is a model")
+}
+
+/// Requests that are over when this is gone.
+struct Waited(Vec<Request>);
+
+impl Drop for Waited {
+    fn drop(&mut self) {
+        for request in &self.0 {
+            // Who asked for the result has had it.
+            let _ = request.wait();
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seat_takes_what_is_near_first_and_then_helps_the_nearest() {
+        let orders = vec![vec![0, 2, 1], vec![1, 0, 2], vec![2, 1, 0]];
+        let work = [('a', 1), ('b', 0), ('c', 2), ('d', 0)];
+        let piles = Piles::new(3, orders, work);
+        let taken: Vec<char> = std::iter::from_fn(|| piles.take(Place(0))).collect();
+        assert_eq!(taken, ['b', 'd', 'c', 'a']);
+        assert_eq!(piles.take(Place(1)), None);
+    }
+
+    #[test]
+    #[should_panic(expected = "work at location 1 of a memory that has 1")]
+    fn a_location_that_is_none_is_named() {
+        Piles::new(1, vec![vec![0]], [((), 1)]);
+    }
+}

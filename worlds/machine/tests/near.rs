@@ -1,0 +1,34 @@
+//! Work that threads do near its data: all of it once, whatever happens on the way.
+
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use vicus_machine::Runtime;
+
+#[test]
+fn each_piece_is_done_once_under_every_kind_of_strategy() {
+    for strategy in ["las", "nls", "las:pin=pu"] {
+        let runtime = Runtime::builder().strategy(strategy.parse().unwrap()).threads(4).quiet().start();
+        let words: Vec<String> = (0..1000).map(|number| number.to_string()).collect();
+        let seen = Mutex::new(BTreeSet::new());
+        let work = words.iter().map(|word| (word, 0));
+        let add = |word| assert!(seen.lock().unwrap().insert(word), "{word} was done before");
+        runtime.each_near(work, add).unwrap();
+        assert_eq!(seen.into_inner().unwrap(), words.iter().collect(), "{strategy}");
+        runtime.each_near(Vec::<((), usize)>::new(), |()| unreachable!("there is no work")).unwrap();
+    }
+}
+
+#[test]
+fn a_piece_that_panics_is_told_and_others_are_done() {
+    let runtime = Runtime::builder().threads(4).quiet().start();
+    let done = AtomicUsize::new(0);
+    let result = runtime.each_near((0..100).map(|number| (number, 0)), |number| {
+        assert_ne!(number, 3, "this one is refused");
+        // Long enough for all threads to take some.
+        std::thread::sleep(std::time::Duration::from_millis(1));
+        done.fetch_add(1, Ordering::Relaxed);
+    });
+    assert!(result.unwrap_err().to_string().contains("this one is refused"));
+    assert_eq!(done.into_inner(), 99);
+}
