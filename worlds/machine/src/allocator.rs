@@ -1,6 +1,6 @@
 //! The allocator of a whole program.
 
-use crate::heaps::{process, with_heap};
+use crate::heaps::{freed, process, with_heap};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::ptr::{self, NonNull};
 use vicus_flow::Block;
@@ -76,6 +76,7 @@ unsafe fn give(block: NonNull<u8>, layout: Layout) {
         // SAFETY: as above.
         unsafe { process.memory.free(block) };
     }
+    freed();
 }
 
 /// Memory for the columns that a box of this seat fills: from its heap, to which it goes back from wherever it is dropped.

@@ -5,9 +5,13 @@
 //! if it sits on a seat, else on the node where it runs at that moment.
 
 use crate::pages::{SystemPages, nodes_online};
+use crate::runtime::Shared;
+use crate::sleep::SleepPool;
 use std::cell::{Cell, RefCell, UnsafeCell};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
+#[cfg(not(loom))]
+use std::time::Duration;
 use std::time::Instant;
 use vicus_memory::distribution::Distribution;
 use vicus_memory::{Heap, Locks, Memory, Options, PageError};
@@ -25,16 +29,14 @@ pub(crate) struct Process {
     began: Instant,
     /// The tick that was told last.
     told: AtomicU64,
+    /// A tick of [`Memory::tick`], in milliseconds: what waits is given back after [`Options::decay_ticks`] of them.
+    tick_ms: u64,
 }
 
 static PROCESS: OnceLock<Process> = OnceLock::new();
 
-/// A tick of [`Memory::tick`], in milliseconds: what waits unused is given back after ten of them.
-const TICK_MS: u64 = 1000;
-
-/// After so long nothing waits that was freed before.
-#[cfg(not(loom))]
-pub(crate) const DECAYS_AFTER: std::time::Duration = std::time::Duration::from_millis(11 * TICK_MS);
+/// What waits unused is given back after so many milliseconds, unless `VICUS_DECAY_MS` says otherwise.
+const DECAY_MS: u64 = 10_000;
 
 /// As many heaps as no program has threads that move data: a heap more costs a mailbox.
 const HEAPS: usize = 1024;
@@ -91,7 +93,17 @@ fn install(topology: &Topology, numbers: Vec<u32>, warnings: &mut Vec<String>) -
             true
         }
     };
-    let process = Process { memory, serves_all, numbers, near, began: Instant::now(), told: AtomicU64::new(0) };
+    let decay_ms = match std::env::var("VICUS_DECAY_MS").map(|text| text.parse()) {
+        Ok(Ok(decay_ms)) => decay_ms,
+        Ok(Err(_)) => {
+            warnings.push(format!("VICUS_DECAY_MS: expected a number of milliseconds; it stays at {DECAY_MS}"));
+            DECAY_MS
+        }
+        Err(_) => DECAY_MS,
+    };
+    let tick_ms = (decay_ms / memory.options().decay_ticks.max(1)).max(1);
+    let process =
+        Process { memory, serves_all, numbers, near, began: Instant::now(), told: AtomicU64::new(0), tick_ms };
     let mut is_first = false;
     // Another thread may have been faster; then its memory stays, and this one goes.
     let process = PROCESS.get_or_init(|| {
@@ -169,7 +181,7 @@ impl Process {
 
     /// Tells the memory the time, now and then.
     pub(crate) fn tick(&self) {
-        let now = self.began.elapsed().as_millis() as u64 / TICK_MS;
+        let now = self.began.elapsed().as_millis() as u64 / self.tick_ms;
         if self.told.fetch_max(now, Ordering::Relaxed) < now {
             self.memory.tick(now);
         }
@@ -267,6 +279,59 @@ pub(crate) fn finish_task() {
 pub(crate) fn trim() {
     with_own(Heap::trim);
     tick();
+}
+
+/// Whether a seat will tell the time once more, so that what waits by then goes back.
+static KEPT: AtomicBool = AtomicBool::new(false);
+
+/// Whether something was freed from outside since it was asked last.
+static FREED: AtomicBool = AtomicBool::new(false);
+
+/// Whose seats are asked to look after what waits.
+static RUNTIMES: Mutex<Vec<Weak<Shared>>> = Mutex::new(Vec::new());
+
+/// A runtime's seats can be asked to look after what waits.
+pub(crate) fn register(shared: &Arc<Shared>) {
+    let mut runtimes = RUNTIMES.lock().expect("nothing panics under this lock");
+    runtimes.retain(|runtime| runtime.strong_count() > 0);
+    runtimes.push(Arc::downgrade(shared));
+}
+
+/// Something was freed. If this thread has no seat, all seats may sleep for good, and what waits now would wait for ever.
+#[inline]
+pub(crate) fn freed() {
+    let has_no_seat = HERE.try_with(|here| here.seat.get().is_none()).unwrap_or(false);
+    if has_no_seat {
+        freed_outside();
+    }
+}
+
+fn freed_outside() {
+    // In this order; `leaves_off` has the other one.
+    FREED.store(true, Ordering::SeqCst);
+    if KEPT.load(Ordering::SeqCst) || KEPT.swap(true, Ordering::SeqCst) {
+        return;
+    }
+    // An allocator waits for nobody: next time, then.
+    let Ok(runtimes) = RUNTIMES.try_lock() else { return KEPT.store(false, Ordering::SeqCst) };
+    let runtime = runtimes.iter().find_map(Weak::upgrade);
+    drop(runtimes);
+    // If nobody sleeps, somebody will look after it before it does.
+    runtime.iter().for_each(|runtime| _ = runtime.pools.iter().any(SleepPool::wake_one));
+}
+
+/// How long a seat that sleeps waits before it tells the time: after that, nothing waits that was freed before.
+#[cfg(not(loom))]
+pub(crate) fn looks_after() -> Option<std::time::Duration> {
+    KEPT.store(true, Ordering::SeqCst);
+    FREED.store(false, Ordering::SeqCst);
+    process().map(|process| Duration::from_millis((process.memory.options().decay_ticks + 1) * process.tick_ms))
+}
+
+/// A seat does not look after what waits any more. Says whether something was freed meanwhile, so that somebody has to.
+pub(crate) fn leaves_off() -> bool {
+    KEPT.store(false, Ordering::SeqCst);
+    FREED.load(Ordering::SeqCst)
 }
 
 /// Gives back some of what waits beyond its bound; says whether there is more.

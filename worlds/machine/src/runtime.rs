@@ -112,6 +112,7 @@ impl RuntimeBuilder {
             threads: Mutex::new(Vec::new()),
             warnings: Mutex::new(warnings),
         });
+        heaps::register(&shared);
         let started = Arc::new(std::sync::Barrier::new(threads + 1));
         for seat in (0..shared.plan.seats.len()).map(SeatId::new) {
             if !shared.plan.seats[seat.index()].spare {

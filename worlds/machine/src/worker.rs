@@ -43,17 +43,21 @@ pub(crate) struct Worker {
 fn sleep(sleepers: &SleepPool) {
     heaps::trim();
     #[cfg(not(loom))]
-    while heaps::give_back() {
-        // Others want the node's lock as well, and a lock is not fair.
-        if sleepers.sleep_for(Duration::from_millis(1)) {
+    while let Some(decay) = heaps::looks_after() {
+        while heaps::give_back() {
+            // Others want the node's lock as well, and a lock is not fair.
+            if sleepers.sleep_for(Duration::from_millis(1)) {
+                return;
+            }
+        }
+        if sleepers.sleep_for(decay) {
             return;
         }
+        heaps::tick();
+        if !heaps::leaves_off() {
+            break;
+        }
     }
-    #[cfg(not(loom))]
-    if sleepers.sleep_for(heaps::DECAYS_AFTER) {
-        return;
-    }
-    heaps::tick();
     sleepers.sleep();
 }
 
@@ -125,6 +129,8 @@ impl Worker {
         }
         self.give_up_tasks();
         self.leave();
+        // Whoever frees next asks another seat.
+        heaps::leaves_off();
     }
 
     /// Tasks that this seat kept for itself go to where others find them: its thread turns away.

@@ -1,0 +1,33 @@
+//! What a thread without a seat frees goes back to the system, though all seats sleep for good. A process of its own: how
+//! long that takes is said in the environment.
+
+use std::time::{Duration, Instant};
+use vicus_machine::{Allocator, Runtime};
+use vicus_topology::NodeId;
+
+#[global_allocator]
+static ALLOCATOR: Allocator = Allocator::new();
+
+#[test]
+fn what_is_freed_while_all_seats_sleep_goes_back() {
+    #[expect(unsafe_code, reason = "the environment is read when the first runtime starts")]
+    // SAFETY: this is the only test, and no other thread reads the environment.
+    unsafe {
+        std::env::set_var("VICUS_DECAY_MS", "100");
+    }
+    let runtime = Runtime::builder().threads(2).quiet().start();
+    let memory = runtime.memory().expect("this process has addresses for it");
+    let waiting = || (0..memory.nodes()).map(|node| memory.counts(NodeId::new(node)).mapped_waiting).sum::<usize>();
+    for round in 0..4 {
+        let block = vec![1u8; 32 << 20];
+        assert!(memory.nodes() > 0 && block[round << 20] == 1);
+        // Long enough for the seats to sleep without looking at the time any more, most times.
+        std::thread::sleep(Duration::from_millis(400));
+        drop(block);
+        let began = Instant::now();
+        while waiting() > 0 {
+            assert!(began.elapsed() < Duration::from_secs(60), "round {round}: {} bytes wait for ever", waiting());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
