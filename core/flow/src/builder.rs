@@ -294,7 +294,13 @@ impl<T: Copy> Room<'_, T> {
     /// Appends all of these.
     #[inline]
     pub fn extend_from_slice(&mut self, values: &[T]) {
-        self.extend(values.iter().copied());
+        let Some(places) = self.rest().get_mut(..values.len()) else { self.is_full(values.len()) };
+        #[expect(unsafe_code, reason = "`MaybeUninit::write_copy_of_slice`, which older compilers don't have")]
+        // SAFETY: so many places are there, and they are borrowed for writing, so that the values are elsewhere.
+        unsafe {
+            places.as_mut_ptr().cast::<T>().copy_from_nonoverlapping(values.as_ptr(), values.len());
+        }
+        *self.len += values.len();
     }
 
     /// Appends what the iterator has.

@@ -49,20 +49,15 @@ fn is_ours(block: *const u8) -> bool {
     process().is_some_and(|process| process.memory.owns(block))
 }
 
-/// A block of this thread's heap, as the heap is asked for it; `None` if there is none to be had.
-#[inline]
-fn of_heap(ask: impl FnOnce(&mut Heap) -> Result<NonNull<u8>, AllocError>) -> Option<NonNull<u8>> {
-    let process = process().filter(|process| process.serves_all)?;
-    with_heap(process, ask)?.ok()
-}
-
-/// The same, unless it is too small for one.
+/// A block of this thread's heap, as the heap is asked for it; `None` if it is too small for one, or there is none to be
+/// had.
 #[inline]
 fn take(layout: Layout, ask: impl FnOnce(&mut Heap, Layout) -> Result<NonNull<u8>, AllocError>) -> Option<*mut u8> {
     if layout.size() < SMALLEST {
         return None;
     }
-    of_heap(|heap| ask(heap, layout)).map(NonNull::as_ptr)
+    let process = process().filter(|process| process.serves_all)?;
+    with_heap(process, |heap| ask(heap, layout))?.ok().map(NonNull::as_ptr)
 }
 
 /// # Safety
@@ -80,8 +75,10 @@ unsafe fn give(block: NonNull<u8>, layout: Layout) {
 }
 
 /// Memory for the columns that a box of this seat fills: from its heap, to which it goes back from wherever it is dropped.
+/// Small blocks are left to the program's allocator here, too: a seat that sleeps between two small queries gives its
+/// superblocks up, and to take them again costs more than the query's rows.
 pub(crate) fn column_block(layout: Layout) -> Option<Block> {
-    let at = of_heap(|heap| heap.alloc(layout))?;
+    let at = NonNull::new(take(layout, Heap::alloc)?)?;
     #[expect(unsafe_code, reason = "a heap's block")]
     // SAFETY: the heap gave it for this layout; any thread may give it back.
     Some(unsafe { Block::new(at, layout, give) })
