@@ -38,9 +38,18 @@ pub(crate) struct Worker {
     recorder: Recorder,
 }
 
-/// Sleeps until it is woken. What the thread has for its next blocks is others' meanwhile; and after a while that goes back
-/// to the system, though nobody works.
+/// A thread that is woken within this time goes on with what it has: to give superblocks up and take them again costs more
+/// than a small query's rows.
+#[cfg(not(loom))]
+const NAP: Duration = Duration::from_millis(10);
+
+/// Sleeps until it is woken. After a nap, what the thread has for its next blocks is others' meanwhile; and after a while that
+/// goes back to the system, though nobody works.
 fn sleep(sleepers: &SleepPool) {
+    #[cfg(not(loom))]
+    if sleepers.sleep_for(NAP) {
+        return;
+    }
     heaps::trim();
     #[cfg(not(loom))]
     while let Some(decay) = heaps::looks_after() {
