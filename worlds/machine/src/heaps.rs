@@ -300,12 +300,17 @@ pub(crate) fn register(shared: &Arc<Shared>) {
 /// Something was freed. If this thread has no seat, all seats may sleep for good, and what waits now would wait for ever.
 #[inline]
 pub(crate) fn freed() {
+    // Said already, and nobody has asked since; or somebody has just now, and will tell the time after this.
+    if FREED.load(Ordering::Relaxed) {
+        return;
+    }
     let has_no_seat = HERE.try_with(|here| here.seat.get().is_none()).unwrap_or(false);
     if has_no_seat {
         freed_outside();
     }
 }
 
+#[cold]
 fn freed_outside() {
     // In this order; `leaves_off` has the other one.
     FREED.store(true, Ordering::SeqCst);
@@ -313,7 +318,10 @@ fn freed_outside() {
         return;
     }
     // An allocator waits for nobody: next time, then.
-    let Ok(runtimes) = RUNTIMES.try_lock() else { return KEPT.store(false, Ordering::SeqCst) };
+    let Ok(runtimes) = RUNTIMES.try_lock() else {
+        FREED.store(false, Ordering::SeqCst);
+        return KEPT.store(false, Ordering::SeqCst);
+    };
     let runtime = runtimes.iter().find_map(Weak::upgrade);
     drop(runtimes);
     // If nobody sleeps, somebody will look after it before it does.
