@@ -1,12 +1,14 @@
 //! Networks on real threads, under each strategy that a user can choose, held against the trace checker.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 use vicus_flow::{
-    Bound, BoxError, BoxModel, Column, Envelope, FlowError, Model, ModelBuilder, Place, Schema, Turn, Type, library,
+    Bound, BoxError, BoxModel, Column, Envelope, EnvelopeBuilder, FlowError, Model, ModelBuilder, Place, Schema, Turn,
+    Type, library,
 };
 use vicus_machine::Runtime;
+use vicus_memory::Region;
 use vicus_topology::Topology;
 
 fn runtime(strategy: &str, threads: usize) -> Runtime {
@@ -536,4 +538,45 @@ fn las_reads_what_lies_on_a_node_there() {
             assert_eq!((counts.read_near_bytes, counts.read_far_bytes), (10, 0), "{counts:?}");
         }
     }
+}
+
+/// This program's allocator is the system's.
+#[test]
+fn columns_lie_in_one_block_of_the_memory_whatever_the_programs_allocator() {
+    let runtime = Runtime::builder().threads(2).quiet().start();
+    let memory = Arc::clone(runtime.memory().expect("this process has addresses for it"));
+    let schema = Schema::new([("a", Type::U64), ("b", Type::U8)]);
+    let mut net = ModelBuilder::new("columns");
+    let factory = || {
+        let mut builder = EnvelopeBuilder::new(&Schema::new([("a", Type::U64), ("b", Type::U8)]));
+        move |turn: &mut Turn<'_>| -> Result<(), BoxError> {
+            turn.take(0);
+            for rows in [4096, 10] {
+                builder.reserve(turn, rows);
+                builder.u64s(0).extend(0..rows as u64);
+                builder.u8s(1).repeat(7, rows);
+                let envelope = builder.finish(turn);
+                turn.send(0, envelope);
+            }
+            turn.send_pill(0);
+            Ok(())
+        }
+    };
+    let source = net.source(BoxModel::new("columns", factory).output(&schema));
+    let (send, receive) = mpsc::channel();
+    let sink = net.add(library::sink("sink", &schema, move |envelope| Ok(send.send(envelope)?)));
+    net.connect(source.output(0), sink.input(0));
+    net.end(sink.output(0));
+    runtime.submit(&net.build().unwrap()).wait().unwrap();
+    let [large, small] = [receive.recv().unwrap(), receive.recv().unwrap()];
+    let (a, b) = (large.column(0).u64s(), large.column(1).u8s());
+    assert!(a.iter().copied().eq(0..4096) && b == [7; 4096]);
+    assert!(memory.owns(a.as_ptr().cast()) && memory.owns(b.as_ptr()));
+    let apart = b.as_ptr().addr() - a.as_ptr().addr();
+    assert!((4096 * 8..4096 * 8 + 200).contains(&apart), "one behind the other: {apart}");
+    assert!(!memory.owns(small.column(0).u64s().as_ptr().cast()), "as other small blocks");
+    drop(runtime);
+    // Their heap has ended; whoever reads them still can, and frees them.
+    assert_eq!(a.iter().sum::<u64>(), 4095 * 2048);
+    drop(large);
 }

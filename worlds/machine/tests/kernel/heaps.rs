@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use vicus_flow::{BoxModel, Envelope, Model, ModelBuilder, Schema, Turn, Type};
+use vicus_flow::{BoxModel, Column, Envelope, EnvelopeBuilder, Model, ModelBuilder, Schema, Turn, Type};
 use vicus_machine::{Allocator, Runtime, SystemPages, this_machine};
 use vicus_memory::{AllocError, Audit, Footprint, Foreign, Heap, Memory, Options, PageError, Region, Series};
 use vicus_topology::NodeId;
@@ -28,7 +28,7 @@ fn cpu() -> usize {
     usize::try_from(cpu).unwrap()
 }
 
-/// A request that allocates small, large and mapped vectors and touches them.
+/// A request that allocates small, large and mapped vectors and an envelope's columns, and touches them.
 fn vectors(memory: &Arc<Memory>, seen: &Arc<Mutex<Vec<Seen>>>) -> Arc<Model> {
     let schema = Schema::new([("n", Type::U64)]);
     let mut net = ModelBuilder::new("vectors");
@@ -39,10 +39,15 @@ fn vectors(memory: &Arc<Memory>, seen: &Arc<Mutex<Vec<Seen>>>) -> Arc<Model> {
             move |turn: &mut Turn<'_>| {
                 turn.take(0);
                 let vectors = [2 << 10, 16 << 10, 100 << 10].map(|words| vec![1u64; words]);
-                let lies = |vector: &Vec<u64>| {
-                    (memory.node_of(vector.as_ptr().cast()), memory.footprint(vector), memory.truth(vector))
+                let mut builder = EnvelopeBuilder::of_u64s(3);
+                builder.reserve(turn, 4096);
+                (0..3).for_each(|column| builder.u64s(column).repeat(1, 4096));
+                let columns = builder.finish(turn);
+                let lies = |values: &[u64]| {
+                    (memory.node_of(values.as_ptr().cast()), memory.footprint(values), memory.truth(values))
                 };
-                let found = (cpu(), vectors.iter().map(lies).collect());
+                let columns = columns.columns().iter().map(Column::u64s);
+                let found = (cpu(), vectors.iter().map(Vec::as_slice).chain(columns).map(lies).collect());
                 seen.lock().unwrap().push(found);
                 // Long enough for others to take some as well.
                 std::thread::sleep(Duration::from_millis(1));
