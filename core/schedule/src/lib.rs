@@ -16,6 +16,7 @@
 //! assert_eq!(plan.pools.len(), 2); // a thread pool for each core group
 //! ```
 
+mod access;
 mod by_request;
 mod look;
 mod plan;
@@ -24,6 +25,7 @@ mod queue;
 mod task;
 mod valid;
 
+pub use access::{Access, Mode};
 pub use by_request::ByRequest;
 pub use look::{Found, Queues, look};
 pub use plan::{

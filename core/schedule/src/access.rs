@@ -1,0 +1,99 @@
+//! What a task says of its data: which bytes it reads and writes. The order of tasks and their places follow from it.
+
+use std::fmt;
+
+/// What a task does with bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Mode {
+    /// Reads them.
+    Read,
+    /// Writes all of them without reading any.
+    Write,
+    /// Reads and writes them.
+    ReadWrite,
+}
+
+impl Mode {
+    /// Whether it writes.
+    pub const fn writes(self) -> bool {
+        !matches!(self, Mode::Read)
+    }
+}
+
+/// Bytes that a task reads or writes: `rows` stretches of `bytes` each, `stride` bytes from one's start to the next one's.
+///
+/// ```
+/// use vicus_schedule::{Access, Mode};
+/// // A block of 2 rows of 16 bytes of a matrix whose rows have 64.
+/// let block = Access::new(0x1000, 16, Mode::Read).rows(2, 64);
+/// assert_eq!(block.total_bytes(), 32);
+/// assert_eq!(block.stretches().collect::<Vec<_>>(), [0x1000..0x1010, 0x1040..0x1050]);
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Access {
+    /// Where it begins: an address, or a number in a world without memory.
+    pub start: usize,
+    /// How long a stretch is, in bytes.
+    pub bytes: usize,
+    /// How many stretches there are; 1 for plain ranges.
+    pub rows: usize,
+    /// From the start of one stretch to the next, in bytes. Invariant: not less than `bytes`, if there are several.
+    pub stride: usize,
+    /// Read, written, or both.
+    pub mode: Mode,
+    /// Whether this datum is used so intensely that it alone decides where the task goes (Muddukrishna et al., algorithm 3).
+    pub intense: bool,
+    /// Whether it is written past the caches, by non-temporal stores.
+    pub streams: bool,
+}
+
+impl Access {
+    /// One stretch.
+    pub const fn new(start: usize, bytes: usize, mode: Mode) -> Access {
+        Access { start, bytes, rows: 1, stride: bytes, mode, intense: false, streams: false }
+    }
+
+    /// The bytes of a slice.
+    pub fn of<T>(slice: &[T], mode: Mode) -> Access {
+        Access::new(slice.as_ptr().addr(), size_of_val(slice), mode)
+    }
+
+    /// So many stretches, so many bytes apart.
+    pub const fn rows(mut self, rows: usize, stride: usize) -> Access {
+        (self.rows, self.stride) = (rows, stride);
+        self
+    }
+
+    /// The datum that decides where the task goes.
+    pub const fn intense(mut self) -> Access {
+        self.intense = true;
+        self
+    }
+
+    /// Written by non-temporal stores.
+    pub const fn streaming(mut self) -> Access {
+        self.streams = true;
+        self
+    }
+
+    /// How many bytes it is.
+    pub const fn total_bytes(&self) -> usize {
+        self.bytes * self.rows
+    }
+
+    /// Its stretches, as ranges of addresses.
+    pub fn stretches(&self) -> impl Iterator<Item = std::ops::Range<usize>> + use<> {
+        let Access { start, bytes, stride, .. } = *self;
+        (0..self.rows).map(move |row| start + row * stride..start + row * stride + bytes)
+    }
+}
+
+impl fmt::Debug for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} {:#x}+{}", self.mode, self.start, self.bytes)?;
+        if self.rows > 1 {
+            write!(f, " x {} every {}", self.rows, self.stride)?;
+        }
+        Ok(())
+    }
+}
