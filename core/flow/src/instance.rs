@@ -318,7 +318,7 @@ impl Instance {
                     sender: from.sender().index(),
                 };
                 BoxCell {
-                    header: TaskHeader { run, request: id },
+                    header: TaskHeader { run, request: id, is_box: true },
                     index,
                     instance: weak.as_ptr(),
                     state: StateWord::new(),

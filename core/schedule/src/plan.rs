@@ -269,6 +269,14 @@ impl Plan {
         queues.get(number % queues.len()).copied()
     }
 
+    /// The queues that a seat looks into and some other seat never does: what is there may wait for nobody else.
+    pub fn secluded(&self, seat: SeatId) -> Vec<QueueId> {
+        let looks = |seat: &SeatPlan, queue| seat.look.iter().any(|probe| probe.scan.queues().contains(&queue));
+        let own = &self.seats[seat.index()];
+        let queues = (0..self.queues.len()).map(QueueId::new).filter(|&queue| looks(own, queue));
+        queues.filter(|&queue| !self.seats.iter().all(|other| looks(other, queue))).collect()
+    }
+
     /// How many threads work all the time: seats that are not spare.
     pub fn threads(&self) -> usize {
         self.seats.iter().filter(|seat| !seat.spare).count()

@@ -30,6 +30,8 @@ pub struct TaskHeader {
     pub run: unsafe fn(TaskRef, *mut ()),
     /// The request it belongs to.
     pub request: RequestId,
+    /// Whether it is a box, which may be dropped unrun once its request has stopped. Somebody may wait for any other task.
+    pub is_box: bool,
 }
 
 /// A task, as queues hold it.

@@ -119,7 +119,7 @@ pub(crate) mod tests {
 
     /// A task that lives for ever and can be told from others.
     pub(crate) fn task(number: u64) -> TaskRef {
-        let header = Box::leak(Box::new(TaskHeader { run: never, request: RequestId(number) }));
+        let header = Box::leak(Box::new(TaskHeader { run: never, request: RequestId(number), is_box: false }));
         #[expect(unsafe_code, reason = "makes a task")]
         // SAFETY: it is leaked, and never run.
         unsafe {

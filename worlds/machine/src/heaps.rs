@@ -342,6 +342,12 @@ pub(crate) fn leaves_off() -> bool {
     FREED.load(Ordering::SeqCst)
 }
 
+/// A seat is left for good. Whoever frees next asks another one, maybe of another runtime.
+pub(crate) fn leaves_seat() {
+    KEPT.store(false, Ordering::SeqCst);
+    FREED.store(false, Ordering::SeqCst);
+}
+
 /// Gives back some of what waits beyond its bound; says whether there is more.
 pub(crate) fn give_back() -> bool {
     process().is_some_and(|process| process.memory.give_back())

@@ -4,9 +4,11 @@
 //! `vicus-flow`; see [`Runtime`].
 
 mod allocator;
+mod boxes;
 mod deque;
 mod discover;
 mod heaps;
+mod inbox;
 mod locality;
 mod near;
 mod pages;
@@ -16,6 +18,7 @@ mod recorder;
 mod runtime;
 mod sleep;
 mod sync;
+mod tasks;
 mod wait;
 mod worker;
 
@@ -24,4 +27,5 @@ pub use discover::{DiscoverError, Discovered, describe, from_synthetic, from_xml
 pub use locality::{footprint, forget, here, node_of};
 pub use pages::{SystemPages, free_bytes};
 pub use runtime::{Request, Runtime, RuntimeBuilder};
+pub use tasks::{Scope, join, scope};
 pub use wait::block_on;

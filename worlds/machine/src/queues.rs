@@ -56,15 +56,35 @@ impl SharedQueues {
         }
     }
 
-    /// Takes every task of a request out of the locked queues, and hands them to `dropped`.
+    /// Takes every box of a request out of the locked queues, and hands them to `dropped`.
     pub(crate) fn sweep_locked(&self, request: RequestId, mut dropped: impl FnMut(TaskRef)) {
-        for shared in &self.0 {
-            if let SharedQueue::Locked { queue, len, .. } = shared {
-                let mut queue = queue.lock().expect("nothing panics under this lock");
-                queue.sweep(|other| other == request, &mut dropped);
-                len.store(queue.len(), Ordering::Release);
-            }
+        for queue in 0..self.0.len() {
+            let is_box = |task: &TaskRef| task.header().is_box;
+            self.locked(QueueId::new(queue), |tasks| tasks.sweep(request, is_box, &mut dropped));
         }
+    }
+
+    /// Takes the youngest task of a request out of a locked queue.
+    pub(crate) fn take_of(&self, queue: QueueId, request: RequestId) -> Option<TaskRef> {
+        self.locked(queue, |tasks| tasks.take_of(request)).flatten()
+    }
+
+    /// Takes this task out of a locked queue, if it is still there.
+    pub(crate) fn remove(&self, queue: QueueId, task: TaskRef) -> bool {
+        let request = task.header().request;
+        self.locked(queue, |tasks| tasks.remove(request, |other| *other == task)).flatten().is_some()
+    }
+
+    /// Changes a locked queue that is not empty.
+    fn locked<R>(&self, queue: QueueId, change: impl FnOnce(&mut Queue<TaskRef>) -> R) -> Option<R> {
+        let SharedQueue::Locked { queue, len, .. } = &self.0[queue.index()] else { return None };
+        if len.load(Ordering::Acquire) == 0 {
+            return None;
+        }
+        let mut queue = queue.lock().expect("nothing panics under this lock");
+        let result = change(&mut queue);
+        len.store(queue.len(), Ordering::Release);
+        Some(result)
     }
 
     /// A seat's own lock-free queue, if the strategy gives it one.

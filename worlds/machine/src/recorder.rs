@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use vicus_flow::{BoxId, Desk, Fact, Instance, Model};
-use vicus_schedule::{Kind, Plan, PoolId, SeatId};
+use vicus_schedule::{Kind, Plan, PoolId, RequestId, SeatId};
 use vicus_topology::Topology;
 use vicus_trace::{BoxInfo, Header, Log, ModelInfo, Outcome, SeatInfo, SeatLog, TaskKind, Trace, What};
 
@@ -116,6 +116,17 @@ fn who(instance: &Instance, index: BoxId) -> vicus_trace::BoxId {
     vicus_trace::BoxId { request: instance.id().0 as u32, index: index.index() as u32 }
 }
 
+fn task_of(request: RequestId) -> vicus_trace::BoxId {
+    vicus_trace::BoxId::task_of(request.0 as u32)
+}
+
+fn kind_of(kind: Kind) -> TaskKind {
+    match kind {
+        Kind::Immediate => TaskKind::Immediate,
+        Kind::Deferred => TaskKind::Deferred,
+    }
+}
+
 /// One seat's recorder.
 pub(crate) struct Recorder(Option<On>);
 
@@ -179,13 +190,47 @@ impl Recorder {
     #[inline]
     pub(crate) fn enqueued(&mut self, instance: &Instance, index: BoxId, kind: Kind, by: BoxId) {
         if let Some(on) = &mut self.0 {
-            let kind = match kind {
-                Kind::Immediate => TaskKind::Immediate,
-                Kind::Deferred => TaskKind::Deferred,
-            };
+            let kind = kind_of(kind);
             on.log.observe(instance.clock(index));
             let clock = on.record(What::Enqueued { who: who(instance, index), kind, by: by.index() as u32 });
             instance.raise_clock(index, clock);
+        }
+    }
+
+    /// A closure is about to be put into a queue.
+    #[inline]
+    pub(crate) fn task_enqueued(&mut self, request: RequestId, kind: Kind) {
+        if self.is_on() {
+            let (who, kind) = (task_of(request), kind_of(kind));
+            self.record(What::Enqueued { who, kind, by: vicus_trace::BoxId::NOBODY });
+        }
+    }
+
+    #[inline]
+    pub(crate) fn task_taken(&mut self, request: RequestId, rule: u8, far: bool) {
+        if self.is_on() {
+            self.record(What::Taken { who: task_of(request), rule, far });
+        }
+    }
+
+    #[inline]
+    pub(crate) fn task_begins(&mut self, request: RequestId) {
+        if self.is_on() {
+            self.record(What::UserCodeBegins { who: task_of(request) });
+        }
+    }
+
+    #[inline]
+    pub(crate) fn task_ends(&mut self, request: RequestId) {
+        if self.is_on() {
+            self.record(What::UserCodeEnds { who: task_of(request) });
+        }
+    }
+
+    #[cold]
+    fn record(&mut self, what: What) {
+        if let Some(on) = &mut self.0 {
+            on.record(what);
         }
     }
 

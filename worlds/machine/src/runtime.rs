@@ -1,10 +1,11 @@
 //! The runtime: threads on seats, and requests that users submit to them.
 
+use crate::inbox::Inbox;
 use crate::queues::SharedQueues;
 use crate::recorder::Recording;
 use crate::sleep::{Barrier, SleepPool};
 use crate::worker::Worker;
-use crate::{heaps, pin};
+use crate::{boxes, heaps, pin};
 use std::alloc::Layout;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
@@ -95,7 +96,8 @@ impl RuntimeBuilder {
         });
         let shared = Arc::new(Shared {
             queues: SharedQueues::new(&plan),
-            pools: plan.pools.iter().map(|_| SleepPool::new()).collect(),
+            pools: plan.pools.iter().map(|pool| SleepPool::new(pool.seats.len())).collect(),
+            inboxes: plan.seats.iter().map(|_| Inbox::default()).collect(),
             spares: spares.collect(),
             lent: plan.seats.iter().map(|_| Lent::default()).collect(),
             recording: self.events.map(|events| Recording::new(events, &plan)),
@@ -135,11 +137,16 @@ impl RuntimeBuilder {
     }
 }
 
+/// What a thread's stack may grow to; a page is taken when it is touched. A task that waits runs others on top of itself.
+const STACK_BYTES: usize = 16 << 20;
+
 /// What all threads of a runtime share.
 pub(crate) struct Shared {
     pub(crate) plan: Plan,
     pub(crate) queues: SharedQueues,
     pub(crate) pools: Vec<SleepPool>,
+    /// By seat.
+    pub(crate) inboxes: Vec<Inbox>,
     pub(crate) barrier: Barrier,
     pub(crate) recording: Option<Recording>,
     /// Grows when a request was stopped: each seat then looks through its own queue.
@@ -153,7 +160,7 @@ pub(crate) struct Shared {
     /// By seat; used for spare ones.
     lent: Vec<Lent>,
     closing: AtomicBool,
-    next_request: AtomicU64,
+    pub(crate) next_request: AtomicU64,
     next_entry: AtomicUsize,
     requests: Mutex<BTreeMap<RequestId, Arc<RequestState>>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
@@ -179,7 +186,7 @@ impl Shared {
     fn thread(self: &Arc<Self>, seat: SeatId, body: impl FnOnce(Arc<Shared>) + Send + 'static) -> std::io::Result<()> {
         let shared = Arc::clone(self);
         let name = format!("vicus {}", seat.index());
-        let thread = std::thread::Builder::new().name(name).spawn(move || {
+        let thread = std::thread::Builder::new().name(name).stack_size(STACK_BYTES).spawn(move || {
             let affinity = &shared.plan.seats[seat.index()].affinity;
             if !affinity.is_empty()
                 && let Err(error) = pin::pin(affinity.iter().map(|pu| shared.topology.pus[pu.index()].os_index))
@@ -209,6 +216,19 @@ impl Shared {
         }
         let wake = &self.plan.queues[queue.index()].wake;
         wake.iter().copied().find(|pool| self.pools[pool.index()].wake_one())
+    }
+
+    /// Has a seat look whether what it waits for is done, and into its inbox, if it sleeps.
+    pub(crate) fn ask(&self, seat: SeatId) {
+        let pool = self.plan.seats[seat.index()].pool;
+        let slot = self.plan.pools[pool.index()].seats.iter().position(|&other| other == seat);
+        self.pools[pool.index()].ask(slot.expect("a seat is in its pool"));
+    }
+
+    /// A seat is to run this task, and no other may.
+    pub(crate) fn call(&self, seat: SeatId, task: TaskRef) {
+        self.inboxes[seat.index()].put(task);
+        self.ask(seat);
     }
 
     /// Takes the tasks of a stopped request out of all queues: at once out of the locked ones, soon out of the seats'.
@@ -287,12 +307,6 @@ impl Drop for LentThread {
     }
 }
 
-#[expect(unsafe_code, reason = "the header asks for a function that tasks are run with; workers call begin themselves")]
-// SAFETY of callers: none has to be kept; it only panics.
-unsafe fn workers_run_boxes_themselves(_: TaskRef, _: *mut ()) {
-    unreachable!("a worker runs a box through begin, act and finish");
-}
-
 /// Threads that work as a strategy says. Dropping it cancels what still runs and waits for its threads.
 ///
 /// ```
@@ -354,7 +368,7 @@ impl Runtime {
     }
 
     /// One entry after the other, so that independent requests start in different neighbourhoods.
-    fn next_of(&self, entries: &[QueueId]) -> QueueId {
+    pub(crate) fn next_of(&self, entries: &[QueueId]) -> QueueId {
         entries[self.shared.next_entry.fetch_add(1, Ordering::Relaxed) % entries.len()]
     }
 
@@ -367,7 +381,7 @@ impl Runtime {
     ) -> Request {
         let shared = &self.shared;
         let id = RequestId(shared.next_request.fetch_add(1, Ordering::Relaxed));
-        let instance = Instance::new(model, id, shared.plan.seats.len(), workers_run_boxes_themselves, operators);
+        let instance = Instance::new(model, id, shared.plan.seats.len(), boxes::run, operators);
         instance.set_budget(budget_bytes);
         let state =
             Arc::new(RequestState { instance: Arc::clone(&instance), result: Mutex::new(None), done: Condvar::new() });

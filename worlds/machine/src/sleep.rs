@@ -20,19 +20,44 @@
 //! between its two steps; the sleeper's barrier stands in for it. Should the kernel refuse that barrier, such a push can
 //! miss a sleeper; the task is still run, by the spawner, which looks there before it sleeps.
 
-use crate::sync::{AtomicU32, Condvar, Mutex, Ordering, Padded, fence, yield_now};
+use crate::sync::{AtomicU32, Condvar, Mutex, MutexGuard, Ordering, Padded, fence, yield_now};
 #[cfg(not(loom))]
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 pub(crate) struct SleepPool {
     announced: Padded<AtomicU32>,
-    permits: Mutex<u32>,
-    woken: Condvar,
+    beds: Mutex<Beds>,
+    /// By slot: each thread sleeps on its own, so that a wake that is for one of them disturbs no other.
+    woken: Box<[Condvar]>,
+}
+
+#[derive(Default)]
+struct Beds {
+    permits: u32,
+    /// The slots of those who sleep, and have not been chosen for a permit.
+    asleep: Vec<usize>,
+}
+
+/// Why a thread does not sleep any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Woken {
+    /// By a spawn: it consumed a permit.
+    Spawn,
+    /// By a reason of its own. It is announced as before, and has to call [`SleepPool::stay`].
+    Reason,
+    /// It slept long enough. It is announced as before, and has to sleep on or to call [`SleepPool::stay`].
+    #[cfg(not(loom))]
+    Late,
 }
 
 impl SleepPool {
-    pub(crate) fn new() -> SleepPool {
-        SleepPool { announced: Padded(AtomicU32::new(0)), permits: Mutex::new(0), woken: Condvar::new() }
+    /// For threads with the slots 0 and so on.
+    pub(crate) fn new(slots: usize) -> SleepPool {
+        SleepPool {
+            announced: Padded(AtomicU32::new(0)),
+            beds: Mutex::new(Beds::default()),
+            woken: (0..slots).map(|_| Condvar::new()).collect(),
+        }
     }
 
     /// Step 1. The caller looks around once more, and then calls [`SleepPool::sleep`] or [`SleepPool::stay`].
@@ -41,27 +66,40 @@ impl SleepPool {
         barrier.everyone();
     }
 
-    /// Sleeps until it is woken.
-    pub(crate) fn sleep(&self) {
-        let mut permits = self.permits.lock().expect("nothing panics under this lock");
-        while *permits == 0 {
-            permits = self.woken.wait(permits).expect("nothing panics under this lock");
+    /// Sleeps until it is woken by a spawn, or until `reason` says yes, which [`SleepPool::ask`] has it asked.
+    pub(crate) fn sleep(&self, slot: usize, reason: impl Fn() -> bool) -> Woken {
+        let mut beds = self.lock();
+        loop {
+            if let Some(woken) = beds.leave(slot, &reason) {
+                return woken;
+            }
+            beds = self.woken[slot].wait(beds).expect("nothing panics under this lock");
         }
-        *permits -= 1;
     }
 
-    /// Sleeps until it is woken, or for so long. Says whether it was woken; if not, the caller is asleep as before, and
-    /// has to call [`SleepPool::sleep`].
+    /// As [`SleepPool::sleep`], but no longer than this.
     #[cfg(not(loom))]
-    pub(crate) fn sleep_for(&self, long: Duration) -> bool {
-        let permits = self.permits.lock().expect("nothing panics under this lock");
-        let waits = |permits: &mut u32| *permits == 0;
-        let result = self.woken.wait_timeout_while(permits, long, waits);
-        let (mut permits, late) = result.expect("nothing panics under this lock");
-        if !late.timed_out() {
-            *permits -= 1;
+    pub(crate) fn sleep_for(&self, slot: usize, long: Duration, reason: impl Fn() -> bool) -> Woken {
+        let until = Instant::now() + long;
+        let mut beds = self.lock();
+        loop {
+            if let Some(woken) = beds.leave(slot, &reason) {
+                return woken;
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                beds.asleep.retain(|&other| other != slot);
+                return Woken::Late;
+            }
+            beds = self.woken[slot].wait_timeout(beds, left).expect("nothing panics under this lock").0;
         }
-        !late.timed_out()
+    }
+
+    /// Has the thread with this slot ask for its reason, if it sleeps.
+    pub(crate) fn ask(&self, slot: usize) {
+        // Whoever has found no reason under this lock sleeps by now.
+        drop(self.lock());
+        self.woken[slot].notify_one();
     }
 
     /// Step 3: the caller found work after its announcement. Says whether it was woken by a spawn all the same.
@@ -71,9 +109,9 @@ impl SleepPool {
                 return false;
             }
             {
-                let mut permits = self.permits.lock().expect("nothing panics under this lock");
-                if *permits > 0 {
-                    *permits -= 1;
+                let mut beds = self.lock();
+                if beds.permits > 0 {
+                    beds.permits -= 1;
                     return true;
                 }
             }
@@ -86,15 +124,43 @@ impl SleepPool {
     #[inline]
     pub(crate) fn wake_one(&self) -> bool {
         self.announced.0.load(Ordering::Relaxed) != 0 && self.take_announcement() && {
-            *self.permits.lock().expect("nothing panics under this lock") += 1;
-            self.woken.notify_one();
+            self.permit();
             true
         }
+    }
+
+    fn permit(&self) {
+        let mut beds = self.lock();
+        beds.permits += 1;
+        // The one that slept last has the warmest caches.
+        if let Some(slot) = beds.asleep.pop() {
+            self.woken[slot].notify_one();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Beds> {
+        self.beds.lock().expect("nothing panics under this lock")
     }
 
     fn take_announcement(&self) -> bool {
         let taken = self.announced.0.fetch_update(Ordering::SeqCst, Ordering::Relaxed, |n| n.checked_sub(1));
         taken.is_ok()
+    }
+}
+
+impl Beds {
+    /// Whether the thread with this slot need not sleep, and why; else it is asleep.
+    fn leave(&mut self, slot: usize, reason: impl Fn() -> bool) -> Option<Woken> {
+        self.asleep.retain(|&other| other != slot);
+        if self.permits > 0 {
+            self.permits -= 1;
+            return Some(Woken::Spawn);
+        }
+        if reason() {
+            return Some(Woken::Reason);
+        }
+        self.asleep.push(slot);
+        None
     }
 }
 
@@ -148,7 +214,7 @@ mod loom_models {
     #[test]
     fn loom_a_push_is_never_slept_over() {
         loom::model(|| {
-            let pool = Arc::new(SleepPool::new());
+            let pool = Arc::new(SleepPool::new(2));
             let queue = Arc::new(AtomicUsize::new(0));
             let worker = {
                 let (pool, queue) = (pool.clone(), queue.clone());
@@ -163,7 +229,7 @@ mod loom_models {
                             pool.stay();
                             return;
                         }
-                        pool.sleep();
+                        pool.sleep(0, || false);
                     }
                 })
             };
@@ -179,7 +245,7 @@ mod loom_models {
     #[test]
     fn loom_a_wake_is_consumed_once() {
         loom::model(|| {
-            let pool = Arc::new(SleepPool::new());
+            let pool = Arc::new(SleepPool::new(2));
             let other = {
                 let pool = pool.clone();
                 loom::thread::spawn(move || {
@@ -189,7 +255,7 @@ mod loom_models {
             };
             let woke = pool.wake_one();
             assert_eq!(other.join().unwrap(), woke);
-            assert_eq!(*pool.permits.lock().unwrap(), 0);
+            assert_eq!(pool.lock().permits, 0);
             assert_eq!(pool.announced.0.load(Ordering::Relaxed), 0);
         });
     }
@@ -202,7 +268,7 @@ mod loom_models {
         let mut model = loom::model::Builder::new();
         model.preemption_bound = Some(3);
         model.check(|| {
-            let pool = Arc::new(SleepPool::new());
+            let pool = Arc::new(SleepPool::new(2));
             let slept = Arc::new(AtomicUsize::new(0));
             let stays = {
                 let pool = pool.clone();
@@ -215,7 +281,7 @@ mod loom_models {
                 let (pool, slept) = (pool.clone(), slept.clone());
                 loom::thread::spawn(move || {
                     pool.announce(&Barrier::new());
-                    pool.sleep();
+                    pool.sleep(0, || false);
                     slept.store(1, Ordering::Release);
                 })
             };
@@ -226,7 +292,7 @@ mod loom_models {
                 yield_now();
             }
             sleeps.join().unwrap();
-            let left = *pool.permits.lock().unwrap() + pool.announced.0.load(Ordering::Relaxed);
+            let left = pool.lock().permits + pool.announced.0.load(Ordering::Relaxed);
             assert_eq!(left, 0, "nothing is left behind");
         });
     }

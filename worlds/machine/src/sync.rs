@@ -2,13 +2,13 @@
 
 #[cfg(not(loom))]
 pub(crate) use std::sync::{
-    Condvar, Mutex,
+    Condvar, Mutex, MutexGuard,
     atomic::{AtomicIsize, AtomicPtr, AtomicU32, Ordering, fence},
 };
 
 #[cfg(loom)]
 pub(crate) use loom::sync::{
-    Condvar, Mutex,
+    Condvar, Mutex, MutexGuard,
     atomic::{AtomicIsize, AtomicPtr, AtomicU32, Ordering, fence},
 };
 

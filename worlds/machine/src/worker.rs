@@ -1,41 +1,66 @@
 //! A thread on a seat: it takes tasks as the plan says, runs them, and sleeps when there are none.
+//!
+//! What a task is, its header's function knows: a box (`boxes.rs`), or a closure (`tasks/`). A task that waits for others runs
+//! what it finds meanwhile, on top of its own stack.
 
 use crate::allocator::column_block;
+use crate::deque::Deque;
 use crate::heaps;
 use crate::queues::Reach;
 use crate::recorder::Recorder;
 use crate::runtime::Shared;
-use crate::sleep::SleepPool;
+use crate::sleep::{SleepPool, Woken};
+use crate::tasks::Latch;
+use std::cell::Cell;
+use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use vicus_flow::{
-    Activation, Blocks, BoxId, Desk, FlowError, Instance, Place, World, begin, instance_of, share_instance,
-};
-use vicus_schedule::{Found, Idle, Kind, PoolId, QueueId, SeatId, SeatPlan, TaskRef, look};
-use vicus_topology::NodeId;
-use vicus_trace::Outcome;
+use vicus_flow::{Blocks, Desk, Instance, Place};
+use vicus_schedule::{Found, Idle, Kind, PoolId, QueueId, RequestId, SeatId, SeatPlan, TaskRef, look};
 
 /// What a thread needs to work on a seat.
 pub(crate) struct Worker {
-    shared: Arc<Shared>,
-    seat: SeatId,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) seat: SeatId,
+    /// Its place among the seats of its pool.
+    slot: usize,
     cursors: Vec<usize>,
-    desk: Desk,
-    /// The request whose task was run last. The worker's own reference: it looks at the instance after its last task.
-    current: Option<Arc<Instance>>,
+    /// The request of the task that runs.
+    pub(crate) request: RequestId,
+    /// What found the task that runs: the rule and the queue. `None` if it was this seat's own all the time.
+    pub(crate) found: Option<(u8, QueueId)>,
+    /// On the table while no box is run.
+    pub(crate) desk: Option<Box<Desk>>,
+    /// The request whose box was run last. The worker's own reference: it looks at the instance after its last task.
+    pub(crate) current: Option<Arc<Instance>>,
     /// The task to run next: what it would push to its own queue and pop again at once, without the two full fences of
     /// that. Nobody misses it there: it is run before anything else is looked for.
-    next: Option<Found<TaskRef>>,
+    pub(crate) next: Option<Found<TaskRef>>,
     /// Tasks that a full queue refused: this seat runs them itself, the youngest first.
-    refused: Vec<TaskRef>,
-    /// Whether the youngest task of its own lock-free queue is what this seat takes first (rule 1 of most strategies).
-    runs_next: bool,
+    pub(crate) refused: Vec<TaskRef>,
+    /// The lock-free queue into which this seat puts immediate tasks and from which it takes the youngest first (rule 1 of
+    /// most strategies); null if the plan has no such queue. It lives in `shared`.
+    pub(crate) own: *const Deque,
+    /// Queues that some seats never look into: while this one waits, its tasks may be what it waits for.
+    secluded: Vec<QueueId>,
     /// The next pause of a seat that backs off, in nanoseconds; 0 after every success.
     pause_ns: u64,
     /// The sweep that this seat has done.
-    swept: u64,
-    recorder: Recorder,
+    pub(crate) swept: u64,
+    pub(crate) recorder: Recorder,
+}
+
+thread_local! {
+    /// The worker whose task this thread runs; null outside of tasks.
+    static HERE: Cell<*mut Worker> = const { Cell::new(ptr::null_mut()) };
+}
+
+/// The worker whose task the calling thread runs; null outside of tasks. Whoever uses it makes a reference of it, and lets go
+/// of that before it runs a user's code.
+#[inline]
+pub(crate) fn here() -> *mut Worker {
+    HERE.get()
 }
 
 /// A thread that is woken within this time goes on with what it has: to give superblocks up and take them again costs more
@@ -45,29 +70,34 @@ const NAP: Duration = Duration::from_millis(10);
 
 /// Sleeps until it is woken. After a nap, what the thread has for its next blocks is others' meanwhile; and after a while that
 /// goes back to the system, though nobody works.
-fn sleep(sleepers: &SleepPool) {
+fn sleep(sleepers: &SleepPool, slot: usize, reason: impl Fn() -> bool) -> Woken {
     #[cfg(not(loom))]
-    if sleepers.sleep_for(NAP) {
-        return;
+    let nap = |long| match sleepers.sleep_for(slot, long, &reason) {
+        Woken::Late => None,
+        woken => Some(woken),
+    };
+    #[cfg(not(loom))]
+    if let Some(woken) = nap(NAP) {
+        return woken;
     }
     heaps::trim();
     #[cfg(not(loom))]
     while let Some(decay) = heaps::looks_after() {
         while heaps::give_back() {
             // Others want the node's lock as well, and a lock is not fair.
-            if sleepers.sleep_for(Duration::from_millis(1)) {
-                return;
+            if let Some(woken) = nap(Duration::from_millis(1)) {
+                return woken;
             }
         }
-        if sleepers.sleep_for(decay) {
-            return;
+        if let Some(woken) = nap(decay) {
+            return woken;
         }
         heaps::tick();
         if !heaps::leaves_off() {
             break;
         }
     }
-    sleepers.sleep();
+    sleepers.sleep(slot, reason)
 }
 
 impl Worker {
@@ -75,25 +105,34 @@ impl Worker {
         let recorder = Recorder::new(&shared);
         let cursors = vec![0; shared.plan.cursors(seat)];
         let plan = &shared.plan.seats[seat.index()];
-        let place = Place::from(plan.node);
-        let blocks = Blocks::of(column_block);
-        let desk = Desk { recording: recorder.is_on(), place, blocks, ..Desk::default() };
         let own = plan.place[Kind::Immediate as usize];
-        let first = &plan.look[0];
-        let runs_next = shared.plan.is_owner_lifo(own) && first.scan.queues().first() == Some(&own);
+        let takes_own_first = plan.look[0].scan.queues().first() == Some(&own);
+        let own = shared.queues.own(seat).filter(|_| takes_own_first && shared.plan.is_owner_lifo(own));
+        let own = own.map_or(ptr::null(), ptr::from_ref);
+        let slot = shared.plan.pools[plan.pool.index()].seats.iter().position(|&other| other == seat);
         Worker {
-            shared,
-            seat,
+            slot: slot.expect("a seat is in its pool"),
             cursors,
-            desk,
+            request: RequestId(0),
+            found: None,
+            desk: None,
             current: None,
             next: None,
             refused: Vec::new(),
-            runs_next,
+            own,
+            secluded: shared.plan.secluded(seat),
             pause_ns: 0,
             swept: 0,
             recorder,
+            seat,
+            shared,
         }
+    }
+
+    /// What boxes of this seat are run with.
+    pub(crate) fn new_desk(&self) -> Box<Desk> {
+        let (place, blocks) = (Place::from(self.node()), Blocks::of(column_block));
+        Box::new(Desk { recording: self.recorder.is_on(), place, blocks, ..Desk::default() })
     }
 
     /// Works until `goes_on` says no. It is asked between two tasks and around sleep.
@@ -121,14 +160,11 @@ impl Worker {
             sleepers.announce(&shared.barrier);
             // A task that was found is out of its queue: it is run, even if the seat is to be left meanwhile.
             let found = self.find(plan);
-            let woken = if found.is_none() && goes_on() {
-                sleep(sleepers);
-                true
-            } else {
-                sleepers.stay()
-            };
+            let is_called = || shared.inboxes[self.seat.index()].is_waiting();
+            let slept = (found.is_none() && goes_on()).then(|| sleep(sleepers, self.slot, is_called));
+            let woken = slept == Some(Woken::Spawn) || sleepers.stay();
             self.recorder.sleep_ends(&shared, pool);
-            if woken && (found.is_some() || !goes_on()) {
+            if woken && (found.is_some() || slept == Some(Woken::Reason) || !goes_on()) {
                 // The spawn that woke it was for another task than the one it found by itself, or for someone who works.
                 sleepers.wake_one();
             }
@@ -139,7 +175,7 @@ impl Worker {
         self.give_up_tasks();
         self.leave();
         // Whoever frees next asks another seat.
-        heaps::leaves_off();
+        heaps::leaves_seat();
     }
 
     /// Tasks that this seat kept for itself go to where others find them: its thread turns away.
@@ -157,23 +193,67 @@ impl Worker {
         self.recorder.hand_in(&self.shared, self.seat);
     }
 
-    fn pool(&self) -> PoolId {
+    pub(crate) fn pool(&self) -> PoolId {
         self.shared.plan.seats[self.seat.index()].pool
     }
 
-    fn find(&mut self, plan: &SeatPlan) -> Option<(TaskRef, Option<Found<TaskRef>>)> {
+    /// The node that distances are counted from here.
+    pub(crate) fn node(&self) -> vicus_topology::NodeId {
+        self.shared.plan.seats[self.seat.index()].node
+    }
+
+    /// What this seat has to do before it looks into queues.
+    fn kept(&mut self) -> Option<(TaskRef, Option<(u8, QueueId)>)> {
         if let Some(next) = self.next.take() {
-            return Some((next.task, Some(next)));
+            return Some((next.task, Some((next.rule, next.queue))));
         }
-        if let Some(task) = self.refused.pop() {
+        if let Some(task) = self.shared.inboxes[self.seat.index()].take() {
             return Some((task, None));
         }
+        self.refused.pop().map(|task| (task, None))
+    }
+
+    fn has_kept(&self) -> bool {
+        self.next.is_some() || !self.refused.is_empty() || self.shared.inboxes[self.seat.index()].is_waiting()
+    }
+
+    fn find(&mut self, plan: &SeatPlan) -> Option<(TaskRef, Option<(u8, QueueId)>)> {
+        self.kept().or_else(|| self.look(plan, plan.look.len()))
+    }
+
+    /// Looks into queues by the first probes.
+    fn look(&mut self, plan: &SeatPlan, probes: usize) -> Option<(TaskRef, Option<(u8, QueueId)>)> {
         let mut reach = Reach { queues: &self.shared.queues, seat: self.seat };
-        look(&plan.look, &mut self.cursors, &mut reach).map(|found| (found.task, Some(found)))
+        let found = look(&plan.look[..probes], &mut self.cursors, &mut reach)?;
+        Some((found.task, Some((found.rule, found.queue))))
+    }
+
+    /// What a seat may do while a task of it waits: immediate tasks, tasks of the same request, and what might otherwise find
+    /// nobody, since all who look there wait.
+    fn find_waiting(&mut self, plan: &SeatPlan, request: RequestId) -> Option<(TaskRef, Option<(u8, QueueId)>)> {
+        let found = self.kept().or_else(|| self.look(plan, plan.while_waiting));
+        if found.is_some() {
+            return found;
+        }
+        let queues = &self.shared.queues;
+        let own_request = plan.look.iter().flat_map(|probe| {
+            let queues = probe.scan.queues().iter();
+            queues.map(move |&queue| (probe.rule, queue))
+        });
+        own_request
+            .filter_map(|(rule, queue)| Some((queues.take_of(queue, request)?, Some((rule, queue)))))
+            .next()
+            .or_else(|| {
+                let mut reach = Reach { queues, seat: self.seat };
+                self.secluded.iter().find_map(|&queue| {
+                    use vicus_schedule::{Queues, Take};
+                    Some((reach.take(queue, Take::Oldest, 0, None)?, Some((0, queue))))
+                })
+            })
     }
 
     /// What the plan says a seat does before it sleeps.
-    fn look_around(&mut self, plan: &SeatPlan) -> Option<(TaskRef, Option<Found<TaskRef>>)> {
+    fn look_around(&mut self, plan: &SeatPlan) -> Option<(TaskRef, Option<(u8, QueueId)>)> {
         match plan.idle {
             Idle::Sleep { spin_ns } => {
                 let began = Instant::now();
@@ -200,156 +280,128 @@ impl Worker {
         None
     }
 
-    fn run(&mut self, task: TaskRef, found: Option<Found<TaskRef>>) {
+    /// Runs a task that was taken out of its queue.
+    pub(crate) fn run(&mut self, task: TaskRef, found: Option<(u8, QueueId)>) {
         self.pause_ns = 0;
-        self.enter(task);
-        let seat = self.seat.index();
-        #[expect(unsafe_code, reason = "a task pointer becomes an instance")]
-        // SAFETY: the task was queued and is not counted as finished before the end of this function; `enter` holds a
-        // reference beyond that.
-        let (instance, index) = unsafe { instance_of(task) };
-        let (rule, queue) = found.map_or((0, None), |found| (found.rule, Some(found.queue)));
-        let home = queue.map(|queue| self.shared.plan.queues[queue.index()].home);
-        let far = home.is_some_and(|home| home != self.shared.plan.seats[seat].node);
-        instance.count_taken(seat, rule, far);
-        self.recorder.taken(instance, index, rule, far);
-        if !instance.is_stopped() {
-            self.desk.clock = self.recorder.clock();
+        self.found = found;
+        let run = task.header().run;
+        self.as_here(|worker| {
             #[expect(unsafe_code, reason = "runs a task")]
-            // SAFETY: the task came out of a queue, where its activation put it once.
-            let mut running = unsafe { begin(task, &mut self.desk) };
-            self.recorder.invocation_begins(instance, index, &mut self.desk);
-            if running.is_due() {
-                instance.count_act(seat);
-                self.recorder.act_begins(instance, index);
-                let world = Neighbourhood { shared: &self.shared, pool: self.pool() };
-                running.act(&world, &mut self.desk);
-                self.recorder.act_ends(instance, index, &mut self.desk);
+            // SAFETY: the task came out of a queue, where it was put once; the pointer is a worker's, as all tasks of this
+            // world expect, and nobody uses the worker otherwise meanwhile.
+            unsafe {
+                run(task, worker.cast());
             }
-            running.send(&mut self.desk);
-            self.recorder.invocation_ends(instance, index, &mut self.desk);
-            running.finish(&mut self.desk);
-            instance.count_queued(Some(seat), self.desk.activations.len() as u64);
-            self.spawn_all(instance, index);
-            // The ordinary end leaves nothing behind, and then no queue has to be looked through.
-            if instance.is_stopped() && instance.unfinished() > 1 {
-                self.shared.sweep(instance, Some(seat));
-            }
-        }
-        instance.count_finished(Some(seat), 1);
-        heaps::finish_task();
+        });
     }
 
-    /// Queues what the last invocation activated, and wakes one sleeper for each but the last immediate one: that one
-    /// is this seat's own next task (rule 1), and a thread woken for it could only take it away from its rows.
-    fn spawn_all(&mut self, instance: &Instance, by: BoxId) {
-        let mut activations = std::mem::take(&mut self.desk.activations);
-        let shared = &self.shared;
-        let plan = &shared.plan.seats[self.seat.index()];
-        let last = activations.len().wrapping_sub(1);
-        for (number, activation) in activations.drain(..).enumerate() {
-            let Activation { task, kind, index, home } = activation;
-            let home = home.and_then(|home| self.home_queue(home, index));
-            // Whoever is there shares nothing with this seat.
-            let kind = if home.is_some() { Kind::Deferred } else { kind };
-            let queue = home.unwrap_or(plan.place[kind as usize]);
-            self.recorder.enqueued(instance, index, kind, by);
-            if number == last && kind == Kind::Immediate && self.runs_next {
-                self.next = Some(Found { task, rule: plan.look[0].rule, queue });
+    /// Runs something that may ask for [`here`].
+    pub(crate) fn as_here<R>(&mut self, f: impl FnOnce(*mut Worker) -> R) -> R {
+        let worker = ptr::from_mut(self);
+        let _outer = Restore(HERE.replace(worker));
+        f(worker)
+    }
+
+    /// Runs tasks until the latch is set, and sleeps when there are none: tasks that belong to the one that waits, of this
+    /// request, or with `None` whatever there is.
+    ///
+    /// # Safety
+    /// `worker` is [`here`], and nobody has a reference to it.
+    #[expect(unsafe_code, reason = "a worker is used again by the tasks that it runs")]
+    pub(crate) unsafe fn wait(worker: *mut Worker, request: Option<RequestId>, latch: &Latch) {
+        // SAFETY: the caller's promise; tasks that are run below borrow it again from this one.
+        let worker = unsafe { &mut *worker };
+        let shared = Arc::clone(&worker.shared);
+        let plan = &shared.plan.seats[worker.seat.index()];
+        let sleepers = &shared.pools[plan.pool.index()];
+        let find = |worker: &mut Worker| match request {
+            Some(request) => worker.find_waiting(plan, request),
+            None => worker.find(plan),
+        };
+        let mut idle_since = None;
+        while !latch.is_set() {
+            if let Some((task, found)) = find(worker) {
+                worker.run_on_top(task, found);
+                idle_since = None;
                 continue;
             }
-            match shared.queues.push(queue, task) {
-                Ok(()) => {
-                    if let Some(pool) = shared.wake_for(queue, kind == Kind::Deferred) {
-                        self.recorder.woke(shared, pool);
-                    }
-                }
-                Err(task) => self.refused.push(task),
+            let since = *idle_since.get_or_insert_with(Instant::now);
+            if since.elapsed() < SPIN {
+                std::hint::spin_loop();
+                continue;
             }
+            worker.recorder.sleep_begins();
+            sleepers.announce(&shared.barrier);
+            let found = find(worker);
+            let is_called = || latch.is_set() || shared.inboxes[worker.seat.index()].is_waiting();
+            let slept = (found.is_none() && latch.falls_asleep()).then(|| sleepers.sleep(worker.slot, is_called));
+            let woken = slept == Some(Woken::Spawn) || sleepers.stay();
+            worker.recorder.sleep_ends(&shared, plan.pool);
+            if woken && (found.is_some() || latch.is_set()) {
+                sleepers.wake_one();
+            } else if woken && !worker.has_kept() {
+                // For a task that this seat may not take while it waits, perhaps: somebody else is to look.
+                shared.wake_for(plan.place[Kind::Deferred as usize], true);
+            }
+            if let Some((task, found)) = found {
+                worker.run_on_top(task, found);
+            }
+            idle_since = None;
         }
-        self.desk.activations = activations;
-    }
-
-    /// The queue of a box whose data lies elsewhere.
-    fn home_queue(&self, home: Place, index: BoxId) -> Option<QueueId> {
-        self.shared.plan.home_queue(self.seat, NodeId::new(home.0.into()), index.index())
-    }
-
-    /// Makes the task's request the current one.
-    fn enter(&mut self, task: TaskRef) {
-        let request = task.header().request;
-        if self.current.as_ref().is_none_or(|current| current.id() != request) {
-            self.leave();
-            #[expect(unsafe_code, reason = "keeps the instance beyond its task")]
-            // SAFETY: the task was queued and is not counted as finished yet.
-            let instance = unsafe { share_instance(task) };
-            self.current = Some(instance);
-        }
-    }
-
-    /// Turns away from the current request. If this seat ran its last task, the request is over.
-    fn leave(&mut self) {
-        let Some(instance) = self.current.take() else { return };
-        // What is freed at its end is freed now, and not when this thread slept last.
-        heaps::tick();
-        if let Some(outcome) = self.shared.settle(&instance) {
-            self.recorder.request_ended(&instance, outcome);
+        // Others can't see it, and the task that waited may run on for long.
+        if let Some(next) = worker.next.take() {
+            worker.put(next.task, next.queue, Kind::Immediate);
         }
     }
 
-    /// Drops the tasks of stopped requests from this seat's own queue, after someone asked for it.
+    /// Runs a task on top of one that waits.
+    pub(crate) fn run_on_top(&mut self, task: TaskRef, found: Option<(u8, QueueId)>) {
+        let outer = (self.request, self.found, self.current.take());
+        self.run(task, found);
+        self.leave();
+        (self.request, self.found, self.current) = outer;
+    }
+
+    /// Puts a task into a queue and wakes one sleeper for it; a full queue's task is this seat's own to run.
+    pub(crate) fn put(&mut self, task: TaskRef, queue: QueueId, kind: Kind) {
+        match self.shared.queues.push(queue, task) {
+            Ok(()) => self.wake(queue, kind),
+            Err(task) => self.refused.push(task),
+        }
+    }
+
+    /// Wakes one sleeper for a task that was put.
+    #[inline]
+    pub(crate) fn wake(&mut self, queue: QueueId, kind: Kind) {
+        if let Some(pool) = self.shared.wake_for(queue, kind == Kind::Deferred) {
+            self.recorder.woke(&self.shared, pool);
+        }
+    }
+
+    /// Whether the queue of the task that runs is another node's.
+    pub(crate) fn is_far(&self) -> bool {
+        self.found.is_some_and(|(_, queue)| self.shared.plan.queues[queue.index()].home != self.node())
+    }
+
+    /// Drops the boxes of stopped requests from this seat's own queue, after someone asked for it.
     fn sweep(&mut self) {
         // Acquire: the requests for which it was raised are seen as stopped.
         let wanted = self.shared.sweeps.load(Ordering::Acquire);
-        if wanted == self.swept {
-            return;
-        }
-        self.swept = wanted;
-        let shared = Arc::clone(&self.shared);
-        let Some(deque) = shared.queues.own(self.seat) else { return };
-        let mut kept = Vec::new();
-        while let Some(task) = deque.pop() {
-            #[expect(unsafe_code, reason = "a task pointer becomes an instance")]
-            // SAFETY: the task was queued and is not finished.
-            let (instance, _) = unsafe { instance_of(task) };
-            if instance.is_stopped() {
-                self.enter(task);
-                instance.count_finished(Some(self.seat.index()), 1);
-            } else {
-                kept.push(task);
-            }
-        }
-        for task in kept.into_iter().rev() {
-            if let Err(task) = deque.push(task) {
-                self.refused.push(task);
-            }
+        if wanted != self.swept {
+            self.swept = wanted;
+            self.sweep_boxes();
         }
     }
 }
 
-/// What a box sees of the world: its seat's pool.
-struct Neighbourhood<'a> {
-    shared: &'a Arc<Shared>,
-    pool: PoolId,
-}
+/// How long a waiting seat looks around before it sleeps.
+const SPIN: Duration = Duration::from_micros(5);
 
-impl World for Neighbourhood<'_> {
-    fn blocking(&self, section: &mut dyn FnMut()) {
-        let _lent = self.shared.lend(self.pool);
-        section();
-    }
-}
+/// Another worker's task runs on this thread again.
+struct Restore(*mut Worker);
 
-impl Shared {
-    /// Settles a request if no task of it is left, and tells those who wait for it.
-    pub(crate) fn settle(&self, instance: &Instance) -> Option<Outcome> {
-        let result = instance.settle()?;
-        let outcome = match result {
-            Ok(_) => Outcome::Done,
-            Err(FlowError::Cancelled) => Outcome::Cancelled,
-            Err(_) => Outcome::Failed,
-        };
-        self.done(instance.id(), result);
-        Some(outcome)
+impl Drop for Restore {
+    fn drop(&mut self) {
+        HERE.set(self.0);
     }
 }

@@ -1,0 +1,243 @@
+//! Two closures, maybe at once.
+
+use super::latch::Latch;
+use crate::runtime::Runtime;
+use crate::worker::{Worker, here};
+use std::any::Any;
+use std::cell::UnsafeCell;
+use std::mem::ManuallyDrop;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::ptr::{self, NonNull};
+use vicus_schedule::{Kind, TaskHeader, TaskRef};
+
+/// Runs two closures and returns what they return. Another thread may run the second one while the first one runs; if none
+/// has taken it by then, this one does. The second one is an immediate task: it is run near.
+///
+/// Called in a task of a [`Runtime`] (see [`Runtime::run`]) its threads do it, else those of [`Runtime::global`]. On the usual
+/// way it takes no lock and allocates nothing.
+///
+/// ```
+/// fn sum(numbers: &[u64]) -> u64 {
+///     if numbers.len() < 1000 {
+///         return numbers.iter().sum();
+///     }
+///     let (left, right) = numbers.split_at(numbers.len() / 2);
+///     let (left, right) = vicus_machine::join(|| sum(left), || sum(right));
+///     left + right
+/// }
+/// assert_eq!(sum(&(0..100_000).collect::<Vec<_>>()), 100_000 * 99_999 / 2);
+/// ```
+///
+/// # Panics
+/// If one of them panics, with what it panicked with, after both are over; the first one's if both do.
+#[inline]
+pub fn join<A, B, RA, RB>(a: A, b: B) -> (RA, RB)
+where
+    A: FnOnce() -> RA + Send,
+    B: FnOnce() -> RB + Send,
+    RA: Send,
+    RB: Send,
+{
+    let worker = here();
+    if worker.is_null() { Runtime::global().run(|| join_on(here(), a, b)) } else { join_on(worker, a, b) }
+}
+
+#[inline]
+fn join_on<A, B, RA, RB>(worker: *mut Worker, a: A, b: B) -> (RA, RB)
+where
+    A: FnOnce() -> RA,
+    B: FnOnce() -> RB + Send,
+    RB: Send,
+{
+    #[expect(unsafe_code, reason = "the worker of the task that runs")]
+    // SAFETY: `here` gave it, so it is this thread's, and nobody has a reference to it while a task runs.
+    let (job, is_own) = unsafe {
+        let worker = &mut *worker;
+        (StackJob::new(worker, b), !worker.own.is_null())
+    };
+    let task = job.task();
+    #[expect(unsafe_code, reason = "the worker of the task that runs")]
+    // SAFETY: as above.
+    unsafe {
+        (*worker).put_second(task);
+    }
+    let a = match catch_unwind(AssertUnwindSafe(a)) {
+        Ok(a) => a,
+        Err(panic) => {
+            // What the second one borrows may be gone with this frame.
+            if take_back(worker, task, is_own) {
+                job.forget();
+            } else {
+                wait(worker, &job.latch);
+                job.drop_result();
+            }
+            resume_unwind(panic);
+        }
+    };
+    if take_back(worker, task, is_own) {
+        return (a, job.run_here());
+    }
+    wait(worker, &job.latch);
+    (a, job.result())
+}
+
+/// Takes a task out of where it was put; `false` if somebody else has it.
+#[inline]
+fn take_back(worker: *mut Worker, task: TaskRef, is_own: bool) -> bool {
+    #[expect(unsafe_code, reason = "the worker of the task that runs")]
+    // SAFETY: `here` gave it, and nobody has a reference to it.
+    let worker = unsafe { &mut *worker };
+    if !is_own {
+        return worker.remove(task);
+    }
+    #[expect(unsafe_code, reason = "the worker's own queue")]
+    // SAFETY: `own` is not null, and lives in what the worker shares.
+    let own = unsafe { &*worker.own };
+    loop {
+        match own.pop() {
+            Some(youngest) if youngest == task => {
+                worker.took_back(task);
+                return true;
+            }
+            // Spawned since, and not waited for by then.
+            Some(younger) => worker.run_younger(younger),
+            None => return worker.takes_refused(task),
+        }
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn wait(worker: *mut Worker, latch: &Latch) {
+    #[expect(unsafe_code, reason = "the worker of the task that runs")]
+    // SAFETY: `here` gave it, and nobody has a reference to it.
+    unsafe {
+        let request = (*worker).request;
+        Worker::wait(worker, Some(request), latch);
+    }
+}
+
+impl Worker {
+    /// Puts a task of a `join` where the plan wants immediate tasks.
+    #[inline]
+    fn put_second(&mut self, task: TaskRef) {
+        let queue = self.shared.plan.seats[self.seat.index()].place[Kind::Immediate as usize];
+        self.recorder.task_enqueued(self.request, Kind::Immediate);
+        self.put(task, queue, Kind::Immediate);
+    }
+
+    #[inline]
+    fn took_back(&mut self, task: TaskRef) {
+        if self.recorder.is_on() {
+            let rule = self.shared.plan.seats[self.seat.index()].look[0].rule;
+            self.recorder.task_taken(task.header().request, rule, false);
+        }
+    }
+
+    #[cold]
+    fn run_younger(&mut self, task: TaskRef) {
+        let plan = &self.shared.plan.seats[self.seat.index()];
+        let found = (plan.look[0].rule, plan.place[Kind::Immediate as usize]);
+        self.run_on_top(task, Some(found));
+    }
+
+    /// Takes a task out of the locked queue that it was put into, or of those that this seat was refused.
+    #[cold]
+    fn remove(&mut self, task: TaskRef) -> bool {
+        let queue = self.shared.plan.seats[self.seat.index()].place[Kind::Immediate as usize];
+        let found = self.shared.queues.remove(queue, task) || self.takes_refused(task);
+        if found {
+            self.took_back(task);
+        }
+        found
+    }
+
+    #[cold]
+    fn takes_refused(&mut self, task: TaskRef) -> bool {
+        let at = self.refused.iter().rposition(|&refused| refused == task);
+        at.map(|at| self.refused.remove(at)).is_some()
+    }
+}
+
+/// A closure in the frame of who waits for it.
+#[repr(C)]
+struct StackJob<F, R> {
+    /// First, so that its address is the job's.
+    header: TaskHeader,
+    latch: Latch,
+    work: UnsafeCell<Work<F, R>>,
+}
+
+/// Before, and after.
+union Work<F, R> {
+    f: ManuallyDrop<F>,
+    result: ManuallyDrop<Result<R, Box<dyn Any + Send>>>,
+}
+
+impl<F: FnOnce() -> R, R> StackJob<F, R> {
+    #[inline]
+    fn new(worker: &Worker, f: F) -> StackJob<F, R> {
+        StackJob {
+            header: TaskHeader { run: run::<F, R>, request: worker.request, is_box: false },
+            latch: Latch::new(worker.seat),
+            work: UnsafeCell::new(Work { f: ManuallyDrop::new(f) }),
+        }
+    }
+
+    #[inline]
+    fn task(&self) -> TaskRef {
+        #[expect(unsafe_code, reason = "the task lies in this frame")]
+        // SAFETY: the header is the job's first field; `join` takes the job back or waits for its latch before its frame goes;
+        // closure and result are `Send`.
+        unsafe {
+            TaskRef::new(NonNull::new_unchecked(ptr::from_ref(self).cast_mut().cast()))
+        }
+    }
+
+    /// Runs it on the thread that made it.
+    #[inline]
+    fn run_here(self) -> R {
+        #[expect(unsafe_code, reason = "nobody else has run it")]
+        // SAFETY: it was taken back, so its closure is still there, and this is the only one to take it.
+        let f = unsafe { ManuallyDrop::take(&mut (*self.work.get()).f) };
+        f()
+    }
+
+    /// Drops it unrun.
+    fn forget(self) {
+        #[expect(unsafe_code, reason = "nobody else has run it")]
+        // SAFETY: as in `run_here`.
+        drop(unsafe { ManuallyDrop::take(&mut (*self.work.get()).f) });
+    }
+
+    fn result(self) -> R {
+        #[expect(unsafe_code, reason = "whoever ran it has left a result")]
+        // SAFETY: the latch was set after the result was written.
+        let result = unsafe { ManuallyDrop::take(&mut (*self.work.get()).result) };
+        result.unwrap_or_else(|panic| resume_unwind(panic))
+    }
+
+    fn drop_result(self) {
+        #[expect(unsafe_code, reason = "whoever ran it has left a result")]
+        // SAFETY: as in `result`.
+        drop(unsafe { ManuallyDrop::take(&mut (*self.work.get()).result) });
+    }
+}
+
+/// Runs a job that was taken out of a queue.
+#[expect(unsafe_code, reason = "the type of a header's function")]
+// SAFETY of callers: `task` is of a `StackJob<F, R>` that is still waited for; `seat` is the worker's.
+unsafe fn run<F: FnOnce() -> R, R>(task: TaskRef, seat: *mut ()) {
+    let job: *const StackJob<F, R> = task.as_ptr().as_ptr().cast_const().cast();
+    let worker = seat.cast::<Worker>();
+    // SAFETY: the worker is this thread's, and nobody has a reference to it; its owner waits for the job.
+    unsafe {
+        (*worker).begins(task);
+        let f = ManuallyDrop::take(&mut (*(*job).work.get()).f);
+        let result = catch_unwind(AssertUnwindSafe(f));
+        (*(*job).work.get()).result = ManuallyDrop::new(result);
+        (*worker).ends(task.header().request);
+        let shared = std::sync::Arc::as_ptr(&(*worker).shared);
+        (*job).latch.set(&*shared);
+    }
+}

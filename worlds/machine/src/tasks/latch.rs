@@ -1,0 +1,46 @@
+//! Something that becomes true once, for a seat that waits for it.
+
+use crate::runtime::Shared;
+use crate::sync::{AtomicU32, Ordering};
+use vicus_schedule::SeatId;
+
+/// Set once by whoever finishes what a seat waits for.
+///
+/// The seat looks for other work meanwhile, and may fall asleep: then it says so, and whoever sets the latch wakes it. The
+/// latch may lie in the frame of who waits: after it is set, it is touched no more.
+pub(crate) struct Latch {
+    state: AtomicU32,
+    seat: SeatId,
+}
+
+const OPEN: u32 = 0;
+/// The seat sleeps, or is about to.
+const ASLEEP: u32 = 1;
+const SET: u32 = 2;
+
+impl Latch {
+    /// For this seat to wait for.
+    #[inline]
+    pub(crate) fn new(seat: SeatId) -> Latch {
+        Latch { state: AtomicU32::new(OPEN), seat }
+    }
+
+    #[inline]
+    pub(crate) fn is_set(&self) -> bool {
+        self.state.load(Ordering::Acquire) == SET
+    }
+
+    /// The seat is about to sleep. Says whether it has a reason to.
+    pub(crate) fn falls_asleep(&self) -> bool {
+        self.state.compare_exchange(OPEN, ASLEEP, Ordering::AcqRel, Ordering::Acquire) != Err(SET)
+    }
+
+    /// What is waited for is done. Nothing of the latch is touched after this but the seat's bed.
+    #[inline]
+    pub(crate) fn set(&self, shared: &Shared) {
+        let seat = self.seat;
+        if self.state.swap(SET, Ordering::AcqRel) == ASLEEP {
+            shared.ask(seat);
+        }
+    }
+}

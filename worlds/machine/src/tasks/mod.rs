@@ -1,0 +1,37 @@
+//! Tasks that are closures: two at once ([`join`]), many ([`scope`]), and the same on every thread.
+//!
+//! A task's header lies where the task lies: in the stack frame of a `join`, or in a block of the heap. It goes through the
+//! same queues as a box, as the plan says. Who waits runs other tasks meanwhile.
+
+mod join;
+mod latch;
+mod run;
+mod scope;
+
+pub use join::join;
+pub(crate) use latch::Latch;
+pub use scope::{Scope, scope};
+
+use crate::heaps;
+use crate::worker::Worker;
+use vicus_schedule::{RequestId, TaskRef};
+
+impl Worker {
+    /// A closure's task begins.
+    #[inline]
+    fn begins(&mut self, task: TaskRef) {
+        self.request = task.header().request;
+        if self.recorder.is_on() {
+            let (rule, far) = (self.found.map_or(0, |found| found.0), self.is_far());
+            self.recorder.task_taken(self.request, rule, far);
+            self.recorder.task_begins(self.request);
+        }
+    }
+
+    /// It has ended.
+    #[inline]
+    fn ends(&mut self, request: RequestId) {
+        self.recorder.task_ends(request);
+        heaps::finish_task();
+    }
+}

@@ -1,0 +1,169 @@
+//! A caller without a seat has a closure run on one, and waits.
+
+use super::latch::Latch;
+use crate::runtime::{Runtime, Shared};
+use crate::worker::{Worker, here};
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::ptr::{self, NonNull};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Condvar, Mutex, OnceLock};
+use vicus_schedule::{RequestId, SeatId, TaskHeader, TaskRef};
+
+impl Runtime {
+    /// The runtime of those who have not started one: [`crate::join`] and [`crate::scope`] outside of tasks run there. It
+    /// starts when it is first wanted, as [`Runtime::builder`] does by default, and is never ended.
+    pub fn global() -> &'static Runtime {
+        static GLOBAL: OnceLock<Runtime> = OnceLock::new();
+        GLOBAL.get_or_init(|| Runtime::builder().start())
+    }
+
+    /// Runs a closure as a task on one of its threads, as a request of its own, and waits for it. There [`crate::join`] and
+    /// [`crate::scope`] use this runtime. Called in a task of this runtime, it calls the closure.
+    ///
+    /// ```
+    /// let runtime = vicus_machine::Runtime::builder().threads(2).start();
+    /// assert_eq!(runtime.run(|| vicus_machine::join(|| 1, || 2)), (1, 2));
+    /// ```
+    ///
+    /// # Panics
+    /// If the closure panics, with what it panicked with.
+    pub fn run<R: Send>(&self, f: impl FnOnce() -> R + Send) -> R {
+        if self.shared.is_here() {
+            return f();
+        }
+        let queue = self.next_of(&self.shared.plan.entry);
+        self.shared.wait_for_task(f, |task| {
+            self.shared.queues.push(queue, task).unwrap_or_else(|_| panic!("an entry queue has no capacity"));
+            self.shared.wake_for(queue, true);
+        })
+    }
+
+    /// Runs a closure once on each of its threads at once, told which of how many it is, and waits for all. A thread that
+    /// is busy does it when its task is over or waits. This is what OpenMP calls a parallel region.
+    ///
+    /// ```
+    /// use std::sync::atomic::{AtomicUsize, Ordering};
+    /// let runtime = vicus_machine::Runtime::builder().threads(2).start();
+    /// let sum = AtomicUsize::new(0);
+    /// runtime.on_each_thread(|thread, threads| {
+    ///     assert_eq!(threads, 2);
+    ///     sum.fetch_add(thread + 1, Ordering::Relaxed);
+    /// });
+    /// assert_eq!(sum.into_inner(), 3);
+    /// ```
+    ///
+    /// # Panics
+    /// If the closure panics, with what it panicked with, after all are over.
+    pub fn on_each_thread(&self, f: impl Fn(usize, usize) + Sync) {
+        let threads = self.plan().threads();
+        // Seats that are not spare come first.
+        self.run(|| {
+            crate::scope(|scope| {
+                let f = &f;
+                for thread in 0..threads {
+                    scope.call(SeatId::new(thread), move |_| f(thread, threads));
+                }
+            });
+        });
+    }
+}
+
+impl Shared {
+    /// Whether the calling thread runs a task of this runtime.
+    pub(crate) fn is_here(&self) -> bool {
+        let worker = here();
+        #[expect(unsafe_code, reason = "the worker of the task that runs")]
+        // SAFETY: `here` gave it, and nobody has a reference to it.
+        let shared = unsafe { worker.as_ref() }.map(|worker| Arc::as_ptr(&worker.shared));
+        shared == Some(ptr::from_ref(self))
+    }
+
+    /// Has a closure run where `put` puts its task, and sleeps until it is over.
+    fn wait_for_task<R: Send>(&self, f: impl FnOnce() -> R + Send, put: impl FnOnce(TaskRef)) -> R {
+        let request = RequestId(self.next_request.fetch_add(1, Ordering::Relaxed));
+        let done = Done::new();
+        let mut job = Call::new(request, f, &done);
+        #[expect(unsafe_code, reason = "the task lies in this frame")]
+        // SAFETY: the header is its first field; this frame waits until it was run; closure and result are `Send`.
+        put(unsafe { TaskRef::new(NonNull::new_unchecked(ptr::from_mut(&mut job).cast())) });
+        done.wait();
+        job.result.expect("it was run").unwrap_or_else(|panic| resume_unwind(panic))
+    }
+}
+
+/// A closure in the frame of a thread that sleeps until it is over.
+#[repr(C)]
+struct Call<F, R> {
+    /// First, so that its address is the task's.
+    header: TaskHeader,
+    f: Option<F>,
+    result: Option<Result<R, Box<dyn Any + Send>>>,
+    /// Apart, because the frame may be gone before the last of this is over.
+    done: Arc<Done>,
+}
+
+impl<F: FnOnce() -> R, R> Call<F, R> {
+    fn new(request: RequestId, f: F, done: &Arc<Done>) -> Call<F, R> {
+        let header = TaskHeader { run: run_call::<F, R>, request, is_box: false };
+        Call { header, f: Some(f), result: None, done: Arc::clone(done) }
+    }
+}
+
+/// How the caller learns that it is over.
+enum Done {
+    /// It sleeps.
+    Thread { is_done: Mutex<bool>, changed: Condvar },
+    /// It is a seat of another runtime, and works there meanwhile: what it waits for may come back to that runtime.
+    Seat(Latch, Arc<Shared>),
+}
+
+impl Done {
+    fn new() -> Arc<Done> {
+        #[expect(unsafe_code, reason = "the worker of the task that runs")]
+        // SAFETY: `here` gave it, and nobody has a reference to it.
+        let worker = unsafe { here().as_ref() };
+        Arc::new(match worker {
+            Some(worker) => Done::Seat(Latch::new(worker.seat), Arc::clone(&worker.shared)),
+            None => Done::Thread { is_done: Mutex::new(false), changed: Condvar::new() },
+        })
+    }
+
+    fn wait(&self) {
+        match self {
+            Done::Thread { is_done, changed } => {
+                let is_done = is_done.lock().expect("nothing panics under this lock");
+                drop(changed.wait_while(is_done, |is_done| !*is_done).expect("nothing panics under this lock"));
+            }
+            #[expect(unsafe_code, reason = "the worker of the task that runs")]
+            // SAFETY: `here` gave it to this thread's `new`, and nobody has a reference to it.
+            Done::Seat(latch, _) => unsafe { Worker::wait(here(), None, latch) },
+        }
+    }
+
+    fn set(&self) {
+        match self {
+            Done::Thread { is_done, changed } => {
+                *is_done.lock().expect("nothing panics under this lock") = true;
+                changed.notify_one();
+            }
+            Done::Seat(latch, shared) => latch.set(shared),
+        }
+    }
+}
+
+#[expect(unsafe_code, reason = "the type of a header's function")]
+// SAFETY of callers: `task` is of a `Call<F, R>` that is waited for and was not run; `seat` is the worker's.
+unsafe fn run_call<F: FnOnce() -> R, R>(task: TaskRef, seat: *mut ()) {
+    let worker = seat.cast::<Worker>();
+    // SAFETY: the worker is this thread's, and nobody has a reference to it; whoever made the call sleeps until it is done.
+    unsafe {
+        (*worker).begins(task);
+        let call = &mut *task.as_ptr().as_ptr().cast::<Call<F, R>>();
+        let f = call.f.take().expect("a task is run once");
+        call.result = Some(catch_unwind(AssertUnwindSafe(f)));
+        (*worker).ends(call.header.request);
+        let done = Arc::clone(&call.done);
+        done.set();
+    }
+}

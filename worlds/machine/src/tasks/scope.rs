@@ -1,0 +1,189 @@
+//! Many closures, all over when the scope ends.
+
+use super::latch::Latch;
+use crate::runtime::Runtime;
+use crate::worker::{Worker, here};
+use std::any::Any;
+use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::ptr::NonNull;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use vicus_schedule::{Kind, QueueId, RequestId, SeatId, TaskHeader, TaskRef};
+use vicus_topology::NodeId;
+
+/// Runs a closure that may spawn tasks, and returns when all of them are over. Tasks may borrow what lives longer than the
+/// scope.
+///
+/// ```
+/// let mut halves = [0, 0];
+/// let (left, right) = halves.split_at_mut(1);
+/// vicus_machine::scope(|scope| {
+///     scope.spawn(|_| left[0] = 1);
+///     scope.spawn_deferred(|_| right[0] = 2);
+/// });
+/// assert_eq!(halves, [1, 2]);
+/// ```
+///
+/// # Panics
+/// If the closure or a task panics, with what it panicked with, after all are over; the first one's if several do.
+pub fn scope<'scope, R: Send>(f: impl FnOnce(&Scope<'scope>) -> R + Send) -> R {
+    if here().is_null() {
+        return Runtime::global().run(|| scope(f));
+    }
+    #[expect(unsafe_code, reason = "the worker of the task that runs")]
+    // SAFETY: `here` gave it, and nobody has a reference to it.
+    let (seat, request) = unsafe { ((*here()).seat, (*here()).request) };
+    let scope = Scope {
+        open: AtomicUsize::new(1),
+        latch: Latch::new(seat),
+        request,
+        cancelled: AtomicBool::new(false),
+        panic: Mutex::new(None),
+        tasks: PhantomData,
+    };
+    let result = catch_unwind(AssertUnwindSafe(|| f(&scope)));
+    if scope.open.fetch_sub(1, Ordering::AcqRel) > 1 {
+        #[expect(unsafe_code, reason = "the worker of the task that runs")]
+        // SAFETY: as above; it is the same thread.
+        unsafe {
+            Worker::wait(here(), Some(request), &scope.latch);
+        }
+    }
+    let panic = scope.panic.into_inner().expect("nothing panics under this lock");
+    match result {
+        Err(panic) => resume_unwind(panic),
+        Ok(result) => panic.map_or(result, |panic| resume_unwind(panic)),
+    }
+}
+
+/// Where tasks are spawned that are over before it ends.
+pub struct Scope<'scope> {
+    /// Tasks that are not over, and the scope's own closure.
+    open: AtomicUsize,
+    latch: Latch,
+    request: RequestId,
+    cancelled: AtomicBool,
+    /// The first panic of a task.
+    panic: Mutex<Option<Box<dyn Any + Send>>>,
+    #[expect(clippy::type_complexity, reason = "what the scope may hold says what it is variant in")]
+    tasks: PhantomData<Box<dyn FnOnce(&Scope<'scope>) + Send + Sync + 'scope>>,
+}
+
+impl<'scope> Scope<'scope> {
+    /// Spawns an immediate task: one that shares most of its data with the task that spawns it. It is run soon and near.
+    pub fn spawn(&self, f: impl FnOnce(&Scope<'scope>) + Send + 'scope) {
+        self.put(Kind::Immediate, None, f);
+    }
+
+    /// Spawns a deferred task: one that begins something of its own. It is run where there is room.
+    pub fn spawn_deferred(&self, f: impl FnOnce(&Scope<'scope>) + Send + 'scope) {
+        self.put(Kind::Deferred, None, f);
+    }
+
+    /// Spawns a task for the neighbourhood of a node, where its data lies. Under a strategy without queues for places, or if
+    /// nobody is nearer than the calling thread, it is a deferred task like any other.
+    pub fn spawn_at(&self, node: NodeId, f: impl FnOnce(&Scope<'scope>) + Send + 'scope) {
+        self.put(Kind::Deferred, Some(node), f);
+    }
+
+    /// Drops the scope's tasks that have not begun. Those that run may ask [`Scope::is_cancelled`].
+    pub fn cancel(&self) {
+        self.cancelled.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the rest of the scope's work is not wanted any more.
+    pub fn is_cancelled(&self) -> bool {
+        self.cancelled.load(Ordering::Relaxed)
+    }
+
+    /// Has a seat run a task that nobody else may run.
+    pub(crate) fn call(&self, seat: SeatId, f: impl FnOnce(&Scope<'scope>) + Send + 'scope) {
+        let task = HeapJob::task(self, f);
+        self.open.fetch_add(1, Ordering::Relaxed);
+        #[expect(unsafe_code, reason = "the worker of the task that runs")]
+        // SAFETY: `here` gave it, and nobody has a reference to it.
+        unsafe { &*here() }.shared.call(seat, task);
+    }
+
+    fn put(&self, kind: Kind, node: Option<NodeId>, f: impl FnOnce(&Scope<'scope>) + Send + 'scope) {
+        let task = HeapJob::task(self, f);
+        // Relaxed: the caller is itself counted, so the scope does not end meanwhile.
+        let number = self.open.fetch_add(1, Ordering::Relaxed);
+        let worker = here();
+        assert!(!worker.is_null(), "a scope's tasks are spawned by its own closure or by its tasks");
+        #[expect(unsafe_code, reason = "the worker of the task that runs")]
+        // SAFETY: `here` gave it, and nobody has a reference to it.
+        let worker = unsafe { &mut *worker };
+        worker.spawn(task, kind, node, number);
+    }
+
+    fn is_over(&self, worker: &Worker) {
+        // Release: what the task did is done for who waits. Acquire: for the last one, what all did.
+        if self.open.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.latch.set(&worker.shared);
+        }
+    }
+
+    fn has_panicked(&self, panic: Box<dyn Any + Send>) {
+        let mut first = self.panic.lock().expect("nothing panics under this lock");
+        first.get_or_insert(panic);
+    }
+}
+
+impl Worker {
+    /// Queues a task of a scope.
+    fn spawn(&mut self, task: TaskRef, kind: Kind, node: Option<NodeId>, number: usize) {
+        let plan = &self.shared.plan;
+        let home = node.and_then(|node| plan.home_queue(self.seat, node, number));
+        let queue: QueueId = home.unwrap_or(plan.seats[self.seat.index()].place[kind as usize]);
+        self.recorder.task_enqueued(self.request, kind);
+        match self.shared.queues.push(queue, task) {
+            Ok(()) => self.wake(queue, kind),
+            // The submitter works when the queue is full (Wittmann and Hager, §2.1).
+            Err(task) => self.run_on_top(task, None),
+        }
+    }
+}
+
+/// A closure in a block of the heap.
+#[repr(C)]
+struct HeapJob<F> {
+    /// First, so that its address is the job's.
+    header: TaskHeader,
+    scope: *const (),
+    f: F,
+}
+
+impl<'scope, F: FnOnce(&Scope<'scope>) + Send + 'scope> HeapJob<F> {
+    fn task(scope: &Scope<'scope>, f: F) -> TaskRef {
+        let header = TaskHeader { run: run::<F>, request: scope.request, is_box: false };
+        let job = Box::new(HeapJob { header, scope: std::ptr::from_ref(scope).cast(), f });
+        #[expect(unsafe_code, reason = "a task on the heap")]
+        // SAFETY: the header is the job's first field; it stays until it is run; its closure is `Send`, and lives as long as
+        // the scope, which waits for it.
+        unsafe {
+            TaskRef::new(NonNull::new_unchecked(Box::into_raw(job).cast()))
+        }
+    }
+}
+
+/// Runs a job that was taken out of a queue.
+#[expect(unsafe_code, reason = "the type of a header's function")]
+// SAFETY of callers: `task` is of a `HeapJob<F>` that was not run; `seat` is the worker's.
+unsafe fn run<'scope, F: FnOnce(&Scope<'scope>) + Send + 'scope>(task: TaskRef, seat: *mut ()) {
+    let worker = seat.cast::<Worker>();
+    // SAFETY: the worker is this thread's, and nobody has a reference to it; the job was made of a Box, and its scope waits
+    // for it.
+    unsafe {
+        (*worker).begins(task);
+        let job = *Box::from_raw(task.as_ptr().as_ptr().cast::<HeapJob<F>>());
+        let scope = &*job.scope.cast::<Scope<'scope>>();
+        let f = AssertUnwindSafe(|| if scope.is_cancelled() { drop(job.f) } else { (job.f)(scope) });
+        if let Err(panic) = catch_unwind(f) {
+            scope.has_panicked(panic);
+        }
+        (*worker).ends(job.header.request);
+        scope.is_over(&*worker);
+    }
+}
