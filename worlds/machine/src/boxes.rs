@@ -5,7 +5,7 @@ use crate::runtime::Shared;
 use crate::worker::Worker;
 use std::sync::Arc;
 use vicus_flow::{Activation, BoxId, FlowError, Instance, Place, World, begin, instance_of, share_instance};
-use vicus_schedule::{Found, Kind, PoolId, QueueId, TaskRef};
+use vicus_schedule::{Found, Kind, PoolId, QueueId, SeatId, TaskRef};
 use vicus_topology::NodeId;
 use vicus_trace::Outcome;
 
@@ -43,7 +43,7 @@ impl Worker {
                 instance.count_act(seat);
                 self.recorder.act_begins(instance, index);
                 self.request = instance.id();
-                let world = Neighbourhood { shared: Arc::as_ptr(&self.shared), pool: self.pool() };
+                let world = Neighbourhood { shared: Arc::as_ptr(&self.shared), pool: self.pool(), seat: self.seat };
                 self.as_here(|_| running.act(&world, &mut desk));
                 self.recorder.act_ends(instance, index, &mut desk);
             }
@@ -74,7 +74,7 @@ impl Worker {
             let plan = &self.shared.plan.seats[self.seat.index()];
             let queue = home.unwrap_or(plan.place[kind as usize]);
             self.recorder.enqueued(instance, index, kind, by);
-            if number == last && kind == Kind::Immediate && !self.own.is_null() {
+            if number == last && kind == Kind::Immediate && self.own().is_some() {
                 let next = Found { task, rule: plan.look[0].rule, queue };
                 if let Some(earlier) = self.next.replace(next) {
                     // Of a box that ran on top of one that waited.
@@ -129,6 +129,7 @@ impl Worker {
                 self.refused.push(task);
             }
         }
+        deque.share(true);
     }
 
     /// Counts a box as finished if its request has stopped, and says whether it has.
@@ -150,6 +151,7 @@ struct Neighbourhood {
     /// Invariant: from [`Arc::as_ptr`], and alive as long as the worker.
     shared: *const Shared,
     pool: PoolId,
+    seat: SeatId,
 }
 
 impl World for Neighbourhood {
@@ -161,6 +163,9 @@ impl World for Neighbourhood {
             Arc::from_raw(self.shared)
         };
         let _lent = shared.lend(self.pool);
+        if let Some(own) = shared.queues.own(self.seat) {
+            own.share(true);
+        }
         section();
     }
 }

@@ -1,10 +1,18 @@
-//! A seat's own queue: the owner pushes and pops at one end without a lock, thieves take at the other.
+//! A seat's own queue: the owner pushes and pops at one end, thieves take at the other.
 //!
-//! Chase and Lev, "Dynamic circular work-stealing deque", SPAA 2005, §2; memory orders after Lê, Pop, Cohen, Zappa
-//! Nardelli, "Correct and efficient work-stealing for weak memory models", PPoPP 2013. We differ: the ring has a fixed
-//! size; a full one refuses, and the caller runs the task itself. So there is no growth and nothing to reclaim.
+//! It has two parts. What is *private* the owner pushes and pops with plain loads and stores; what is *public* thieves take with
+//! one exchange of a word. The owner makes tasks public when somebody wants some, and takes half of them back when it has
+//! nothing else. So a program whose threads all have work pays for no fence at all.
+//!
+//! After van Dijk and van de Pol, "Lace: Non-blocking Split Deque for Work-Stealing", Euro-Par 2014 workshops, §3: the split
+//! point, and the word that holds what is taken and what is public. We differ: an owner that is busy with one long task does
+//! not see that others want work, so a thief can move the split point itself. It closes the owner's way ([`HELD`]), makes the
+//! owner's stores visible by a barrier in every running thread ([`Barrier`]), and then knows what is still there. The owner pays
+//! for that with one look at a word after each pop. And the ring has a fixed size: a full one refuses, and the caller runs the
+//! task itself. So there is no growth and nothing to reclaim.
 
-use crate::sync::{AtomicIsize, AtomicPtr, Ordering, Padded, fence};
+use crate::sleep::Barrier;
+use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering, Padded, light_fence, yield_now};
 use std::ptr::NonNull;
 use vicus_schedule::{TaskHeader, TaskRef};
 
@@ -12,23 +20,63 @@ use vicus_schedule::{TaskHeader, TaskRef};
 pub(crate) const CAPACITY: usize = if cfg!(loom) { 2 } else { 4096 };
 
 pub(crate) struct Deque {
-    /// Where thieves take. Only grows.
-    top: Padded<AtomicIsize>,
-    /// Where the owner pushes and pops.
-    bottom: Padded<AtomicIsize>,
-    slots: Box<[AtomicPtr<TaskHeader>]>,
+    /// What thieves see, a [`Public`].
+    public: Padded<AtomicU64>,
+    /// [`NOBODY`], [`WANTED`], or who moves the split point.
+    wanted: Padded<AtomicU32>,
+    own: Padded<Own>,
+    slots: Box<[AtomicPtr<TaskHeader>; CAPACITY]>,
+}
+
+/// What the owner writes, and a thief only while it holds the split point.
+struct Own {
+    /// Where the next push goes. Numbers go round; differences count.
+    bottom: AtomicU32,
+    /// Tasks from here on are private. Invariant: the end of the public part, whenever nobody moves the split point.
+    split: AtomicU32,
+}
+
+/// Nobody wants tasks.
+const NOBODY: u32 = 0;
+/// A thief found nothing.
+const WANTED: u32 = 1;
+/// A thief moves the split point: the owner waits.
+const HELD: u32 = 2;
+/// The owner moves it.
+const OWNER: u32 = 3;
+
+/// The public part: tasks from `top` on, before `end`.
+#[derive(Clone, Copy)]
+struct Public {
+    top: u32,
+    end: u32,
+}
+
+impl Public {
+    fn of(word: u64) -> Public {
+        Public { top: word as u32, end: (word >> 32) as u32 }
+    }
+
+    fn word(self) -> u64 {
+        u64::from(self.end) << 32 | u64::from(self.top)
+    }
+
+    fn len(self) -> u32 {
+        self.end.wrapping_sub(self.top)
+    }
 }
 
 impl Deque {
     pub(crate) fn new() -> Deque {
         Deque {
-            top: Padded(AtomicIsize::new(0)),
-            bottom: Padded(AtomicIsize::new(0)),
-            slots: (0..CAPACITY).map(|_| AtomicPtr::new(std::ptr::null_mut())).collect(),
+            public: Padded(AtomicU64::new(0)),
+            wanted: Padded(AtomicU32::new(NOBODY)),
+            own: Padded(Own { bottom: AtomicU32::new(0), split: AtomicU32::new(0) }),
+            slots: Box::new(std::array::from_fn(|_| AtomicPtr::new(std::ptr::null_mut()))),
         }
     }
 
-    fn slot(&self, at: isize) -> &AtomicPtr<TaskHeader> {
+    fn slot(&self, at: u32) -> &AtomicPtr<TaskHeader> {
         &self.slots[at as usize & (CAPACITY - 1)]
     }
 
@@ -41,68 +89,197 @@ impl Deque {
         }
     }
 
-    /// The owner's push. Gives the task back if the ring is full. No fence, no read-modify-write.
+    /// The owner's push. Gives the task back if the ring is full. No fence, no read-modify-write, unless somebody wants tasks.
+    #[inline]
     pub(crate) fn push(&self, task: TaskRef) -> Result<(), TaskRef> {
-        let bottom = self.bottom.0.load(Ordering::Relaxed);
-        if bottom - self.top.0.load(Ordering::Acquire) >= CAPACITY as isize {
+        let bottom = self.own.0.bottom.load(Ordering::Relaxed);
+        // Acquire: whoever took a task has read its slot. An old value makes the ring seem fuller.
+        let top = Public::of(self.public.0.load(Ordering::Acquire)).top;
+        if bottom.wrapping_sub(top) >= CAPACITY as u32 {
             return Err(task);
         }
         self.slot(bottom).store(task.as_ptr().as_ptr(), Ordering::Relaxed);
-        self.bottom.0.store(bottom + 1, Ordering::Release);
+        self.own.0.bottom.store(bottom.wrapping_add(1), Ordering::Release);
+        if self.wanted.0.load(Ordering::Relaxed) != NOBODY {
+            self.share(false);
+        }
         Ok(())
     }
 
-    /// The owner's pop: the youngest task. One full fence, if there is something to pop.
+    /// The owner's pop: the youngest task.
+    #[inline]
     pub(crate) fn pop(&self) -> Option<TaskRef> {
-        let bottom = self.bottom.0.load(Ordering::Relaxed) - 1;
-        // `top` only grows, so an old value can hide nothing: what it calls empty is empty.
-        if self.top.0.load(Ordering::Relaxed) > bottom {
-            return None;
+        let own = &self.own.0;
+        let end = own.bottom.load(Ordering::Relaxed);
+        if end == own.split.load(Ordering::Relaxed) {
+            return self.pop_public();
         }
-        // Release: a thief that reads this value, not the push's, must see the slots below it all the same. (Lê et al.
-        // could rely on C11's release sequences, which went on through later stores of the same thread; Rust's don't.)
-        self.bottom.0.store(bottom, Ordering::Release);
-        fence(Ordering::SeqCst);
-        let top = self.top.0.load(Ordering::Relaxed);
-        if top > bottom {
-            self.bottom.0.store(bottom + 1, Ordering::Relaxed);
-            return None;
+        own.bottom.store(end.wrapping_sub(1), Ordering::Release);
+        // A thief that closes the way after this sees the store: its barrier is the other half of this fence.
+        light_fence();
+        // Acquire: of a thief that has opened it again meanwhile, the split point.
+        if self.wanted.0.load(Ordering::Acquire) != NOBODY {
+            return self.pop_wanted(end);
         }
-        let task = self.slot(bottom).load(Ordering::Relaxed);
-        if top == bottom {
-            // The last one: thieves want it too.
-            let won = self.top.0.compare_exchange(top, top + 1, Ordering::SeqCst, Ordering::Relaxed).is_ok();
-            self.bottom.0.store(bottom + 1, Ordering::Relaxed);
-            return won.then(|| Deque::task(task));
+        if own.split.load(Ordering::Relaxed) == end {
+            // A thief was here between the two looks at the split point.
+            own.bottom.store(end, Ordering::Release);
+            return self.pop_public();
         }
-        Some(Deque::task(task))
+        Some(Deque::task(self.slot(end.wrapping_sub(1)).load(Ordering::Relaxed)))
     }
 
-    /// A thief's take: the oldest task. Tries again when another was quicker, until it wins or nothing is left.
-    pub(crate) fn steal(&self) -> Option<TaskRef> {
+    /// Goes on with a pop when others want tasks.
+    #[cold]
+    fn pop_wanted(&self, end: u32) -> Option<TaskRef> {
+        let own = &self.own.0;
+        while self.wanted.0.load(Ordering::Acquire) == HELD {
+            yield_now();
+        }
+        if own.split.load(Ordering::Relaxed) == end {
+            // The thief has made it public.
+            own.bottom.store(end, Ordering::Release);
+            return self.pop_public();
+        }
+        let task = Deque::task(self.slot(end.wrapping_sub(1)).load(Ordering::Relaxed));
+        self.share(false);
+        Some(task)
+    }
+
+    /// Takes half of what is public back, and pops.
+    #[cold]
+    fn pop_public(&self) -> Option<TaskRef> {
+        let own = &self.own.0;
+        let is_held = self.wanted.0.load(Ordering::Acquire) == HELD;
+        if !is_held && Public::of(self.public.0.load(Ordering::Relaxed)).len() == 0 {
+            // It grows by the owner, or by a thief out of what is private; and nothing is.
+            return None;
+        }
+        let before = self.hold();
+        let mut word = self.public.0.load(Ordering::Relaxed);
+        let (back, public) = loop {
+            let public = Public::of(word);
+            let back = public.len().div_ceil(2);
+            let less = Public { end: public.end.wrapping_sub(back), ..public };
+            match self.public.0.compare_exchange_weak(word, less.word(), Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => break (back, less),
+                Err(other) => word = other,
+            }
+        };
+        own.split.store(public.end, Ordering::Relaxed);
+        let task = (back > 0).then(|| {
+            let youngest = own.bottom.load(Ordering::Relaxed).wrapping_sub(1);
+            own.bottom.store(youngest, Ordering::Release);
+            Deque::task(self.slot(youngest).load(Ordering::Relaxed))
+        });
+        // Release: a thief that holds the split point next sees both ends.
+        self.wanted.0.store(if public.len() == 0 { before } else { NOBODY }, Ordering::Release);
+        task
+    }
+
+    /// The owner takes hold of the split point. Returns whether tasks were wanted.
+    fn hold(&self) -> u32 {
         loop {
-            let top = self.top.0.load(Ordering::Acquire);
-            fence(Ordering::SeqCst);
-            let bottom = self.bottom.0.load(Ordering::Acquire);
-            if top >= bottom {
+            let before = self.wanted.0.load(Ordering::Relaxed);
+            let free = before != HELD;
+            if free && self.wanted.0.compare_exchange_weak(before, OWNER, Ordering::Acquire, Ordering::Relaxed).is_ok()
+            {
+                return before;
+            }
+            // A thief has it for the time of a barrier.
+            yield_now();
+        }
+    }
+
+    /// The owner makes private tasks public: all, or the older half.
+    #[cold]
+    pub(crate) fn share(&self, all: bool) {
+        let own = &self.own.0;
+        if own.bottom.load(Ordering::Relaxed) == own.split.load(Ordering::Relaxed) {
+            return;
+        }
+        let before = self.hold();
+        let (bottom, split) = (own.bottom.load(Ordering::Relaxed), own.split.load(Ordering::Relaxed));
+        let private = bottom.wrapping_sub(split);
+        let shared = if all { private } else { private.div_ceil(2) };
+        self.publish(split, shared);
+        // A thief may have shared everything out meanwhile.
+        self.wanted.0.store(if shared == 0 { before } else { NOBODY }, Ordering::Release);
+    }
+
+    /// Moves the split point, which the caller holds, by so many tasks.
+    fn publish(&self, split: u32, tasks: u32) {
+        self.own.0.split.store(split.wrapping_add(tasks), Ordering::Relaxed);
+        // Release: whoever takes a task sees its slot, and what it points to. Thieves only change the other half of the word.
+        self.public.0.fetch_add(u64::from(tasks) << 32, Ordering::AcqRel);
+    }
+
+    /// A thief's take: the oldest public task. Tries again when another was quicker, until it wins or nothing is left; then it
+    /// says that it wants some.
+    pub(crate) fn steal(&self) -> Option<TaskRef> {
+        let task = self.take_oldest();
+        if task.is_none() && self.wanted.0.load(Ordering::Relaxed) == NOBODY {
+            // Who lost to another has no reason to try again.
+            let _ = self.wanted.0.compare_exchange(NOBODY, WANTED, Ordering::Relaxed, Ordering::Relaxed);
+        }
+        task
+    }
+
+    fn take_oldest(&self) -> Option<TaskRef> {
+        let mut word = self.public.0.load(Ordering::Acquire);
+        loop {
+            let public = Public::of(word);
+            if public.len() == 0 {
                 return None;
             }
-            let task = self.slot(top).load(Ordering::Relaxed);
-            if self.top.0.compare_exchange(top, top + 1, Ordering::SeqCst, Ordering::Relaxed).is_ok() {
-                return Some(Deque::task(task));
+            let task = self.slot(public.top).load(Ordering::Relaxed);
+            // The end stays in the upper half: no carry gets there.
+            let next = Public { top: public.top.wrapping_add(1), ..public };
+            match self.public.0.compare_exchange_weak(word, next.word(), Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => return Some(Deque::task(task)),
+                Err(other) => word = other,
             }
         }
+    }
+
+    /// As [`Deque::steal`], and if the owner has private tasks, but is too busy to share them, shares them out itself: for a
+    /// thief that would sleep otherwise. It costs a system call that interrupts all running threads.
+    pub(crate) fn steal_held(&self, barrier: &Barrier) -> Option<TaskRef> {
+        let own = &self.own.0;
+        let task = self.take_oldest();
+        let is_empty = || own.bottom.load(Ordering::Relaxed) == own.split.load(Ordering::Relaxed);
+        if task.is_some() || is_empty() || !barrier.is_expedited() {
+            return task;
+        }
+        let before = self.wanted.0.load(Ordering::Relaxed);
+        if before >= HELD || self.wanted.0.compare_exchange(before, HELD, Ordering::Acquire, Ordering::Relaxed).is_err()
+        {
+            // Somebody shares out just now.
+            return self.take_oldest();
+        }
+        barrier.everyone();
+        // What the owner did before it saw the way closed is visible now; what it does next comes after this.
+        let (bottom, split) = (own.bottom.load(Ordering::Acquire), own.split.load(Ordering::Relaxed));
+        let private = bottom.wrapping_sub(split);
+        // While the owner pops the only one, its bottom may stand before the split for a moment; never more than one.
+        let private = if private > CAPACITY as u32 { 0 } else { private };
+        if private > 0 {
+            self.publish(split, private.div_ceil(2));
+        }
+        self.wanted.0.store(NOBODY, Ordering::Release);
+        self.take_oldest()
     }
 
     /// Whether it holds nothing. A hint unless the caller is the owner.
     pub(crate) fn is_empty(&self) -> bool {
-        self.top.0.load(Ordering::Acquire) >= self.bottom.0.load(Ordering::Acquire)
+        self.len() == 0
     }
 
     /// How many tasks it holds. A hint.
     pub(crate) fn len(&self) -> usize {
-        let len = self.bottom.0.load(Ordering::Acquire) - self.top.0.load(Ordering::Acquire);
-        usize::try_from(len).unwrap_or(0)
+        let top = Public::of(self.public.0.load(Ordering::Acquire)).top;
+        let len = self.own.0.bottom.load(Ordering::Acquire).wrapping_sub(top);
+        usize::try_from(len.cast_signed()).unwrap_or(0)
     }
 }
 
@@ -136,6 +313,7 @@ pub(crate) mod tests {
     fn the_owner_takes_the_youngest_and_a_thief_the_oldest() {
         let deque = Deque::new();
         (0..4).for_each(|n| deque.push(task(n)).unwrap());
+        deque.share(true);
         assert_eq!(deque.steal().map(number), Some(0));
         assert_eq!(deque.pop().map(number), Some(3));
         assert_eq!(deque.steal().map(number), Some(1));
@@ -145,10 +323,36 @@ pub(crate) mod tests {
 
     #[cfg(not(loom))]
     #[test]
+    fn the_owner_shares_half_when_somebody_wants_tasks() {
+        let deque = Deque::new();
+        (0..4).for_each(|n| deque.push(task(n)).unwrap());
+        assert!(deque.steal().is_none(), "nobody wanted any before");
+        deque.push(task(4)).unwrap();
+        let stolen: Vec<u64> = std::iter::from_fn(|| deque.take_oldest()).map(number).collect();
+        assert_eq!(stolen, [0, 1, 2]);
+        assert_eq!(
+            [deque.pop().map(number), deque.pop().map(number), deque.pop().map(number)],
+            [Some(4), Some(3), None]
+        );
+    }
+
+    #[cfg(not(loom))]
+    #[test]
+    fn a_thief_shares_out_what_a_busy_owner_keeps() {
+        let (deque, barrier) = (Deque::new(), Barrier::new());
+        (0..4).for_each(|n| deque.push(task(n)).unwrap());
+        let stolen = deque.steal_held(&barrier).map(number);
+        assert_eq!(stolen, barrier.is_expedited().then_some(0));
+        assert_eq!(deque.pop().map(number), Some(3));
+    }
+
+    #[cfg(not(loom))]
+    #[test]
     fn a_full_ring_refuses() {
         let deque = Deque::new();
         (0..CAPACITY as u64).for_each(|n| deque.push(task(n)).unwrap());
         assert!(deque.push(task(9)).is_err());
+        deque.share(true);
         assert_eq!(deque.steal().map(number), Some(0));
         deque.push(task(9)).unwrap();
         assert_eq!(deque.pop().map(number), Some(9));
@@ -156,12 +360,12 @@ pub(crate) mod tests {
 
     /// Pushes three tasks and pops, while thieves take; every task must come out once.
     #[cfg(loom)]
-    fn take_apart(thieves: usize) {
+    fn take_apart(thieves: usize, steal: fn(&Deque, &Barrier) -> Option<TaskRef>, shares: bool) {
         let deque = loom::sync::Arc::new(Deque::new());
         let thieves: Vec<_> = (0..thieves)
             .map(|_| {
                 let deque = deque.clone();
-                loom::thread::spawn(move || deque.steal().map(number))
+                loom::thread::spawn(move || steal(&deque, &Barrier::new()).map(number))
             })
             .collect();
         let mut taken = Vec::new();
@@ -169,6 +373,9 @@ pub(crate) mod tests {
             // The ring holds two: a refused task is the caller's own to run.
             if deque.push(task(n)).is_err() {
                 taken.push(n);
+            }
+            if shares {
+                deque.share(true);
             }
         }
         taken.extend(deque.pop().map(number));
@@ -178,19 +385,32 @@ pub(crate) mod tests {
         assert_eq!(taken, [0, 1, 2]);
     }
 
-    /// What this found: a thief that read the bottom from a pop, and not from a push, took a slot that it could not see.
     #[cfg(loom)]
-    #[test]
-    fn loom_every_task_is_taken_once() {
-        loom::model(|| take_apart(1));
+    fn model(preemptions: usize, thieves: usize, steal: fn(&Deque, &Barrier) -> Option<TaskRef>, shares: bool) {
+        // Every interleaving would take minutes.
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(preemptions);
+        model.check(move || take_apart(thieves, steal, shares));
     }
 
     #[cfg(loom)]
     #[test]
-    fn loom_two_thieves_never_take_the_same_task() {
-        // Every interleaving would take minutes.
-        let mut model = loom::model::Builder::new();
-        model.preemption_bound = Some(2);
-        model.check(|| take_apart(2));
+    fn loom_every_public_task_is_taken_once() {
+        model(3, 1, |deque, _| deque.steal(), true);
+        model(2, 2, |deque, _| deque.steal(), true);
+    }
+
+    #[cfg(loom)]
+    #[test]
+    fn loom_a_wish_is_answered_and_every_task_taken_once() {
+        model(3, 1, |deque, _| deque.steal().or_else(|| deque.steal()), false);
+    }
+
+    #[cfg(loom)]
+    #[test]
+    fn loom_a_thief_that_holds_the_split_point_takes_no_task_twice() {
+        model(3, 1, |deque, barrier| deque.steal_held(barrier), false);
+        model(3, 1, |deque, barrier| deque.steal_held(barrier), true);
+        model(2, 2, |deque, barrier| deque.steal_held(barrier), false);
     }
 }

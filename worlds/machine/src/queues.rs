@@ -5,6 +5,7 @@
 //! a lock, with its length beside it, so that looking into an empty queue takes no lock.
 
 use crate::deque::Deque;
+use crate::sleep::Barrier;
 use crate::sync::{Mutex, Ordering};
 use std::sync::atomic::AtomicUsize;
 use vicus_schedule::{Plan, Queue, QueueId, Queues, RequestId, SeatId, Take, TaskRef};
@@ -43,7 +44,12 @@ impl SharedQueues {
     /// Puts a task. Gives it back if the queue is full: the caller runs it. Only the owner may put into its own queue.
     pub(crate) fn push(&self, queue: QueueId, task: TaskRef) -> Result<(), TaskRef> {
         match &self.0[queue.index()] {
-            SharedQueue::Own { deque, .. } => deque.push(task),
+            SharedQueue::Own { deque, .. } => {
+                deque.push(task)?;
+                // It may be long before its owner looks here again.
+                deque.share(true);
+                Ok(())
+            }
             SharedQueue::Locked { queue, len, capacity } => {
                 let mut queue = queue.lock().expect("nothing panics under this lock");
                 if queue.len() >= *capacity {
@@ -100,6 +106,8 @@ impl SharedQueues {
 pub(crate) struct Reach<'a> {
     pub(crate) queues: &'a SharedQueues,
     pub(crate) seat: SeatId,
+    /// For a seat's last look before it sleeps: tasks that others keep for themselves are found as well.
+    pub(crate) last: Option<&'a Barrier>,
 }
 
 impl Queues for Reach<'_> {
@@ -110,7 +118,9 @@ impl Queues for Reach<'_> {
         match &self.queues.0[queue.index()] {
             SharedQueue::Own { deque, .. } if longer_than > 0 && deque.len() <= longer_than as usize => None,
             SharedQueue::Own { owner, deque } if *owner == self.seat => deque.pop(),
-            SharedQueue::Own { deque, .. } => deque.steal(),
+            SharedQueue::Own { deque, .. } => {
+                self.last.map_or_else(|| deque.steal(), |barrier| deque.steal_held(barrier))
+            }
             SharedQueue::Locked { len, .. } if len.load(Ordering::Acquire) <= longer_than as usize => None,
             SharedQueue::Locked { queue: locked, len, .. } => {
                 let mut rest = Vec::new();

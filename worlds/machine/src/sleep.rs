@@ -123,10 +123,16 @@ impl SleepPool {
     /// Step 2: wakes one thread of the pool. `false` if none is announced or asleep.
     #[inline]
     pub(crate) fn wake_one(&self) -> bool {
-        self.announced.0.load(Ordering::Relaxed) != 0 && self.take_announcement() && {
+        self.is_anybody_asleep() && self.take_announcement() && {
             self.permit();
             true
         }
+    }
+
+    /// Whether a thread is announced or asleep.
+    #[inline]
+    pub(crate) fn is_anybody_asleep(&self) -> bool {
+        self.announced.0.load(Ordering::Relaxed) != 0
     }
 
     fn permit(&self) {
@@ -182,7 +188,7 @@ impl Barrier {
 
     #[cfg(loom)]
     pub(crate) fn new() -> Barrier {
-        Barrier { expedited: false }
+        Barrier { expedited: true }
     }
 
     /// Whether the kernel does it. Otherwise a push without a lock may miss a sleeper, which costs parallelism only.
@@ -190,7 +196,7 @@ impl Barrier {
         self.expedited
     }
 
-    fn everyone(&self) {
+    pub(crate) fn everyone(&self) {
         fence(Ordering::SeqCst);
         #[cfg(not(loom))]
         if self.expedited {

@@ -3,19 +3,29 @@
 #[cfg(not(loom))]
 pub(crate) use std::sync::{
     Condvar, Mutex, MutexGuard,
-    atomic::{AtomicIsize, AtomicPtr, AtomicU32, Ordering, fence},
+    atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence},
 };
 
 #[cfg(loom)]
 pub(crate) use loom::sync::{
     Condvar, Mutex, MutexGuard,
-    atomic::{AtomicIsize, AtomicPtr, AtomicU32, Ordering, fence},
+    atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence},
 };
 
 #[cfg(loom)]
 pub(crate) use loom::thread::yield_now;
 #[cfg(not(loom))]
 pub(crate) use std::thread::yield_now;
+
+/// A thread's half of a fence whose other half is another thread's barrier ([`crate::sleep::Barrier`]): it only keeps the
+/// compiler from changing the order. Loom knows no such barrier, and sees a whole fence.
+#[inline]
+pub(crate) fn light_fence() {
+    #[cfg(loom)]
+    fence(Ordering::SeqCst);
+    #[cfg(not(loom))]
+    std::sync::atomic::compiler_fence(Ordering::SeqCst);
+}
 
 /// A value on cache lines of its own: two, since processors fetch them in pairs.
 #[derive(Debug)]

@@ -41,7 +41,9 @@ pub(crate) struct Worker {
     pub(crate) refused: Vec<TaskRef>,
     /// The lock-free queue into which this seat puts immediate tasks and from which it takes the youngest first (rule 1 of
     /// most strategies); null if the plan has no such queue. It lives in `shared`.
-    pub(crate) own: *const Deque,
+    own: *const Deque,
+    /// Where a push to it may wake a sleeper; in `shared`, too.
+    near: Box<[*const SleepPool]>,
     /// Queues that some seats never look into: while this one waits, its tasks may be what it waits for.
     secluded: Vec<QueueId>,
     /// The next pause of a seat that backs off, in nanoseconds; 0 after every success.
@@ -109,6 +111,8 @@ impl Worker {
         let takes_own_first = plan.look[0].scan.queues().first() == Some(&own);
         let own = shared.queues.own(seat).filter(|_| takes_own_first && shared.plan.is_owner_lifo(own));
         let own = own.map_or(ptr::null(), ptr::from_ref);
+        let near = shared.plan.queues[plan.place[Kind::Immediate as usize].index()].wake.iter();
+        let near = near.map(|pool| ptr::from_ref(&shared.pools[pool.index()])).collect();
         let slot = shared.plan.pools[plan.pool.index()].seats.iter().position(|&other| other == seat);
         Worker {
             slot: slot.expect("a seat is in its pool"),
@@ -120,6 +124,7 @@ impl Worker {
             next: None,
             refused: Vec::new(),
             own,
+            near,
             secluded: shared.plan.secluded(seat),
             pause_ns: 0,
             swept: 0,
@@ -142,7 +147,7 @@ impl Worker {
         let sleepers = &shared.pools[pool.index()];
         while goes_on() {
             self.sweep();
-            if let Some((task, found)) = self.find(plan) {
+            if let Some((task, found)) = self.find(plan, false) {
                 self.run(task, found);
                 continue;
             }
@@ -159,7 +164,7 @@ impl Worker {
             self.recorder.sleep_begins();
             sleepers.announce(&shared.barrier);
             // A task that was found is out of its queue: it is run, even if the seat is to be left meanwhile.
-            let found = self.find(plan);
+            let found = self.find(plan, true);
             let is_called = || shared.inboxes[self.seat.index()].is_waiting();
             let slept = (found.is_none() && goes_on()).then(|| sleep(sleepers, self.slot, is_called));
             let woken = slept == Some(Woken::Spawn) || sleepers.stay();
@@ -178,9 +183,49 @@ impl Worker {
         heaps::leaves_seat();
     }
 
+    /// The lock-free queue into which this seat puts immediate tasks, and from which it takes the youngest first.
+    #[inline]
+    pub(crate) fn own(&self) -> Option<&Deque> {
+        #[expect(unsafe_code, reason = "a way to a part of what the worker shares that is short")]
+        // SAFETY: null, or a queue of `shared`, where queues stay.
+        unsafe {
+            self.own.as_ref()
+        }
+    }
+
+    /// Puts an immediate task into the seat's own queue, if it has one. Others see it when they want some.
+    #[inline]
+    pub(crate) fn put_own(&mut self, task: TaskRef) -> Result<(), TaskRef> {
+        self.own().ok_or(task)?.push(task)?;
+        if self.is_anybody_asleep() {
+            self.share_own();
+        }
+        Ok(())
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn share_own(&mut self) {
+        self.own().expect("a task was put there").share(false);
+        self.wake(self.shared.plan.seats[self.seat.index()].place[Kind::Immediate as usize], Kind::Immediate);
+    }
+
+    /// Whether an immediate task that is put there may wake somebody.
+    #[inline]
+    fn is_anybody_asleep(&self) -> bool {
+        self.near.iter().any(|&pool| {
+            #[expect(unsafe_code, reason = "a way to a part of what the worker shares that is short")]
+            // SAFETY: a pool of `shared`, where pools stay.
+            unsafe { &*pool }.is_anybody_asleep()
+        })
+    }
+
     /// Tasks that this seat kept for itself go to where others find them: its thread turns away.
     fn give_up_tasks(&mut self) {
         let kept = self.next.take().map(|next| next.task).into_iter().chain(self.refused.drain(..));
+        if let Some(own) = self.shared.queues.own(self.seat) {
+            own.share(true);
+        }
         let entry = self.shared.plan.entry[0];
         for task in kept {
             self.shared.queues.push(entry, task).unwrap_or_else(|_| panic!("an entry queue has no capacity"));
@@ -217,21 +262,28 @@ impl Worker {
         self.next.is_some() || !self.refused.is_empty() || self.shared.inboxes[self.seat.index()].is_waiting()
     }
 
-    fn find(&mut self, plan: &SeatPlan) -> Option<(TaskRef, Option<(u8, QueueId)>)> {
-        self.kept().or_else(|| self.look(plan, plan.look.len()))
+    /// `last`: the seat would sleep otherwise.
+    fn find(&mut self, plan: &SeatPlan, last: bool) -> Option<(TaskRef, Option<(u8, QueueId)>)> {
+        self.kept().or_else(|| self.look(plan, plan.look.len(), last))
     }
 
     /// Looks into queues by the first probes.
-    fn look(&mut self, plan: &SeatPlan, probes: usize) -> Option<(TaskRef, Option<(u8, QueueId)>)> {
-        let mut reach = Reach { queues: &self.shared.queues, seat: self.seat };
+    fn look(&mut self, plan: &SeatPlan, probes: usize, last: bool) -> Option<(TaskRef, Option<(u8, QueueId)>)> {
+        let last = last.then_some(&self.shared.barrier);
+        let mut reach = Reach { queues: &self.shared.queues, seat: self.seat, last };
         let found = look(&plan.look[..probes], &mut self.cursors, &mut reach)?;
         Some((found.task, Some((found.rule, found.queue))))
     }
 
     /// What a seat may do while a task of it waits: immediate tasks, tasks of the same request, and what might otherwise find
     /// nobody, since all who look there wait.
-    fn find_waiting(&mut self, plan: &SeatPlan, request: RequestId) -> Option<(TaskRef, Option<(u8, QueueId)>)> {
-        let found = self.kept().or_else(|| self.look(plan, plan.while_waiting));
+    fn find_waiting(
+        &mut self,
+        plan: &SeatPlan,
+        request: RequestId,
+        last: bool,
+    ) -> Option<(TaskRef, Option<(u8, QueueId)>)> {
+        let found = self.kept().or_else(|| self.look(plan, plan.while_waiting, last));
         if found.is_some() {
             return found;
         }
@@ -244,7 +296,7 @@ impl Worker {
             .filter_map(|(rule, queue)| Some((queues.take_of(queue, request)?, Some((rule, queue)))))
             .next()
             .or_else(|| {
-                let mut reach = Reach { queues, seat: self.seat };
+                let mut reach = Reach { queues, seat: self.seat, last: None };
                 self.secluded.iter().find_map(|&queue| {
                     use vicus_schedule::{Queues, Take};
                     Some((reach.take(queue, Take::Oldest, 0, None)?, Some((0, queue))))
@@ -259,7 +311,7 @@ impl Worker {
                 let began = Instant::now();
                 while began.elapsed().as_nanos() < u128::from(spin_ns) {
                     std::hint::spin_loop();
-                    if let Some(found) = self.find(plan) {
+                    if let Some(found) = self.find(plan, false) {
                         return Some(found);
                     }
                 }
@@ -274,7 +326,7 @@ impl Worker {
                     heaps::give_back();
                 }
                 std::thread::sleep(Duration::from_nanos(self.pause_ns));
-                return self.find(plan);
+                return self.find(plan, false);
             }
         }
         None
@@ -314,13 +366,13 @@ impl Worker {
         let shared = Arc::clone(&worker.shared);
         let plan = &shared.plan.seats[worker.seat.index()];
         let sleepers = &shared.pools[plan.pool.index()];
-        let find = |worker: &mut Worker| match request {
-            Some(request) => worker.find_waiting(plan, request),
-            None => worker.find(plan),
+        let find = |worker: &mut Worker, last| match request {
+            Some(request) => worker.find_waiting(plan, request, last),
+            None => worker.find(plan, last),
         };
         let mut idle_since = None;
         while !latch.is_set() {
-            if let Some((task, found)) = find(worker) {
+            if let Some((task, found)) = find(worker, false) {
                 worker.run_on_top(task, found);
                 idle_since = None;
                 continue;
@@ -332,7 +384,7 @@ impl Worker {
             }
             worker.recorder.sleep_begins();
             sleepers.announce(&shared.barrier);
-            let found = find(worker);
+            let found = find(worker, true);
             let is_called = || latch.is_set() || shared.inboxes[worker.seat.index()].is_waiting();
             let slept = (found.is_none() && latch.falls_asleep()).then(|| sleepers.sleep(worker.slot, is_called));
             let woken = slept == Some(Woken::Spawn) || sleepers.stay();

@@ -1,6 +1,7 @@
 //! Two closures, maybe at once.
 
 use super::latch::Latch;
+use crate::deque::Deque;
 use crate::runtime::Runtime;
 use crate::worker::{Worker, here};
 use std::any::Any;
@@ -51,10 +52,7 @@ where
 {
     #[expect(unsafe_code, reason = "the worker of the task that runs")]
     // SAFETY: `here` gave it, so it is this thread's, and nobody has a reference to it while a task runs.
-    let (job, is_own) = unsafe {
-        let worker = &mut *worker;
-        (StackJob::new(worker, b), !worker.own.is_null())
-    };
+    let (job, is_own) = unsafe { (StackJob::new(&*worker, b), (*worker).own().is_some()) };
     let task = job.task();
     #[expect(unsafe_code, reason = "the worker of the task that runs")]
     // SAFETY: as above.
@@ -90,11 +88,8 @@ fn take_back(worker: *mut Worker, task: TaskRef, is_own: bool) -> bool {
     if !is_own {
         return worker.remove(task);
     }
-    #[expect(unsafe_code, reason = "the worker's own queue")]
-    // SAFETY: `own` is not null, and lives in what the worker shares.
-    let own = unsafe { &*worker.own };
     loop {
-        match own.pop() {
+        match worker.own().and_then(Deque::pop) {
             Some(youngest) if youngest == task => {
                 worker.took_back(task);
                 return true;
@@ -121,8 +116,20 @@ impl Worker {
     /// Puts a task of a `join` where the plan wants immediate tasks.
     #[inline]
     fn put_second(&mut self, task: TaskRef) {
-        let queue = self.shared.plan.seats[self.seat.index()].place[Kind::Immediate as usize];
         self.recorder.task_enqueued(self.request, Kind::Immediate);
+        if self.put_own(task).is_err() {
+            self.put_elsewhere(task);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn put_elsewhere(&mut self, task: TaskRef) {
+        if self.own().is_some() {
+            // Its own queue is full.
+            return self.refused.push(task);
+        }
+        let queue = self.shared.plan.seats[self.seat.index()].place[Kind::Immediate as usize];
         self.put(task, queue, Kind::Immediate);
     }
 

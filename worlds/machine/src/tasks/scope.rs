@@ -138,6 +138,9 @@ impl Worker {
         let home = node.and_then(|node| plan.home_queue(self.seat, node, number));
         let queue: QueueId = home.unwrap_or(plan.seats[self.seat.index()].place[kind as usize]);
         self.recorder.task_enqueued(self.request, kind);
+        if kind == Kind::Immediate && self.put_own(task).is_ok() {
+            return;
+        }
         match self.shared.queues.push(queue, task) {
             Ok(()) => self.wake(queue, kind),
             // The submitter works when the queue is full (Wittmann and Hager, §2.1).

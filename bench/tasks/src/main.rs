@@ -1,0 +1,55 @@
+//! Vicus' tasks beside rayon's and oneTBB's.
+//!
+//! All sides are measured in one run, alternating, on threads that are pinned alike; medians count. A peer that this
+//! machine can't build is skipped aloud.
+
+#[path = "../../containers/src/measure.rs"]
+mod measure;
+mod sides;
+mod trees;
+
+use clap::Parser;
+use measure::{allowed, print_rates};
+use sides::Runtimes;
+
+/// Vicus' tasks beside rayon's and oneTBB's.
+#[derive(Parser)]
+struct Args {
+    /// Numbers of threads.
+    #[arg(long, value_delimiter = ',', default_values_t = [1, 2])]
+    threads: Vec<usize>,
+    /// What to measure.
+    #[arg(long, value_delimiter = ',', default_values = ["join", "nqueens", "uts", "spawn"])]
+    what: Vec<String>,
+    /// How many times each side is measured.
+    #[arg(long, default_value_t = 9)]
+    rounds: usize,
+    /// The Fibonacci number.
+    #[arg(long, default_value_t = 30)]
+    fib: u32,
+    /// How many queens.
+    #[arg(long, default_value_t = 10)]
+    queens: u32,
+    /// The strategy of Vicus' side.
+    #[arg(long, default_value = "las")]
+    strategy: String,
+}
+
+fn main() -> anyhow::Result<()> {
+    let args = Args::parse();
+    let cpus = allowed()?;
+    for &threads in &args.threads {
+        let runtimes = Runtimes::start(threads, &cpus, &args.strategy)?;
+        for what in &args.what {
+            let (sides, title) = match what.as_str() {
+                "join" => (runtimes.fib(args.fib, args.rounds)?, format!("join: fib({}), tasks", args.fib)),
+                "nqueens" => (runtimes.queens(args.queens, args.rounds)?, format!("nqueens({}), tasks", args.queens)),
+                "uts" => (runtimes.tree(args.rounds)?, "UTS T1, nodes".to_owned()),
+                "spawn" => (runtimes.spawn(1_000_000, args.rounds)?, "a million empty tasks by one submitter".to_owned()),
+                other => anyhow::bail!("there is no `{other}`: expected join, nqueens, uts or spawn"),
+            };
+            print_rates(&sides, &format!("{title}, {threads} threads"));
+        }
+    }
+    Ok(())
+}
