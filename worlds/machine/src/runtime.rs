@@ -4,6 +4,7 @@ use crate::inbox::Inbox;
 use crate::queues::SharedQueues;
 use crate::recorder::Recording;
 use crate::sleep::{Barrier, SleepPool};
+use crate::tasks::Blocks;
 use crate::worker::Worker;
 use crate::{boxes, heaps, pin};
 use std::alloc::Layout;
@@ -97,6 +98,7 @@ impl RuntimeBuilder {
         let shared = Arc::new(Shared {
             queues: SharedQueues::new(&plan),
             pools: plan.pools.iter().map(|pool| SleepPool::new(pool.seats.len())).collect(),
+            blocks: Blocks::new(plan.seats.len()),
             inboxes: plan.seats.iter().map(|_| Inbox::default()).collect(),
             spares: spares.collect(),
             lent: plan.seats.iter().map(|_| Lent::default()).collect(),
@@ -145,6 +147,8 @@ pub(crate) struct Shared {
     pub(crate) plan: Plan,
     pub(crate) queues: SharedQueues,
     pub(crate) pools: Vec<SleepPool>,
+    /// Memory for tasks.
+    pub(crate) blocks: Blocks,
     /// By seat.
     pub(crate) inboxes: Vec<Inbox>,
     pub(crate) barrier: Barrier,
@@ -207,13 +211,11 @@ impl Shared {
         Ok(())
     }
 
-    /// Wakes one thread for a push, near pools first. `fenced`: the push went through a lock, and needs the fence that
-    /// makes it visible before the look for sleepers; a push to the seat's own queue does without (see `sleep`).
+    /// Wakes one thread for a push, near pools first. `must`: nobody but a sleeper may come for the task, so it must not be
+    /// missed (see `sleep`).
     #[inline]
-    pub(crate) fn wake_for(&self, queue: QueueId, fenced: bool) -> Option<PoolId> {
-        if fenced {
-            fence(Ordering::SeqCst);
-        }
+    pub(crate) fn wake_for(&self, queue: QueueId, must: bool) -> Option<PoolId> {
+        self.barrier.before_look(must);
         let wake = &self.plan.queues[queue.index()].wake;
         wake.iter().copied().find(|pool| self.pools[pool.index()].wake_one())
     }

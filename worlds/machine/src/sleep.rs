@@ -16,11 +16,11 @@
 //! that have taken an announcement and not posted yet.
 //!
 //! The race that step 1 closes: the spawner reads "nobody announced" before the announcement, and the sleeper looks
-//! into the queue before the task is visible there. On the spawner's side only a push without a lock has no fence
-//! between its two steps; the sleeper's barrier stands in for it. Should the kernel refuse that barrier, such a push can
-//! miss a sleeper; the task is still run, by the spawner, which looks there before it sleeps.
+//! into the queue before the task is visible there. The spawner has no fence between its two steps; the sleeper's barrier
+//! stands in for it. Should the kernel refuse that barrier, spawners have one ([`Barrier::before_look`]), but for a push to a
+//! seat's own queue: this can miss a sleeper, and the task is still run, by the spawner, which looks there before it sleeps.
 
-use crate::sync::{AtomicU32, Condvar, Mutex, MutexGuard, Ordering, Padded, fence, yield_now};
+use crate::sync::{AtomicU32, Condvar, Mutex, MutexGuard, Ordering, Padded, fence, light_fence, yield_now};
 #[cfg(not(loom))]
 use std::time::{Duration, Instant};
 
@@ -196,6 +196,16 @@ impl Barrier {
         self.expedited
     }
 
+    /// What comes between a push and the look for sleepers: nothing, where the sleepers' barrier stands in for it. `must`: that
+    /// a sleeper is missed would be worse than a fence.
+    #[inline]
+    pub(crate) fn before_look(&self, must: bool) {
+        if must && !self.expedited {
+            fence(Ordering::SeqCst);
+        }
+        light_fence();
+    }
+
     pub(crate) fn everyone(&self) {
         fence(Ordering::SeqCst);
         #[cfg(not(loom))]
@@ -240,7 +250,7 @@ mod loom_models {
                 })
             };
             queue.fetch_add(1, Ordering::AcqRel);
-            fence(Ordering::SeqCst);
+            Barrier::new().before_look(true);
             pool.wake_one();
             worker.join().unwrap();
             assert_eq!(queue.load(Ordering::Acquire), 0);

@@ -10,7 +10,7 @@ use crate::queues::Reach;
 use crate::recorder::Recorder;
 use crate::runtime::Shared;
 use crate::sleep::{SleepPool, Woken};
-use crate::tasks::Latch;
+use crate::tasks::{Awaited, Slab};
 use std::cell::Cell;
 use std::ptr;
 use std::sync::Arc;
@@ -48,6 +48,10 @@ pub(crate) struct Worker {
     secluded: Vec<QueueId>,
     /// The next pause of a seat that backs off, in nanoseconds; 0 after every success.
     pause_ns: u64,
+    /// Memory for tasks.
+    pub(crate) slab: Slab,
+    /// How many tasks it has spawned, so that those for one place go to its queues in turn.
+    pub(crate) spawned: usize,
     /// The sweep that this seat has done.
     pub(crate) swept: u64,
     pub(crate) recorder: Recorder,
@@ -127,6 +131,8 @@ impl Worker {
             near,
             secluded: shared.plan.secluded(seat),
             pause_ns: 0,
+            slab: Slab::new(seat),
+            spawned: 0,
             swept: 0,
             recorder,
             seat,
@@ -354,13 +360,13 @@ impl Worker {
         f(worker)
     }
 
-    /// Runs tasks until the latch is set, and sleeps when there are none: tasks that belong to the one that waits, of this
+    /// Runs tasks until what is awaited is there, and sleeps when there are none: tasks that belong to the one that waits, of this
     /// request, or with `None` whatever there is.
     ///
     /// # Safety
     /// `worker` is [`here`], and nobody has a reference to it.
     #[expect(unsafe_code, reason = "a worker is used again by the tasks that it runs")]
-    pub(crate) unsafe fn wait(worker: *mut Worker, request: Option<RequestId>, latch: &Latch) {
+    pub(crate) unsafe fn wait(worker: *mut Worker, request: Option<RequestId>, awaited: &impl Awaited) {
         // SAFETY: the caller's promise; tasks that are run below borrow it again from this one.
         let worker = unsafe { &mut *worker };
         let shared = Arc::clone(&worker.shared);
@@ -371,7 +377,7 @@ impl Worker {
             None => worker.find(plan, last),
         };
         let mut idle_since = None;
-        while !latch.is_set() {
+        while !awaited.is_done() {
             if let Some((task, found)) = find(worker, false) {
                 worker.run_on_top(task, found);
                 idle_since = None;
@@ -385,11 +391,11 @@ impl Worker {
             worker.recorder.sleep_begins();
             sleepers.announce(&shared.barrier);
             let found = find(worker, true);
-            let is_called = || latch.is_set() || shared.inboxes[worker.seat.index()].is_waiting();
-            let slept = (found.is_none() && latch.falls_asleep()).then(|| sleepers.sleep(worker.slot, is_called));
+            let is_called = || awaited.is_done() || shared.inboxes[worker.seat.index()].is_waiting();
+            let slept = (found.is_none() && awaited.falls_asleep()).then(|| sleepers.sleep(worker.slot, is_called));
             let woken = slept == Some(Woken::Spawn) || sleepers.stay();
             worker.recorder.sleep_ends(&shared, plan.pool);
-            if woken && (found.is_some() || latch.is_set()) {
+            if woken && (found.is_some() || awaited.is_done()) {
                 sleepers.wake_one();
             } else if woken && !worker.has_kept() {
                 // For a task that this seat may not take while it waits, perhaps: somebody else is to look.

@@ -1,5 +1,6 @@
 //! Something that becomes true once, for a seat that waits for it.
 
+use super::Awaited;
 use crate::runtime::Shared;
 use crate::sync::{AtomicU32, Ordering};
 use vicus_schedule::SeatId;
@@ -25,16 +26,6 @@ impl Latch {
         Latch { state: AtomicU32::new(OPEN), seat }
     }
 
-    #[inline]
-    pub(crate) fn is_set(&self) -> bool {
-        self.state.load(Ordering::Acquire) == SET
-    }
-
-    /// The seat is about to sleep. Says whether it has a reason to.
-    pub(crate) fn falls_asleep(&self) -> bool {
-        self.state.compare_exchange(OPEN, ASLEEP, Ordering::AcqRel, Ordering::Acquire) != Err(SET)
-    }
-
     /// What is waited for is done. Nothing of the latch is touched after this but the seat's bed.
     #[inline]
     pub(crate) fn set(&self, shared: &Shared) {
@@ -42,5 +33,16 @@ impl Latch {
         if self.state.swap(SET, Ordering::AcqRel) == ASLEEP {
             shared.ask(seat);
         }
+    }
+}
+
+impl Awaited for Latch {
+    #[inline]
+    fn is_done(&self) -> bool {
+        self.state.load(Ordering::Acquire) == SET
+    }
+
+    fn falls_asleep(&self) -> bool {
+        self.state.compare_exchange(OPEN, ASLEEP, Ordering::AcqRel, Ordering::Acquire) != Err(SET)
     }
 }

@@ -7,14 +7,25 @@ mod join;
 mod latch;
 mod run;
 mod scope;
+mod slab;
 
 pub use join::join;
-pub(crate) use latch::Latch;
 pub use scope::{Scope, scope};
+pub(crate) use slab::{Blocks, Slab};
 
 use crate::heaps;
 use crate::worker::Worker;
 use vicus_schedule::{RequestId, TaskRef};
+
+/// What a seat waits for.
+pub(crate) trait Awaited {
+    /// Whether it is there.
+    fn is_done(&self) -> bool;
+
+    /// The seat is about to sleep: whoever makes it true is to call [`crate::runtime::Shared::ask`] from now on. Says whether
+    /// it has a reason to sleep.
+    fn falls_asleep(&self) -> bool;
+}
 
 impl Worker {
     /// A closure's task begins.

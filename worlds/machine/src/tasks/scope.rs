@@ -1,14 +1,15 @@
 //! Many closures, all over when the scope ends.
 
-use super::latch::Latch;
+use super::Awaited;
+use super::slab::{BLOCK_ALIGN, BLOCK_BYTES};
 use crate::runtime::Runtime;
 use crate::worker::{Worker, here};
 use std::any::Any;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicIsize, Ordering};
+use std::sync::{Arc, Mutex};
 use vicus_schedule::{Kind, QueueId, RequestId, SeatId, TaskHeader, TaskRef};
 use vicus_topology::NodeId;
 
@@ -35,20 +36,17 @@ pub fn scope<'scope, R: Send>(f: impl FnOnce(&Scope<'scope>) -> R + Send) -> R {
     // SAFETY: `here` gave it, and nobody has a reference to it.
     let (seat, request) = unsafe { ((*here()).seat, (*here()).request) };
     let scope = Scope {
-        open: AtomicUsize::new(1),
-        latch: Latch::new(seat),
+        open: Open { own: AtomicIsize::new(0), others: AtomicIsize::new(0), seat },
         request,
         cancelled: AtomicBool::new(false),
         panic: Mutex::new(None),
         tasks: PhantomData,
     };
     let result = catch_unwind(AssertUnwindSafe(|| f(&scope)));
-    if scope.open.fetch_sub(1, Ordering::AcqRel) > 1 {
-        #[expect(unsafe_code, reason = "the worker of the task that runs")]
-        // SAFETY: as above; it is the same thread.
-        unsafe {
-            Worker::wait(here(), Some(request), &scope.latch);
-        }
+    #[expect(unsafe_code, reason = "the worker of the task that runs")]
+    // SAFETY: as above; it is the same thread.
+    unsafe {
+        Worker::wait(here(), Some(request), &scope.open);
     }
     let panic = scope.panic.into_inner().expect("nothing panics under this lock");
     match result {
@@ -59,9 +57,7 @@ pub fn scope<'scope, R: Send>(f: impl FnOnce(&Scope<'scope>) -> R + Send) -> R {
 
 /// Where tasks are spawned that are over before it ends.
 pub struct Scope<'scope> {
-    /// Tasks that are not over, and the scope's own closure.
-    open: AtomicUsize,
-    latch: Latch,
+    open: Open,
     request: RequestId,
     cancelled: AtomicBool,
     /// The first panic of a task.
@@ -99,30 +95,23 @@ impl<'scope> Scope<'scope> {
 
     /// Has a seat run a task that nobody else may run.
     pub(crate) fn call(&self, seat: SeatId, f: impl FnOnce(&Scope<'scope>) + Send + 'scope) {
-        let task = HeapJob::task(self, f);
-        self.open.fetch_add(1, Ordering::Relaxed);
         #[expect(unsafe_code, reason = "the worker of the task that runs")]
         // SAFETY: `here` gave it, and nobody has a reference to it.
-        unsafe { &*here() }.shared.call(seat, task);
+        let worker = unsafe { &mut *here() };
+        let task = HeapJob::task(worker, self, f);
+        self.open.adds(worker.seat);
+        worker.shared.call(seat, task);
     }
 
     fn put(&self, kind: Kind, node: Option<NodeId>, f: impl FnOnce(&Scope<'scope>) + Send + 'scope) {
-        let task = HeapJob::task(self, f);
-        // Relaxed: the caller is itself counted, so the scope does not end meanwhile.
-        let number = self.open.fetch_add(1, Ordering::Relaxed);
         let worker = here();
         assert!(!worker.is_null(), "a scope's tasks are spawned by its own closure or by its tasks");
         #[expect(unsafe_code, reason = "the worker of the task that runs")]
         // SAFETY: `here` gave it, and nobody has a reference to it.
         let worker = unsafe { &mut *worker };
-        worker.spawn(task, kind, node, number);
-    }
-
-    fn is_over(&self, worker: &Worker) {
-        // Release: what the task did is done for who waits. Acquire: for the last one, what all did.
-        if self.open.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.latch.set(&worker.shared);
-        }
+        let task = HeapJob::task(worker, self, f);
+        self.open.adds(worker.seat);
+        worker.spawn(task, kind, node);
     }
 
     fn has_panicked(&self, panic: Box<dyn Any + Send>) {
@@ -131,11 +120,62 @@ impl<'scope> Scope<'scope> {
     }
 }
 
+/// How many tasks of a scope are not over: the sum of two counts.
+///
+/// What the scope's own seat spawns and runs it counts without atomic arithmetic. When it is about to sleep, it moves its count
+/// to the others', of which the last one then wakes it.
+struct Open {
+    /// Written by the scope's seat alone.
+    own: AtomicIsize,
+    others: AtomicIsize,
+    seat: SeatId,
+}
+
+impl Open {
+    /// A task more, which `seat` spawns.
+    #[inline]
+    fn adds(&self, seat: SeatId) {
+        if seat == self.seat {
+            // Relaxed: nobody else writes it.
+            self.own.store(self.own.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        } else {
+            // Relaxed: the task that spawns it is counted itself, so the scope does not end meanwhile.
+            self.others.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// A task less, which this worker ran. The scope may be gone after this.
+    #[inline]
+    fn is_over(&self, worker: &Worker) {
+        let seat = self.seat;
+        if worker.seat == seat {
+            self.own.store(self.own.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
+        } else if self.others.fetch_sub(1, Ordering::AcqRel) == 1 {
+            // Release: what the task did is done for who waits. It sleeps, if it has moved its own count here.
+            worker.shared.ask(seat);
+        }
+    }
+}
+
+impl Awaited for Open {
+    #[inline]
+    fn is_done(&self) -> bool {
+        // Acquire: what others' tasks did.
+        self.own.load(Ordering::Relaxed) + self.others.load(Ordering::Acquire) == 0
+    }
+
+    fn falls_asleep(&self) -> bool {
+        let own = self.own.swap(0, Ordering::Relaxed);
+        self.others.fetch_add(own, Ordering::AcqRel) + own != 0
+    }
+}
+
 impl Worker {
     /// Queues a task of a scope.
-    fn spawn(&mut self, task: TaskRef, kind: Kind, node: Option<NodeId>, number: usize) {
+    fn spawn(&mut self, task: TaskRef, kind: Kind, node: Option<NodeId>) {
         let plan = &self.shared.plan;
-        let home = node.and_then(|node| plan.home_queue(self.seat, node, number));
+        self.spawned = self.spawned.wrapping_add(1);
+        let home = node.and_then(|node| plan.home_queue(self.seat, node, self.spawned));
         let queue: QueueId = home.unwrap_or(plan.seats[self.seat.index()].place[kind as usize]);
         self.recorder.task_enqueued(self.request, kind);
         if kind == Kind::Immediate && self.put_own(task).is_ok() {
@@ -149,7 +189,7 @@ impl Worker {
     }
 }
 
-/// A closure in a block of the heap.
+/// A closure in a block of its own: the seat's slab's, or of the heap if it is large.
 #[repr(C)]
 struct HeapJob<F> {
     /// First, so that its address is the job's.
@@ -159,14 +199,48 @@ struct HeapJob<F> {
 }
 
 impl<'scope, F: FnOnce(&Scope<'scope>) + Send + 'scope> HeapJob<F> {
-    fn task(scope: &Scope<'scope>, f: F) -> TaskRef {
+    /// Whether it fits into a block of the slab.
+    const IS_SMALL: bool = size_of::<HeapJob<F>>() <= BLOCK_BYTES && align_of::<HeapJob<F>>() <= BLOCK_ALIGN;
+
+    fn task(worker: &mut Worker, scope: &Scope<'scope>, f: F) -> TaskRef {
         let header = TaskHeader { run: run::<F>, request: scope.request, is_box: false };
-        let job = Box::new(HeapJob { header, scope: std::ptr::from_ref(scope).cast(), f });
+        let job = HeapJob { header, scope: std::ptr::from_ref(scope).cast(), f };
+        let block: *mut HeapJob<F> = if Self::IS_SMALL {
+            let block = worker.slab.take(&worker.shared.blocks).as_ptr().cast();
+            #[expect(unsafe_code, reason = "writes into a fresh block")]
+            // SAFETY: it is large enough, aligned, and nobody else's.
+            unsafe {
+                std::ptr::write(block, job);
+            }
+            block
+        } else {
+            Box::into_raw(Box::new(job))
+        };
         #[expect(unsafe_code, reason = "a task on the heap")]
         // SAFETY: the header is the job's first field; it stays until it is run; its closure is `Send`, and lives as long as
         // the scope, which waits for it.
         unsafe {
-            TaskRef::new(NonNull::new_unchecked(Box::into_raw(job).cast()))
+            TaskRef::new(NonNull::new_unchecked(block.cast()))
+        }
+    }
+
+    /// Takes the job out of its block, which goes back.
+    ///
+    /// # Safety
+    /// `task` is from [`HeapJob::task`] with this closure, and taken once; the worker is this thread's.
+    #[expect(unsafe_code, reason = "follows a task pointer")]
+    unsafe fn take(worker: *mut Worker, task: TaskRef) -> HeapJob<F> {
+        let block = task.as_ptr().cast::<HeapJob<F>>();
+        // SAFETY: the caller's promise.
+        unsafe {
+            if Self::IS_SMALL {
+                let job = block.read();
+                let shared = Arc::as_ptr(&(*worker).shared);
+                (*worker).slab.give(&(*shared).blocks, block.cast());
+                job
+            } else {
+                *Box::from_raw(block.as_ptr())
+            }
         }
     }
 }
@@ -180,13 +254,13 @@ unsafe fn run<'scope, F: FnOnce(&Scope<'scope>) + Send + 'scope>(task: TaskRef, 
     // for it.
     unsafe {
         (*worker).begins(task);
-        let job = *Box::from_raw(task.as_ptr().as_ptr().cast::<HeapJob<F>>());
+        let job = HeapJob::<F>::take(worker, task);
         let scope = &*job.scope.cast::<Scope<'scope>>();
         let f = AssertUnwindSafe(|| if scope.is_cancelled() { drop(job.f) } else { (job.f)(scope) });
         if let Err(panic) = catch_unwind(f) {
             scope.has_panicked(panic);
         }
         (*worker).ends(job.header.request);
-        scope.is_over(&*worker);
+        scope.open.is_over(&*worker);
     }
 }

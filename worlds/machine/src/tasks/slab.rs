@@ -1,0 +1,163 @@
+//! Blocks for tasks: each seat has its own, and gets them back.
+
+use crate::sync::Padded;
+use std::ptr::{self, NonNull};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicPtr, Ordering};
+use vicus_schedule::SeatId;
+
+/// How much of a block its task may use: a header and a closure of some words.
+pub(super) const BLOCK_BYTES: usize = 120;
+/// How it is aligned.
+pub(super) const BLOCK_ALIGN: usize = align_of::<Block>();
+
+/// Two cache lines.
+#[repr(C, align(64))]
+pub(crate) struct Block {
+    bytes: [u8; BLOCK_BYTES],
+    /// The seat whose block it is.
+    home: u32,
+}
+
+/// A block that is free: the next one in its first bytes.
+#[repr(C)]
+struct Free {
+    next: *mut Free,
+}
+
+/// How many blocks are made at once.
+const CHUNK: usize = 64;
+
+/// What all seats share of their blocks.
+pub(crate) struct Blocks {
+    /// All there are.
+    chunks: Mutex<Vec<Box<[Block]>>>,
+    /// By seat: its blocks that others have freed.
+    mail: Vec<Padded<AtomicPtr<Free>>>,
+}
+
+#[expect(unsafe_code, reason = "it has pointers")]
+// SAFETY: free blocks are nobody's; who takes a seat's mail has all of it.
+unsafe impl Send for Blocks {}
+
+#[expect(unsafe_code, reason = "it has pointers")]
+// SAFETY: as above.
+unsafe impl Sync for Blocks {}
+
+impl Blocks {
+    pub(crate) fn new(seats: usize) -> Blocks {
+        let mail = (0..seats).map(|_| Padded(AtomicPtr::new(ptr::null_mut()))).collect();
+        Blocks { chunks: Mutex::new(Vec::new()), mail }
+    }
+
+    #[cold]
+    fn new_chunk(&self, home: SeatId) -> *mut Free {
+        let home = home.index() as u32;
+        let mut chunk: Box<[Block]> = (0..CHUNK).map(|_| Block { bytes: [0; BLOCK_BYTES], home }).collect();
+        let mut first: *mut Free = ptr::null_mut();
+        let start = chunk.as_mut_ptr();
+        self.chunks.lock().expect("nothing panics under this lock").push(chunk);
+        for at in 0..CHUNK {
+            #[expect(unsafe_code, reason = "links the blocks")]
+            // SAFETY: inside the chunk, which stays where it is; a block is larger than a link and aligned for it.
+            unsafe {
+                let block: *mut Free = start.add(at).cast();
+                block.write(Free { next: first });
+                first = block;
+            }
+        }
+        first
+    }
+}
+
+/// A seat's free blocks.
+pub(crate) struct Slab {
+    free: *mut Free,
+    seat: SeatId,
+}
+
+impl Slab {
+    pub(crate) fn new(seat: SeatId) -> Slab {
+        Slab { free: ptr::null_mut(), seat }
+    }
+
+    /// A block: of this seat's, of those that came home, or a new one.
+    #[inline]
+    pub(crate) fn take(&mut self, blocks: &Blocks) -> NonNull<Block> {
+        if self.free.is_null() {
+            self.fill(blocks);
+        }
+        #[expect(unsafe_code, reason = "takes a block off the list")]
+        // SAFETY: `fill` left one; a free block begins with its link.
+        unsafe {
+            let block = self.free;
+            self.free = (*block).next;
+            NonNull::new_unchecked(block.cast())
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn fill(&mut self, blocks: &Blocks) {
+        // Acquire: who freed them is done with them.
+        self.free = blocks.mail[self.seat.index()].0.swap(ptr::null_mut(), Ordering::Acquire);
+        if self.free.is_null() {
+            self.free = blocks.new_chunk(self.seat);
+        }
+    }
+
+    /// Gives a block back, whoever's it is.
+    ///
+    /// # Safety
+    /// It is from a [`Slab::take`] with the same `blocks`, and nobody uses it any more.
+    #[inline]
+    #[expect(unsafe_code, reason = "the caller promises what the type system can't see")]
+    pub(crate) unsafe fn give(&mut self, blocks: &Blocks, block: NonNull<Block>) {
+        // SAFETY: the caller's promise; `home` is never overwritten.
+        let home = unsafe { (*block.as_ptr()).home };
+        let free: *mut Free = block.as_ptr().cast();
+        if home == self.seat.index() as u32 {
+            // SAFETY: a block is larger than a link and aligned for it.
+            unsafe { free.write(Free { next: self.free }) };
+            self.free = free;
+            return;
+        }
+        let mail = &blocks.mail[home as usize].0;
+        let mut first = mail.load(Ordering::Relaxed);
+        loop {
+            // SAFETY: as above.
+            unsafe { free.write(Free { next: first }) };
+            // Release: its owner may write to it next. All mail is taken at once, so no link is ever of another list.
+            match mail.compare_exchange_weak(first, free, Ordering::Release, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(other) => first = other,
+            }
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_goes_home_whoever_frees_it() {
+        let blocks = Blocks::new(2);
+        let (mut own, mut other) = (Slab::new(SeatId::new(0)), Slab::new(SeatId::new(1)));
+        let taken: Vec<_> = (0..3 * CHUNK).map(|_| own.take(&blocks)).collect();
+        for (number, block) in taken.iter().enumerate() {
+            let slab = if number % 2 == 0 { &mut own } else { &mut other };
+            #[expect(unsafe_code, reason = "frees a block")]
+            // SAFETY: taken above, and not used.
+            unsafe {
+                slab.give(&blocks, *block);
+            }
+        }
+        let mut again: Vec<_> = (0..3 * CHUNK).map(|_| own.take(&blocks)).collect();
+        let mut taken = taken;
+        taken.sort_unstable();
+        again.sort_unstable();
+        assert_eq!(taken, again, "no block is lost, and none is new");
+        assert_eq!(blocks.chunks.lock().unwrap().len(), 3);
+    }
+}
