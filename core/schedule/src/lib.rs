@@ -18,6 +18,7 @@
 
 mod access;
 mod by_request;
+mod depend;
 mod look;
 mod plan;
 mod policies;
@@ -27,6 +28,7 @@ mod valid;
 
 pub use access::{Access, Mode};
 pub use by_request::ByRequest;
+pub use depend::Dependences;
 pub use look::{Found, Queues, look};
 pub use plan::{
     Dealing, End, Idle, Order, Plan, Pool, PoolId, Probe, QueueId, QueueSpec, Scan, SeatId, SeatPlan, Take, When,
