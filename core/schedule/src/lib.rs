@@ -3,7 +3,7 @@
 //! No threads, no clock, no operating system. A strategy looks at a [`Topology`](vicus_topology::Topology) once and
 //! answers with a [`Plan`]: plain data that says which queues exist, where each seat puts each kind of task, in which
 //! order it looks for work, and whom a spawn wakes. Worlds interpret the plan; [`look`] is the interpreter that they
-//! share.
+//! share. Which tasks wait for which others, [`Dependences`] finds out from what they read and write.
 //!
 //! ```
 //! use vicus_schedule::{Setting, Strategy};
@@ -18,6 +18,7 @@
 
 mod access;
 mod by_request;
+mod depend;
 mod look;
 mod plan;
 mod policies;
@@ -27,6 +28,7 @@ mod valid;
 
 pub use access::{Access, Mode};
 pub use by_request::ByRequest;
+pub use depend::Dependences;
 pub use look::{Found, Queues, look};
 pub use plan::{
     Dealing, End, Idle, Order, Plan, Pool, PoolId, Probe, QueueId, QueueSpec, Scan, SeatId, SeatPlan, Take, When,

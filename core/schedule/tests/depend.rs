@@ -1,0 +1,104 @@
+//! The order that follows from data, held against one that looks at each byte.
+
+use proptest::prelude::*;
+use vicus_schedule::{Access, Dependences, Mode};
+
+/// How large the memory of the random programs is.
+const BYTES: usize = 96;
+
+fn access() -> impl Strategy<Value = Access> {
+    let mode = prop_oneof![Just(Mode::Read), Just(Mode::Read), Just(Mode::Write), Just(Mode::ReadWrite)];
+    // Starts and lengths are multiples of few numbers often, so that the same blocks come again.
+    let (start, bytes) = (prop_oneof![0..48usize, (0..6usize).prop_map(|n| 8 * n)], prop_oneof![0..12usize, Just(8)]);
+    (start, bytes, 1..4usize, 0..4usize, mode)
+        .prop_map(|(start, bytes, rows, between, mode)| Access::new(start, bytes, mode).rows(rows, bytes + between))
+}
+
+fn program() -> impl Strategy<Value = Vec<Vec<Access>>> {
+    prop::collection::vec(prop::collection::vec(access(), 0..4), 1..40)
+}
+
+/// Which bytes a task reads, and which it writes.
+fn bytes_of(task: &[Access]) -> [[bool; BYTES]; 2] {
+    let mut bytes = [[false; BYTES]; 2];
+    for access in task {
+        for row in 0..access.rows {
+            for byte in 0..access.bytes {
+                let at = access.start + row * access.stride + byte;
+                bytes[0][at] |= access.mode != Mode::Write;
+                bytes[1][at] |= access.mode != Mode::Read;
+            }
+        }
+    }
+    bytes
+}
+
+/// Whether the order of two tasks matters: one of them writes a byte that the other one touches.
+fn conflict(a: &[Access], b: &[Access]) -> bool {
+    let ([a_reads, a_writes], [b_reads, b_writes]) = (bytes_of(a), bytes_of(b));
+    (0..BYTES).any(|at| (a_writes[at] && (b_reads[at] || b_writes[at])) || (b_writes[at] && a_reads[at]))
+}
+
+/// For each task all that come before it, as a set of bits, from what it waits for itself.
+fn closure(tasks: usize, waits: impl Fn(usize, usize) -> bool) -> Vec<u64> {
+    let mut before = vec![0u64; tasks];
+    for task in 0..tasks {
+        for earlier in (0..task).filter(|&earlier| waits(task, earlier)) {
+            before[task] |= before[earlier] | 1 << earlier;
+        }
+    }
+    before
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_order_is_that_of_the_bytes(program in program()) {
+        let mut dependences = Dependences::new();
+        let mut all = Vec::new();
+        let edges: Vec<Vec<usize>> = program.iter().enumerate().map(|(task, accesses)| {
+            let from = all.len();
+            dependences.add(task, accesses, &mut all);
+            all[from..].to_vec()
+        }).collect();
+        for (task, edges) in edges.iter().enumerate() {
+            prop_assert!(edges.is_sorted_by(|a, b| a < b) && edges.iter().all(|&edge| edge < task), "{edges:?}");
+        }
+        let got = closure(program.len(), |task, earlier| edges[task].contains(&earlier));
+        let expected = closure(program.len(), |task, earlier| conflict(&program[earlier], &program[task]));
+        prop_assert_eq!(got, expected);
+    }
+
+    /// Tasks end as they may: a task is over only after those that come before it. The others are ordered as without ends.
+    #[test]
+    fn who_is_over_is_not_waited_for(program in program(), ends in prop::collection::vec(0..3usize, 40)) {
+        let before = closure(program.len(), |task, earlier| conflict(&program[earlier], &program[task]));
+        let (mut dependences, mut over) = (Dependences::new(), 0u64);
+        let mut got = vec![0u64; program.len()];
+        for (task, accesses) in program.iter().enumerate() {
+            let mut edges = Vec::new();
+            dependences.add(2 * task, accesses, &mut edges);
+            for edge in edges {
+                prop_assert!(edge % 2 == 0 && over >> (edge / 2) & 1 == 0, "{edge} is over, or nobody");
+                got[task] |= got[edge / 2] | 1 << (edge / 2);
+            }
+            prop_assert_eq!(got[task] | (over & before[task]), before[task], "task {}", task);
+            for _ in 0..ends[task] {
+                let may_end = |&task: &usize| over >> task & 1 == 0 && before[task] & !over == 0;
+                if let Some(ends) = (0..=task).rev().find(may_end) {
+                    dependences.retire(2 * ends);
+                    over |= 1 << ends;
+                }
+            }
+        }
+    }
+}
+
+#[test]
+#[should_panic(expected = "task 3 is added after task 3")]
+fn numbers_ascend() {
+    let mut dependences = Dependences::new();
+    dependences.add(3, &[], &mut Vec::new());
+    dependences.add(3, &[], &mut Vec::new());
+}
