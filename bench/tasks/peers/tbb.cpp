@@ -106,13 +106,15 @@ extern "C" std::uint64_t tbb_tree(Runtime *runtime, const Node *root) {
     runtime->arena.execute([&] { tree(*root, nodes); });
     return nodes;
 }
-// So many empty tasks by one submitter.
-extern "C" void tbb_spawn(Runtime *runtime, std::uint64_t count) {
+// Batches of so many empty tasks by one submitter.
+extern "C" void tbb_spawn(Runtime *runtime, std::uint64_t batches, std::uint64_t count) {
     runtime->arena.execute([=] {
-        tbb::task_group group;
-        for (std::uint64_t task = 0; task < count; ++task) {
-            group.run([] { asm volatile(""); });
+        for (std::uint64_t batch = 0; batch < batches; ++batch) {
+            tbb::task_group group;
+            for (std::uint64_t task = 0; task < count; ++task) {
+                group.run([] { asm volatile(""); });
+            }
+            group.wait();
         }
-        group.wait();
     });
 }

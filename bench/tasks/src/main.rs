@@ -45,7 +45,7 @@ fn main() -> anyhow::Result<()> {
                 "join" => (runtimes.fib(args.fib, args.rounds)?, format!("join: fib({}), tasks", args.fib)),
                 "nqueens" => (runtimes.queens(args.queens, args.rounds)?, format!("nqueens({}), tasks", args.queens)),
                 "uts" => (runtimes.tree(args.rounds)?, "UTS T1, nodes".to_owned()),
-                "spawn" => (runtimes.spawn(1_000_000, args.rounds)?, "a million empty tasks by one submitter".to_owned()),
+                "spawn" => (runtimes.spawn(1_000_000, args.rounds)?, "a million empty tasks, 1,000 at a time, by one submitter".to_owned()),
                 other => anyhow::bail!("there is no `{other}`: expected join, nqueens, uts or spawn"),
             };
             print_rates(&sides, &format!("{title}, {threads} threads"));

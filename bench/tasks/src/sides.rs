@@ -20,7 +20,7 @@ mod tbb {
         pub(super) fn tbb_fib(runtime: *mut Runtime, n: u32) -> u64;
         pub(super) fn tbb_queens(runtime: *mut Runtime, n: u32) -> u64;
         pub(super) fn tbb_tree(runtime: *mut Runtime, root: *const Node) -> u64;
-        pub(super) fn tbb_spawn(runtime: *mut Runtime, count: u64);
+        pub(super) fn tbb_spawn(runtime: *mut Runtime, batches: u64, count: u64);
     }
 }
 
@@ -31,6 +31,9 @@ pub(crate) struct Runtimes {
     #[cfg(tbb)]
     tbb: *mut tbb::Runtime,
 }
+
+/// How many tasks are spawned before they are waited for.
+const BATCH: u64 = 1000;
 
 /// A side of a comparison: what it does, in its runtime, and what comes out.
 pub(crate) type Does<'a> = Box<dyn Fn() -> u64 + 'a>;
@@ -134,13 +137,17 @@ impl Runtimes {
                 tasks,
                 result: 0,
                 vicus: Box::new(move || {
-                    vicus_machine::scope(|scope| {
-                        (0..tasks).for_each(|_| scope.spawn_deferred(|_| _ = std::hint::black_box(0)))
-                    });
+                    for _ in 0..tasks / BATCH {
+                        vicus_machine::scope(|scope| {
+                            (0..BATCH).for_each(|_| scope.spawn_deferred(|_| _ = std::hint::black_box(0)))
+                        });
+                    }
                     0
                 }),
                 rayon: Box::new(move || {
-                    rayon::scope(|scope| (0..tasks).for_each(|_| scope.spawn(|_| _ = std::hint::black_box(0))));
+                    for _ in 0..tasks / BATCH {
+                        rayon::scope(|scope| (0..BATCH).for_each(|_| scope.spawn(|_| _ = std::hint::black_box(0))));
+                    }
                     0
                 }),
                 #[cfg(tbb)]
@@ -148,7 +155,7 @@ impl Runtimes {
                     #[expect(unsafe_code, reason = "a C++ function")]
                     // SAFETY: the runtime lives.
                     unsafe {
-                        tbb::tbb_spawn(runtime, tasks);
+                        tbb::tbb_spawn(runtime, tasks / BATCH, BATCH);
                     }
                     0
                 }),

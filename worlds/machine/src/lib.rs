@@ -10,6 +10,7 @@ mod discover;
 mod heaps;
 mod inbox;
 mod locality;
+mod lock;
 mod near;
 mod pages;
 mod pin;

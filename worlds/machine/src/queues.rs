@@ -5,9 +5,9 @@
 //! a lock, with its length beside it, so that looking into an empty queue takes no lock.
 
 use crate::deque::Deque;
+use crate::lock::ShortLock;
 use crate::sleep::Barrier;
-use crate::sync::{Mutex, Ordering};
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use vicus_schedule::{Plan, Queue, QueueId, Queues, RequestId, SeatId, Take, TaskRef};
 
 pub(crate) struct SharedQueues(Vec<SharedQueue>);
@@ -19,7 +19,7 @@ enum SharedQueue {
         deque: Box<Deque>,
     },
     Locked {
-        queue: Mutex<Queue<TaskRef>>,
+        queue: ShortLock<Queue<TaskRef>>,
         len: AtomicUsize,
         capacity: usize,
     },
@@ -32,7 +32,7 @@ impl SharedQueues {
             match spec.owner {
                 Some(owner) if plan.is_owner_lifo(id) => SharedQueue::Own { owner, deque: Box::new(Deque::new()) },
                 _ => SharedQueue::Locked {
-                    queue: Mutex::new(Queue::new(spec.order)),
+                    queue: ShortLock::new(Queue::new(spec.order)),
                     len: AtomicUsize::new(0),
                     capacity: spec.capacity.map_or(usize::MAX, |tasks| tasks as usize),
                 },
@@ -51,7 +51,7 @@ impl SharedQueues {
                 Ok(())
             }
             SharedQueue::Locked { queue, len, capacity } => {
-                let mut queue = queue.lock().expect("nothing panics under this lock");
+                let mut queue = queue.lock();
                 if queue.len() >= *capacity {
                     return Err(task);
                 }
@@ -70,7 +70,13 @@ impl SharedQueues {
         }
     }
 
+    /// Whether it is behind a lock.
+    pub(crate) fn is_locked(&self, queue: QueueId) -> bool {
+        matches!(self.0[queue.index()], SharedQueue::Locked { .. })
+    }
+
     /// Takes the youngest task of a request out of a locked queue.
+    #[inline]
     pub(crate) fn take_of(&self, queue: QueueId, request: RequestId) -> Option<TaskRef> {
         self.locked(queue, |tasks| tasks.take_of(request)).flatten()
     }
@@ -82,12 +88,13 @@ impl SharedQueues {
     }
 
     /// Changes a locked queue that is not empty.
+    #[inline]
     fn locked<R>(&self, queue: QueueId, change: impl FnOnce(&mut Queue<TaskRef>) -> R) -> Option<R> {
         let SharedQueue::Locked { queue, len, .. } = &self.0[queue.index()] else { return None };
         if len.load(Ordering::Acquire) == 0 {
             return None;
         }
-        let mut queue = queue.lock().expect("nothing panics under this lock");
+        let mut queue = queue.lock();
         let result = change(&mut queue);
         len.store(queue.len(), Ordering::Release);
         Some(result)
@@ -125,7 +132,7 @@ impl Queues for Reach<'_> {
             SharedQueue::Locked { queue: locked, len, .. } => {
                 let mut rest = Vec::new();
                 let task = {
-                    let mut queue = locked.lock().expect("nothing panics under this lock");
+                    let mut queue = locked.lock();
                     if queue.len() <= longer_than as usize {
                         return None;
                     }

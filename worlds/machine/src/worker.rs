@@ -17,7 +17,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use vicus_flow::{Blocks, Desk, Instance, Place};
-use vicus_schedule::{Found, Idle, Kind, PoolId, QueueId, RequestId, SeatId, SeatPlan, TaskRef, look};
+use vicus_schedule::{
+    Found, Idle, Kind, PoolId, Probe, QueueId, Queues, RequestId, SeatId, SeatPlan, Take, TaskRef, look,
+};
 
 /// What a thread needs to work on a seat.
 pub(crate) struct Worker {
@@ -44,6 +46,8 @@ pub(crate) struct Worker {
     own: *const Deque,
     /// Where a push to it may wake a sleeper; in `shared`, too.
     near: Box<[*const SleepPool]>,
+    /// The queues with a lock that this seat looks into, and the rule by which it does.
+    locked: Vec<(u8, QueueId)>,
     /// Queues that some seats never look into: while this one waits, its tasks may be what it waits for.
     secluded: Vec<QueueId>,
     /// The next pause of a seat that backs off, in nanoseconds; 0 after every success.
@@ -129,6 +133,7 @@ impl Worker {
             refused: Vec::new(),
             own,
             near,
+            locked: locked(&shared, plan),
             secluded: shared.plan.secluded(seat),
             pause_ns: 0,
             slab: Slab::new(seat),
@@ -294,20 +299,14 @@ impl Worker {
             return found;
         }
         let queues = &self.shared.queues;
-        let own_request = plan.look.iter().flat_map(|probe| {
-            let queues = probe.scan.queues().iter();
-            queues.map(move |&queue| (probe.rule, queue))
-        });
-        own_request
-            .filter_map(|(rule, queue)| Some((queues.take_of(queue, request)?, Some((rule, queue)))))
-            .next()
-            .or_else(|| {
-                let mut reach = Reach { queues, seat: self.seat, last: None };
-                self.secluded.iter().find_map(|&queue| {
-                    use vicus_schedule::{Queues, Take};
-                    Some((reach.take(queue, Take::Oldest, 0, None)?, Some((0, queue))))
-                })
-            })
+        for &(rule, queue) in &self.locked {
+            if let Some(task) = queues.take_of(queue, request) {
+                return Some((task, Some((rule, queue))));
+            }
+        }
+        let mut reach = Reach { queues, seat: self.seat, last: None };
+        let take = |&queue: &QueueId| Some((reach.take(queue, Take::Oldest, 0, None)?, Some((0, queue))));
+        self.secluded.iter().find_map(take)
     }
 
     /// What the plan says a seat does before it sleeps.
@@ -450,6 +449,11 @@ impl Worker {
             self.sweep_boxes();
         }
     }
+}
+
+fn locked(shared: &Shared, plan: &SeatPlan) -> Vec<(u8, QueueId)> {
+    let each = |probe: &Probe| probe.scan.queues().iter().map(|&queue| (probe.rule, queue)).collect::<Vec<_>>();
+    plan.look.iter().flat_map(each).filter(|(_, queue)| shared.queues.is_locked(*queue)).collect()
 }
 
 /// How long a waiting seat looks around before it sleeps.
