@@ -216,6 +216,19 @@ impl Placing {
 
     /// Adds up the bytes from an address on that are not behind `end`, as far as they are in one range or in none. Gives
     /// where that ends.
+    /// The first address of a range that is ours and nobody's.
+    fn freed_in(&self, range: Range<usize>) -> Option<usize> {
+        let atlas = self.atlas.get()?;
+        let mut at = range.start;
+        while at < range.end && atlas.owns(at) {
+            match atlas.ask(at, |lies| lies.start + lies.bytes) {
+                Some(end) => at = end,
+                None => return Some(at),
+            }
+        }
+        None
+    }
+
     fn tally(&self, from: usize, end: usize, footprint: &mut Footprint) -> usize {
         let Some(atlas) = self.atlas.get() else {
             footprint.unknown += end - from;
@@ -361,9 +374,20 @@ impl Memory {
     /// How many bytes of some memory were asked to lie on each node; what did not come from here, or was not placed, is
     /// unknown.
     pub fn footprint<T>(&self, of: &[T]) -> Footprint {
-        let mut footprint = Footprint { nodes: vec![0; self.nodes()], unknown: 0 };
         let range = of.as_ptr_range();
-        let (mut at, end) = (range.start.addr(), range.end.addr());
+        self.footprint_at(range.start.addr()..range.end.addr())
+    }
+
+    /// The first address of a range that begins in the region of placed memory, and is nobody's: it was freed, or never given
+    /// out. `None` if all is in use, or if it is other memory.
+    pub fn freed_in(&self, range: Range<usize>) -> Option<usize> {
+        self.placing.freed_in(range)
+    }
+
+    /// As [`Memory::footprint`], of a range of addresses.
+    pub fn footprint_at(&self, range: Range<usize>) -> Footprint {
+        let mut footprint = Footprint { nodes: vec![0; self.nodes()], unknown: 0 };
+        let Range { start: mut at, end } = range;
         while at < end {
             let ranges = &self.superblocks.ranges;
             at = match ranges.index(at) {

@@ -28,5 +28,5 @@ pub use discover::{DiscoverError, Discovered, describe, from_synthetic, from_xml
 pub use locality::{footprint, forget, here, node_of};
 pub use pages::{SystemPages, free_bytes};
 pub use runtime::{Request, Runtime, RuntimeBuilder};
-pub use tasks::{Scope, join, scope};
+pub use tasks::{Append, Data, Part, Scope, Shared, TaskBuilder, Views, for_each, for_each_mut, join, scope};
 pub use wait::block_on;

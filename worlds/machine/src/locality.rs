@@ -37,11 +37,22 @@ pub fn here() -> Option<NodeId> {
 /// assert_eq!(footprint.nodes.iter().sum::<usize>() + footprint.unknown, 800_000);
 /// ```
 pub fn footprint<T>(of: &[T]) -> Footprint {
+    let range = of.as_ptr_range();
+    footprint_at(range.start.addr()..range.end.addr())
+}
+
+/// The first address of a range that is placed memory of this library, and nobody's.
+pub(crate) fn freed_in(range: Range<usize>) -> Option<usize> {
+    process()?.memory.freed_in(range)
+}
+
+/// As [`footprint`], of a range of addresses.
+pub(crate) fn footprint_at(range: Range<usize>) -> Footprint {
     let Some(process) = process() else {
-        return Footprint { unknown: size_of_val(of), ..Footprint::default() };
+        return Footprint { unknown: range.len(), ..Footprint::default() };
     };
-    let asked = process.memory.footprint(of);
-    if asked.unknown == 0 { asked } else { learnt(process, of) }
+    let asked = process.memory.footprint_at(range.clone());
+    if asked.unknown == 0 { asked } else { learnt(process, range) }
 }
 
 /// Says that memory which is not ours was freed: who asks for its addresses again asks the kernel.
@@ -77,11 +88,10 @@ fn pages(range: Range<usize>, page_bytes: usize) -> Range<usize> {
 }
 
 /// Memory of which some is not ours, page by page.
-fn learnt<T>(process: &Process, of: &[T]) -> Footprint {
+fn learnt(process: &Process, range: Range<usize>) -> Footprint {
     let memory = &process.memory;
     let page_bytes = memory.pages().page_bytes();
-    let range = of.as_ptr_range();
-    let (start, end) = (range.start.addr(), range.end.addr());
+    let Range { start, end } = range;
     let mut footprint = Footprint { nodes: vec![0; memory.nodes()], unknown: 0 };
     let mut known = known().lock().expect("nothing panics under this lock");
     let all: Vec<usize> = pages(start..end, page_bytes).collect();

@@ -220,6 +220,10 @@ impl Shared {
         wake.iter().copied().find(|pool| self.pools[pool.index()].wake_one())
     }
 
+    pub(crate) fn topology(&self) -> &Topology {
+        &self.topology
+    }
+
     /// Has a seat look whether what it waits for is done, and into its inbox, if it sleeps.
     pub(crate) fn ask(&self, seat: SeatId) {
         let pool = self.plan.seats[seat.index()].pool;
@@ -406,6 +410,18 @@ impl Runtime {
     /// The machine that it runs on.
     pub fn topology(&self) -> &Topology {
         &self.shared.topology
+    }
+
+    /// How far a node's memory is from another node's threads: what the operating system says, 10 for the node itself on most
+    /// machines.
+    ///
+    /// ```
+    /// let runtime = vicus_machine::Runtime::builder().threads(1).start();
+    /// let node = runtime.topology().nodes[0].id;
+    /// assert_eq!(runtime.distance(node, node), runtime.topology().distances[0][0]);
+    /// ```
+    pub fn distance(&self, from: NodeId, to: NodeId) -> u32 {
+        self.shared.topology.numa_value(from, to)
     }
 
     /// Memory in whole pages, zeroed, that lies over the nodes as chosen, until it is dropped. `None` takes the runtime's

@@ -238,6 +238,10 @@ impl Worker {
             own.share(true);
         }
         let entry = self.shared.plan.entry[0];
+        let kept: Vec<TaskRef> = kept.collect();
+        while let Some(called) = self.shared.inboxes[self.seat.index()].take() {
+            self.run(called, None);
+        }
         for task in kept {
             self.shared.queues.push(entry, task).unwrap_or_else(|_| panic!("an entry queue has no capacity"));
             self.shared.wake_for(entry, true);

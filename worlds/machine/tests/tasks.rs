@@ -222,3 +222,135 @@ fn a_box_may_join() {
         assert_eq!(sum.load(Ordering::Relaxed), 986, "the sum of the first 15 Fibonacci numbers");
     }
 }
+
+/// Tasks that add to, double and copy parts of an array: whatever runs them, the result is that of running them in order.
+#[test]
+fn tasks_with_data_do_what_they_would_do_one_after_the_other() {
+    let mut seed = 0x5eed_u64;
+    let mut random = move |below: usize| {
+        // A linear congruential generator is chance enough here: Knuth's MMIX constants.
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (seed >> 33) as usize % below
+    };
+    for runtime in runtimes() {
+        for _ in 0..5 {
+            let steps: Vec<(usize, usize, usize, usize)> =
+                (0..150).map(|_| (random(3), random(90), random(10) + 1, random(90))).collect();
+            let mut expected: Vec<u64> = (0..100).collect();
+            for &(what, at, len, from) in &steps {
+                match what {
+                    0 => expected[at..at + len].iter_mut().for_each(|element| *element = element.wrapping_add(7)),
+                    1 => expected[at..at + len].iter_mut().for_each(|element| *element = element.wrapping_mul(3)),
+                    _ => {
+                        let sum = expected[from..from + len].iter().fold(0u64, |sum, &n| sum.wrapping_add(n));
+                        if from + len <= at || at < from {
+                            expected[at] = sum;
+                        }
+                    }
+                }
+            }
+            let mut actual: Vec<u64> = (0..100).collect();
+            runtime.run(|| {
+                scope(|scope| {
+                    let shared = scope.share(&mut actual);
+                    for (what, at, len, from) in steps {
+                        let part = shared.part(at..at + len);
+                        match what {
+                            0 => scope.task().writes(part).spawn(|(part,)| {
+                                part.iter_mut().for_each(|element| *element = element.wrapping_add(7));
+                            }),
+                            1 => scope.task().writes(part).immediate().spawn(|(part,)| {
+                                part.iter_mut().for_each(|element| *element = element.wrapping_mul(3));
+                            }),
+                            _ if from + len <= at || at < from => {
+                                let (from, to) = (shared.part(from..from + len), shared.part(at..=at));
+                                scope.task().reads(from).writes(to).spawn(|(from, to)| {
+                                    to[0] = from.iter().fold(0u64, |sum, &n| sum.wrapping_add(n));
+                                });
+                            }
+                            _ => {}
+                        }
+                    }
+                });
+            });
+            assert_eq!(actual, expected);
+        }
+    }
+}
+
+#[test]
+fn what_waits_for_a_task_that_panicked_is_dropped() {
+    let runtime = Runtime::builder().threads(2).quiet().start();
+    let (mut numbers, ran) = (vec![0; 2], AtomicUsize::new(0));
+    let caught = catch_unwind(AssertUnwindSafe(|| {
+        runtime.run(|| {
+            scope(|scope| {
+                let (shared, ran) = (scope.share(&mut numbers), &ran);
+                scope.task().writes(shared.part(..1)).spawn(|_| panic!("broken"));
+                scope.task().reads(shared.part(..1)).writes(shared.part(1..)).spawn(move |_| {
+                    ran.fetch_add(1, Ordering::Relaxed);
+                });
+                scope.task().reads(shared.part(1..)).spawn(move |_| _ = ran.fetch_add(1, Ordering::Relaxed));
+            });
+        });
+    }));
+    assert!(caught.is_err());
+    assert_eq!(ran.into_inner(), 0);
+}
+
+#[test]
+#[should_panic(expected = "uses the same memory twice")]
+fn a_task_cannot_have_the_same_elements_twice() {
+    scope(|scope| {
+        let mut numbers = [0; 4];
+        let numbers = scope.share(Box::leak(Box::new(std::mem::take(&mut numbers))));
+        scope.task().reads(numbers.part(..3)).writes(numbers.part(2..)).spawn(|_| ());
+    });
+}
+
+#[test]
+fn a_loop_does_every_iteration_once_though_threads_are_busy() {
+    for runtime in runtimes() {
+        for len in [0, 1, 7, 1000] {
+            let mut times = vec![0; len];
+            let total = AtomicUsize::new(0);
+            runtime.run(|| {
+                join(
+                    || {
+                        vicus_machine::for_each_mut(&mut times, |index, times| {
+                            *times += 1;
+                            total.fetch_add(index, Ordering::Relaxed);
+                        });
+                    },
+                    || std::thread::sleep(Duration::from_millis(1)),
+                )
+            });
+            assert!(times.iter().all(|&times| times == 1));
+            assert_eq!(total.into_inner(), len * len.saturating_sub(1) / 2);
+        }
+        let caught = catch_unwind(AssertUnwindSafe(|| {
+            runtime.run(|| vicus_machine::for_each(0..100, |n| assert_ne!(n, 50, "fifty")));
+        }));
+        assert!(caught.is_err());
+    }
+}
+
+#[test]
+fn iterations_run_on_the_threads_of_the_runtime() {
+    let runtime = Runtime::builder().threads(2).quiet().start();
+    let thread_of = |n: usize| {
+        std::hint::black_box((0..20_000 + n % 2).sum::<usize>());
+        std::thread::current().id()
+    };
+    let rounds: Vec<Vec<_>> = (0..20)
+        .map(|_| {
+            let mut threads = vec![std::thread::current().id(); 64];
+            runtime.run(|| vicus_machine::for_each_mut(&mut threads, |n, thread| *thread = thread_of(n)));
+            threads
+        })
+        .collect();
+    // The first piece of each part is taken by its own thread, unless another was through with all of its own by then.
+    let firsts = rounds.iter().filter(|threads| threads[0] == rounds[0][0]).count();
+    println!("the first iteration stayed in {firsts} of {} rounds", rounds.len());
+    assert!(rounds.iter().flatten().all(|&thread| thread != std::thread::current().id()));
+}

@@ -3,13 +3,17 @@
 //! A task's header lies where the task lies: in the stack frame of a `join`, or in a block of the heap. It goes through the
 //! same queues as a box, as the plan says. Who waits runs other tasks meanwhile.
 
+mod data;
 mod join;
 mod latch;
+mod loops;
 mod run;
 mod scope;
 mod slab;
 
+pub use data::{Append, Data, Part, Shared, TaskBuilder, Views};
 pub use join::join;
+pub use loops::{for_each, for_each_mut};
 pub use scope::{Scope, scope};
 pub(crate) use slab::{Blocks, Slab};
 

@@ -1,6 +1,7 @@
 //! Many closures, all over when the scope ends.
 
 use super::Awaited;
+use super::data::{Graph, Node, Queued, Said, Turn};
 use super::slab::{BLOCK_ALIGN, BLOCK_BYTES};
 use crate::runtime::Runtime;
 use crate::worker::{Worker, here};
@@ -39,6 +40,7 @@ pub fn scope<'scope, R: Send>(f: impl FnOnce(&Scope<'scope>) -> R + Send) -> R {
         open: Open { own: AtomicIsize::new(0), others: AtomicIsize::new(0), seat },
         request,
         cancelled: AtomicBool::new(false),
+        graph: Mutex::default(),
         panic: Mutex::new(None),
         tasks: PhantomData,
     };
@@ -60,6 +62,8 @@ pub struct Scope<'scope> {
     open: Open,
     request: RequestId,
     cancelled: AtomicBool,
+    /// Tasks that say what they read and write.
+    graph: Mutex<Graph>,
     /// The first panic of a task.
     panic: Mutex<Option<Box<dyn Any + Send>>>,
     #[expect(clippy::type_complexity, reason = "what the scope may hold says what it is variant in")]
@@ -112,6 +116,37 @@ impl<'scope> Scope<'scope> {
         let task = HeapJob::task(worker, self, f);
         self.open.adds(worker.seat);
         worker.spawn(task, kind, node);
+    }
+
+    /// Spawns a task that has said what it reads and writes.
+    pub(super) fn put_said(&self, said: Said, f: impl FnOnce(&Scope<'scope>) + Send + 'scope) {
+        let worker = here();
+        assert!(!worker.is_null(), "a scope's tasks are spawned by its own closure or by its tasks");
+        #[expect(unsafe_code, reason = "the worker of the task that runs")]
+        // SAFETY: `here` gave it, and nobody has a reference to it.
+        let worker = unsafe { &mut *worker };
+        let queue = match said.node {
+            Some(node) => worker.home_of(node),
+            None => worker.deal(&said.accesses),
+        };
+        let kind = said.kind.filter(|_| queue.is_none()).unwrap_or(Kind::Deferred);
+        self.open.adds(worker.seat);
+        if said.ordered.is_empty() {
+            let task = HeapJob::task(worker, self, f);
+            return worker.queue(Queued { task, kind, queue });
+        }
+        let node = Node::new();
+        self.graph.lock().expect("nothing panics under this lock").add(&said.ordered, &node);
+        let turn = Turn::new(&node);
+        let task = HeapJob::task(worker, self, move |scope| {
+            if turn.is_sound() {
+                f(scope);
+                turn.ends();
+            }
+        });
+        if let Some(queued) = node.is_spawned(Queued { task, kind, queue }) {
+            worker.queue(queued);
+        }
     }
 
     fn has_panicked(&self, panic: Box<dyn Any + Send>) {
@@ -172,16 +207,28 @@ impl Awaited for Open {
 
 impl Worker {
     /// Queues a task of a scope.
+    #[inline]
     fn spawn(&mut self, task: TaskRef, kind: Kind, node: Option<NodeId>) {
-        let plan = &self.shared.plan;
+        let queue = node.and_then(|node| self.home_of(node));
+        self.queue(Queued { task, kind, queue });
+    }
+
+    /// The queue for what is to run near a node, if not here.
+    fn home_of(&mut self, node: NodeId) -> Option<QueueId> {
         self.spawned = self.spawned.wrapping_add(1);
-        let home = node.and_then(|node| plan.home_queue(self.seat, node, self.spawned));
-        let queue: QueueId = home.unwrap_or(plan.seats[self.seat.index()].place[kind as usize]);
+        self.shared.plan.home_queue(self.seat, node, self.spawned)
+    }
+
+    /// Queues a task that waits for nobody.
+    pub(super) fn queue(&mut self, queued: Queued) {
+        let Queued { task, kind, queue } = queued;
         self.recorder.task_enqueued(self.request, kind);
-        if kind == Kind::Immediate && self.put_own(task).is_ok() {
+        if kind == Kind::Immediate && queue.is_none() && self.put_own(task).is_ok() {
             return;
         }
+        let queue = queue.unwrap_or(self.shared.plan.seats[self.seat.index()].place[kind as usize]);
         match self.shared.queues.push(queue, task) {
+            // Whoever it was dealt to may sleep.
             Ok(()) => self.wake(queue, kind),
             // The submitter works when the queue is full (Wittmann and Hager, §2.1).
             Err(task) => self.run_on_top(task, None),

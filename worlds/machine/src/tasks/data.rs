@@ -1,0 +1,568 @@
+//! Tasks that say what they read and write: they run in that order, where their bytes are.
+
+use super::scope::Scope;
+use crate::locality;
+use crate::worker::{Worker, here};
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::marker::PhantomData;
+use std::ops::{Bound, Range, RangeBounds};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use vicus_schedule::{Access, Dependences, Kind, Mode, QueueId, TaskRef};
+use vicus_topology::NodeId;
+
+/// Elements that several tasks of a scope read and write, in the order that they say. Copies tell of the same elements. Made
+/// by [`Scope::share`].
+pub struct Shared<'scope, T> {
+    start: *mut T,
+    len: usize,
+    elements: PhantomData<&'scope mut [T]>,
+}
+
+/// Some of the elements of a [`Shared`], as a task declares them.
+pub struct Part<'scope, T>(Shared<'scope, T>);
+
+impl<T> Clone for Shared<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Shared<'_, T> {}
+
+impl<T> Clone for Part<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Part<'_, T> {}
+
+#[expect(unsafe_code, reason = "it has a pointer")]
+// SAFETY: its elements are reached by tasks alone, which run in an order that keeps writers apart from all others.
+unsafe impl<T: Send> Send for Shared<'_, T> {}
+
+#[expect(unsafe_code, reason = "it has a pointer")]
+// SAFETY: as above; a copy can be sent, so a reference can.
+unsafe impl<T: Send> Sync for Shared<'_, T> {}
+
+#[expect(unsafe_code, reason = "it has a pointer")]
+// SAFETY: as for `Shared`; tasks at once may read it, so references to elements go to several threads.
+unsafe impl<T: Send + Sync> Send for Part<'_, T> {}
+
+impl<'scope, T> Shared<'scope, T> {
+    /// Some of its elements. Panics if there are not so many.
+    pub fn part(self, elements: impl RangeBounds<usize>) -> Part<'scope, T> {
+        let Range { start, end } = range(&elements, self.len);
+        assert!(start <= end && end <= self.len, "elements {start}..{end} of {} that are shared", self.len);
+        #[expect(unsafe_code, reason = "a pointer into the elements")]
+        // SAFETY: inside of them, or at their end.
+        let first = unsafe { self.start.add(start) };
+        Part(Shared { start: first, len: end - start, elements: PhantomData })
+    }
+
+    /// How many elements it has.
+    pub fn len(self) -> usize {
+        self.len
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(self) -> bool {
+        self.len == 0
+    }
+}
+
+fn range(bounds: &impl RangeBounds<usize>, len: usize) -> Range<usize> {
+    let start = match bounds.start_bound() {
+        Bound::Included(&start) => start,
+        Bound::Excluded(&start) => start + 1,
+        Bound::Unbounded => 0,
+    };
+    let end = match bounds.end_bound() {
+        Bound::Included(&end) => end + 1,
+        Bound::Excluded(&end) => end,
+        Bound::Unbounded => len,
+    };
+    start..end
+}
+
+/// What a task can say that it reads or writes: a [`Part`], or a slice that is its own to read, or to write.
+pub trait Data {
+    /// What its closure gets.
+    type View<'v>;
+
+    #[doc(hidden)]
+    fn access(&self) -> Access;
+
+    /// Whether other tasks of the scope may have said the same.
+    #[doc(hidden)]
+    const IS_SHARED: bool;
+
+    /// # Safety
+    /// Called when the task runs, whose turn it is to read or write it; the view ends with the task.
+    #[doc(hidden)]
+    #[expect(unsafe_code, reason = "the caller promises what the type system can't see")]
+    unsafe fn view<'v>(self) -> Self::View<'v>;
+}
+
+#[doc(hidden)]
+pub struct Reads<D>(D);
+
+#[doc(hidden)]
+pub struct Writes<D>(D);
+
+impl<T: Sync + 'static> Data for Reads<Part<'_, T>> {
+    type View<'v> = &'v [T];
+    const IS_SHARED: bool = true;
+
+    fn access(&self) -> Access {
+        let Part(Shared { start, len, .. }) = self.0;
+        Access::new(start.addr(), len * size_of::<T>(), Mode::Read)
+    }
+
+    #[expect(unsafe_code, reason = "makes a slice of a part")]
+    unsafe fn view<'v>(self) -> &'v [T] {
+        // SAFETY: elements that the scope borrowed; no task that writes them runs at once, by the caller's promise.
+        unsafe { std::slice::from_raw_parts(self.0.0.start, self.0.0.len) }
+    }
+}
+
+impl<T: Send + 'static> Data for Writes<Part<'_, T>> {
+    type View<'v> = &'v mut [T];
+    const IS_SHARED: bool = true;
+
+    fn access(&self) -> Access {
+        let Part(Shared { start, len, .. }) = self.0;
+        Access::new(start.addr(), len * size_of::<T>(), Mode::ReadWrite)
+    }
+
+    #[expect(unsafe_code, reason = "makes a slice of a part")]
+    unsafe fn view<'v>(self) -> &'v mut [T] {
+        // SAFETY: elements that the scope borrowed; no other task that has them runs at once, by the caller's promise.
+        unsafe { std::slice::from_raw_parts_mut(self.0.0.start, self.0.0.len) }
+    }
+}
+
+impl<'scope, T: Sync> Data for Reads<&'scope [T]> {
+    type View<'v> = &'scope [T];
+    const IS_SHARED: bool = false;
+
+    fn access(&self) -> Access {
+        Access::of(self.0, Mode::Read)
+    }
+
+    #[expect(unsafe_code, reason = "the trait's; a slice needs no promise")]
+    unsafe fn view<'v>(self) -> Self::View<'v> {
+        self.0
+    }
+}
+
+impl<'scope, T: Send> Data for Writes<&'scope mut [T]> {
+    type View<'v> = &'scope mut [T];
+    const IS_SHARED: bool = false;
+
+    fn access(&self) -> Access {
+        Access::of(&*self.0, Mode::ReadWrite)
+    }
+
+    #[expect(unsafe_code, reason = "the trait's; a slice needs no promise")]
+    unsafe fn view<'v>(self) -> Self::View<'v> {
+        self.0
+    }
+}
+
+/// Several [`Data`], in the order in which a task says them.
+pub trait Views {
+    /// What its closure gets.
+    type Of<'v>;
+
+    /// # Safety
+    /// As for [`Data::view`].
+    #[doc(hidden)]
+    #[expect(unsafe_code, reason = "the caller promises what the type system can't see")]
+    unsafe fn views<'v>(self) -> Self::Of<'v>;
+}
+
+/// Several [`Data`], and one more.
+pub trait Append<D>: Views {
+    /// All of them.
+    type With: Views;
+
+    #[doc(hidden)]
+    fn append(self, data: D) -> Self::With;
+}
+
+macro_rules! views {
+    ($($name:ident)*) => {
+        impl<$($name: Data),*> Views for ($($name,)*) {
+            type Of<'v> = ($($name::View<'v>,)*);
+
+            #[expect(unsafe_code, reason = "the trait's")]
+            #[allow(clippy::unused_unit, non_snake_case, reason = "there are none, and types name their values")]
+            unsafe fn views<'v>(self) -> Self::Of<'v> {
+                let ($($name,)*) = self;
+                // SAFETY: the caller's promise.
+                ($(unsafe { $name.view() },)*)
+            }
+        }
+    };
+}
+
+macro_rules! append {
+    ($($name:ident)*) => {
+        impl<$($name: Data,)* Last: Data> Append<Last> for ($($name,)*) {
+            type With = ($($name,)* Last,);
+
+            #[allow(non_snake_case, reason = "types name their values")]
+            fn append(self, data: Last) -> Self::With {
+                let ($($name,)*) = self;
+                ($($name,)* data,)
+            }
+        }
+    };
+}
+
+views! {}
+views! { A }
+views! { A B }
+views! { A B C }
+views! { A B C D }
+views! { A B C D E }
+views! { A B C D E F }
+views! { A B C D E F G }
+views! { A B C D E F G H }
+append! {}
+append! { A }
+append! { A B }
+append! { A B C }
+append! { A B C D }
+append! { A B C D E }
+append! { A B C D E F }
+append! { A B C D E F G }
+
+/// A task that is being described; see [`Scope::task`].
+#[must_use = "a task runs when it is spawned"]
+pub struct TaskBuilder<'a, 'scope, V> {
+    scope: &'a Scope<'scope>,
+    said: Said,
+    views: V,
+}
+
+/// What is known of a task before it is spawned.
+#[derive(Default)]
+pub(super) struct Said {
+    /// Its footprint.
+    pub(super) accesses: Vec<Access>,
+    /// What of it other tasks may have said, too.
+    pub(super) ordered: Vec<Access>,
+    pub(super) kind: Option<Kind>,
+    pub(super) node: Option<NodeId>,
+}
+
+impl<'scope> Scope<'scope> {
+    /// Lets tasks of this scope share elements. From now on the elements are theirs, until the scope ends.
+    pub fn share<T: Send>(&self, elements: &'scope mut [T]) -> Shared<'scope, T> {
+        Shared { start: elements.as_mut_ptr(), len: elements.len(), elements: PhantomData }
+    }
+
+    /// A task that says what it reads and writes. It runs after the earlier ones that write what it reads, or that read or
+    /// write what it writes, as if all ran one after the other; and where most of its bytes are, if the strategy knows places.
+    ///
+    /// ```
+    /// let (mut a, mut b) = (vec![1; 1000], vec![0; 1000]);
+    /// vicus_machine::scope(|scope| {
+    ///     let (a, b) = (scope.share(&mut a), scope.share(&mut b));
+    ///     for part in [0..500, 500..1000] {
+    ///         let (from, to) = (a.part(part.clone()), b.part(part));
+    ///         scope.task().reads(from).writes(to).spawn(|(from, to)| to.copy_from_slice(from));
+    ///     }
+    ///     // After both.
+    ///     scope.task().writes(b.part(..)).spawn(|(b,)| b.iter_mut().for_each(|element| *element += 1));
+    /// });
+    /// assert!(b.iter().all(|&element| element == 2));
+    /// ```
+    pub fn task<'a>(&'a self) -> TaskBuilder<'a, 'scope, ()> {
+        TaskBuilder { scope: self, said: Said::default(), views: () }
+    }
+}
+
+impl<'a, 'scope, V> TaskBuilder<'a, 'scope, V> {
+    /// Says that it reads these elements; its closure gets them, in the order in which they are said.
+    pub fn reads<D>(self, data: D) -> TaskBuilder<'a, 'scope, V::With>
+    where
+        Reads<D>: Data,
+        V: Append<Reads<D>>,
+    {
+        self.says(Reads(data))
+    }
+
+    /// Says that it reads and writes these elements; its closure gets them, in the order in which they are said.
+    ///
+    /// Panics if it has said before that it uses some of them.
+    pub fn writes<D>(self, data: D) -> TaskBuilder<'a, 'scope, V::With>
+    where
+        Writes<D>: Data,
+        V: Append<Writes<D>>,
+    {
+        self.says(Writes(data))
+    }
+
+    fn says<D: Data>(mut self, data: D) -> TaskBuilder<'a, 'scope, V::With>
+    where
+        V: Append<D>,
+    {
+        let access = data.access();
+        let overlaps = |other: &&Access| {
+            let apart = other.start + other.bytes <= access.start || access.start + access.bytes <= other.start;
+            !apart && (other.mode.writes() || access.mode.writes())
+        };
+        if let Some(other) = self.said.accesses.iter().find(overlaps) {
+            panic!("a task says that it uses the same memory twice: {other:?} and {access:?}");
+        }
+        self.said.accesses.push(access);
+        if D::IS_SHARED {
+            self.said.ordered.push(access);
+        }
+        TaskBuilder { scope: self.scope, said: self.said, views: self.views.append(data) }
+    }
+
+    /// Says which bytes it reads and writes, for its order and its place alone: the closure does not get them. For data that the
+    /// type system does not see, such as what a library of another language owns.
+    ///
+    /// In a build with debug assertions, panics if some of it is memory of this library that was freed.
+    #[track_caller]
+    pub fn follows(mut self, accesses: &[Access]) -> Self {
+        self.said.ordered.extend_from_slice(accesses);
+        self.touches(accesses)
+    }
+
+    /// Says which bytes it reads and writes, for its place alone.
+    ///
+    /// In a build with debug assertions, panics if some of it is memory of this library that was freed.
+    #[track_caller]
+    pub fn touches(mut self, accesses: &[Access]) -> Self {
+        if cfg!(debug_assertions) {
+            accesses.iter().for_each(must_be_alive);
+        }
+        self.said.accesses.extend_from_slice(accesses);
+        self
+    }
+
+    /// What was said last it uses so intensely that this alone decides where it runs (`vicinity`: Muddukrishna et al.,
+    /// algorithm 3).
+    pub fn intensely(mut self) -> Self {
+        if let Some(last) = self.said.accesses.last_mut() {
+            last.intense = true;
+        }
+        self
+    }
+
+    /// It shares most of its data with the task that spawns it: it is run soon and near.
+    pub fn immediate(mut self) -> Self {
+        self.said.kind = Some(Kind::Immediate);
+        self
+    }
+
+    /// It is to run in the neighbourhood of this node, wherever its bytes are.
+    pub fn at(mut self, node: NodeId) -> Self {
+        self.said.node = Some(node);
+        self
+    }
+
+    /// Spawns it. Its closure gets the elements that it said. If it panics, those that wait for what it writes are dropped.
+    pub fn spawn<F>(self, f: F)
+    where
+        V: Views + Send + 'scope,
+        F: for<'v> FnOnce(V::Of<'v>) + Send + 'scope,
+    {
+        let views = self.views;
+        self.scope.put_said(self.said, move |_| {
+            #[expect(unsafe_code, reason = "makes slices of parts")]
+            // SAFETY: the task's turn has come: what it has to wait for is over, and those that have to wait for it do so until
+            // this closure has returned, beyond which it cannot keep the slices, whose lifetime it must not know.
+            f(unsafe { views.views() });
+        });
+    }
+}
+
+/// Panics if memory is ours and nobody's.
+#[track_caller]
+fn must_be_alive(access: &Access) {
+    for stretch in access.stretches() {
+        let freed = locality::freed_in(stretch.clone());
+        assert!(
+            freed.is_none(),
+            "a task says {access:?}, but {:#x} was freed, or never allocated: expected memory that lives until the task is over",
+            freed.unwrap_or_default()
+        );
+    }
+}
+
+/// The tasks of a scope that say what they read and write.
+#[derive(Default)]
+pub(super) struct Graph {
+    dependences: Dependences,
+    /// The number of the first in `nodes`.
+    first: usize,
+    nodes: VecDeque<Arc<Node>>,
+    predecessors: Vec<usize>,
+}
+
+impl Graph {
+    /// Adds a task, and has it wait for earlier ones.
+    pub(super) fn add(&mut self, ordered: &[Access], node: &Arc<Node>) {
+        while self.nodes.front().is_some_and(|first| first.is_sound_and_over()) {
+            self.dependences.retire(self.first);
+            self.nodes.pop_front();
+            self.first += 1;
+        }
+        let number = self.first + self.nodes.len();
+        self.predecessors.clear();
+        self.dependences.add(number, ordered, &mut self.predecessors);
+        for &earlier in &self.predecessors {
+            let earlier_node = &self.nodes[earlier - self.first];
+            if earlier_node.precedes(node) {
+                continue;
+            }
+            if earlier_node.is_broken.load(Ordering::Relaxed) {
+                node.is_broken.store(true, Ordering::Relaxed);
+            } else {
+                self.dependences.retire(earlier);
+            }
+        }
+        self.nodes.push_back(Arc::clone(node));
+    }
+}
+
+/// A task among others that it waits for, or that wait for it.
+pub(super) struct Node {
+    /// How many it waits for, and one more until it is spawned.
+    missing: AtomicUsize,
+    /// Whether one of them panicked, or this one did: what it was to write is not there.
+    is_broken: AtomicBool,
+    /// Those that wait for it; `None` when it is over.
+    waiting: Mutex<Option<Vec<Arc<Node>>>>,
+    /// What is to be queued, and where, when it waits for nobody any more.
+    task: Cell<Option<Queued>>,
+}
+
+/// A task that can be put into a queue.
+#[derive(Clone, Copy)]
+pub(super) struct Queued {
+    pub(super) task: TaskRef,
+    pub(super) kind: Kind,
+    /// Where it was dealt to.
+    pub(super) queue: Option<QueueId>,
+}
+
+#[expect(unsafe_code, reason = "it has a cell")]
+// SAFETY: the cell is written before the node's last `missing` is taken away, and read once, by who takes that away.
+unsafe impl Sync for Node {}
+
+impl Node {
+    pub(super) fn new() -> Arc<Node> {
+        Arc::new(Node {
+            missing: AtomicUsize::new(1),
+            is_broken: AtomicBool::new(false),
+            waiting: Mutex::new(Some(Vec::new())),
+            task: Cell::new(None),
+        })
+    }
+
+    fn is_sound_and_over(&self) -> bool {
+        let is_over = self.waiting.lock().expect("nothing panics under this lock").is_none();
+        is_over && !self.is_broken.load(Ordering::Relaxed)
+    }
+
+    /// Has another task wait for this one; `false` if this one is over.
+    fn precedes(&self, other: &Arc<Node>) -> bool {
+        let mut waiting = self.waiting.lock().expect("nothing panics under this lock");
+        let Some(waiting) = &mut *waiting else { return false };
+        // Relaxed: the lock orders it before its counterpart.
+        other.missing.fetch_add(1, Ordering::Relaxed);
+        waiting.push(Arc::clone(other));
+        true
+    }
+
+    /// It was spawned: from now on it runs as soon as it waits for nobody. Returns it if that is now.
+    pub(super) fn is_spawned(&self, queued: Queued) -> Option<Queued> {
+        self.task.set(Some(queued));
+        self.is_ready_without_one()
+    }
+
+    /// One less to wait for.
+    fn is_ready_without_one(&self) -> Option<Queued> {
+        // Release and acquire: what those did that it waited for, and what was put down for it, is seen by who queues it.
+        (self.missing.fetch_sub(1, Ordering::AcqRel) == 1).then(|| self.task.take()).flatten()
+    }
+}
+
+/// A task's turn: when it is dropped, others may go on.
+pub(super) struct Turn {
+    node: Arc<Node>,
+    is_done: bool,
+}
+
+impl Turn {
+    pub(super) fn new(node: &Arc<Node>) -> Turn {
+        Turn { node: Arc::clone(node), is_done: false }
+    }
+
+    /// Whether what it waited for is as it should be.
+    pub(super) fn is_sound(&self) -> bool {
+        !self.node.is_broken.load(Ordering::Relaxed)
+    }
+
+    /// The task has done what it said.
+    pub(super) fn ends(mut self) {
+        self.is_done = true;
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let waiting = {
+            let mut waiting = self.node.waiting.lock().expect("nothing panics under this lock");
+            if !self.is_done {
+                // Relaxed: the lock orders it.
+                self.node.is_broken.store(true, Ordering::Relaxed);
+            }
+            waiting.take()
+        };
+        for next in waiting.into_iter().flatten() {
+            if !self.is_done {
+                next.is_broken.store(true, Ordering::Relaxed);
+            }
+            if let Some(queued) = next.is_ready_without_one() {
+                #[expect(unsafe_code, reason = "the worker of the task that runs")]
+                // SAFETY: turns end in tasks; `here` gave it, and nobody has a reference to it.
+                let worker = unsafe { &mut *here() };
+                // It goes on with what was just written.
+                worker.queue(Queued { kind: Kind::Immediate, ..queued });
+            }
+        }
+    }
+}
+
+impl Worker {
+    /// Where a task with this footprint is dealt to; `None` if that is this seat's own decision.
+    pub(super) fn deal(&self, accesses: &[Access]) -> Option<QueueId> {
+        let dealing = self.shared.plan.dealing.as_ref()?;
+        let mut bytes = vec![0; dealing.queues.len()];
+        let mut intense = None;
+        for access in accesses {
+            let before: u64 = bytes.iter().sum();
+            for stretch in access.stretches() {
+                for (node, held) in locality::footprint_at(stretch).nodes.into_iter().enumerate() {
+                    bytes[node] += held as u64;
+                }
+            }
+            if access.intense && bytes.iter().sum::<u64>() > before {
+                let here = access.stretches().next().map(|stretch| locality::footprint_at(stretch).nodes);
+                intense = here.and_then(|nodes| (0..nodes.len()).max_by_key(|&node| nodes[node]));
+            }
+        }
+        dealing.deal(&bytes, intense)
+    }
+}

@@ -1,0 +1,251 @@
+//! Loops whose iterations are near the same place each time.
+
+use super::Awaited;
+use crate::runtime::{Runtime, Shared};
+use crate::sync::Padded;
+use crate::worker::{Worker, here};
+use std::any::Any;
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use vicus_schedule::{RequestId, SeatId, TaskHeader, TaskRef};
+
+/// How many pieces each thread's share of a loop is cut into, so that others can help.
+const PIECES: usize = 16;
+
+/// Runs a closure for each number of a range, on all threads, and returns when all is done. The range is cut into as many parts
+/// as there are threads, always in the same way: the same number comes to the same thread in the next loop over the same range,
+/// where its data is in the caches and, if that thread touched it first, in near memory. A thread that is done with its part
+/// helps those nearest to it first.
+///
+/// ```
+/// use std::sync::atomic::{AtomicU64, Ordering};
+/// let sum = AtomicU64::new(0);
+/// vicus_machine::for_each(0..1000, |n| _ = sum.fetch_add(n as u64, Ordering::Relaxed));
+/// assert_eq!(sum.into_inner(), 499_500);
+/// ```
+///
+/// # Panics
+/// If the closure panics, with what it panicked with; iterations that have not begun are left out then.
+pub fn for_each(range: Range<usize>, f: impl Fn(usize) + Sync) {
+    pieces(range, &|piece| piece.for_each(&f));
+}
+
+/// Runs a closure for each element of a slice and its index, as [`for_each`].
+///
+/// ```
+/// let mut squares = vec![0; 1000];
+/// vicus_machine::for_each_mut(&mut squares, |index, square| *square = index * index);
+/// assert_eq!(squares[31], 961);
+/// ```
+///
+/// # Panics
+/// As [`for_each`].
+pub fn for_each_mut<T: Send>(elements: &mut [T], f: impl Fn(usize, &mut T) + Sync) {
+    struct Start<T>(*mut T);
+    #[expect(unsafe_code, reason = "it has a pointer")]
+    // SAFETY: each element is reached by one thread.
+    unsafe impl<T: Send> Sync for Start<T> {}
+    impl<T> Start<T> {
+        fn at(&self, index: usize) -> *mut T {
+            self.0.wrapping_add(index)
+        }
+    }
+    let start = Start(elements.as_mut_ptr());
+    pieces(0..elements.len(), &|piece| {
+        for index in piece {
+            #[expect(unsafe_code, reason = "each thread has elements of its own")]
+            // SAFETY: inside the slice, which is borrowed until all is done; no other piece has this index.
+            f(index, unsafe { &mut *start.at(index) });
+        }
+    });
+}
+
+/// Cuts a range into pieces, each of which is done once.
+fn pieces(range: Range<usize>, f: &(dyn Fn(Range<usize>) + Sync)) {
+    if range.is_empty() {
+        return;
+    }
+    if here().is_null() {
+        return Runtime::global().run(|| pieces(range, f));
+    }
+    #[expect(unsafe_code, reason = "the worker of the task that runs")]
+    // SAFETY: `here` gave it, and nobody has a reference to it.
+    let (shared, seat) = unsafe { (Arc::clone(&(*here()).shared), (*here()).seat) };
+    let work = Arc::new(Loop::new(&shared, seat, range, f));
+    for other in (0..work.parts.len()).map(SeatId::new).filter(|&other| other != seat) {
+        if !work.parts[other.index()].range.is_empty() {
+            shared.call(other, Invitation::task(&work));
+        }
+    }
+    work.help(&shared, seat);
+    // Who comes now finds the loop closed; who is at it is waited for.
+    work.state.fetch_or(CLOSED, Ordering::AcqRel);
+    #[expect(unsafe_code, reason = "the worker of the task that runs")]
+    // SAFETY: `here` gave it, and nobody has a reference to it.
+    unsafe {
+        let request = (*here()).request;
+        Worker::wait(here(), Some(request), &*work);
+    }
+    let panic = work.panic.lock().expect("nothing panics under this lock").take();
+    if let Some(panic) = panic {
+        resume_unwind(panic);
+    }
+}
+
+/// A loop that threads work on.
+struct Loop {
+    /// By thread.
+    parts: Vec<Part>,
+    /// The caller's function. Invariant: alive until the loop is closed and nobody is at it.
+    f: *const (dyn Fn(Range<usize>) + Sync),
+    /// How many invited threads are at it, [`CLOSED`] and [`ASLEEP`].
+    state: AtomicUsize,
+    /// The caller's seat, which waits for them.
+    seat: SeatId,
+    panic: Mutex<Option<Box<dyn Any + Send>>>,
+}
+
+/// The caller is done: nobody begins any more.
+const CLOSED: usize = 1 << 62;
+/// The caller sleeps, or is about to.
+const ASLEEP: usize = 1 << 61;
+
+struct Part {
+    range: Range<usize>,
+    /// Where the next piece begins.
+    next: Padded<AtomicUsize>,
+}
+
+#[expect(unsafe_code, reason = "it has a pointer")]
+// SAFETY: the function may be called by several threads at once.
+unsafe impl Send for Loop {}
+
+#[expect(unsafe_code, reason = "it has a pointer")]
+// SAFETY: as above.
+unsafe impl Sync for Loop {}
+
+impl Loop {
+    fn new<'a>(shared: &Shared, seat: SeatId, range: Range<usize>, f: &'a (dyn Fn(Range<usize>) + Sync + 'a)) -> Loop {
+        let threads = shared.plan.threads();
+        let at = |thread: usize| range.start + (range.len() as u128 * thread as u128 / threads as u128) as usize;
+        let part = |thread: usize| {
+            let range = at(thread)..at(thread + 1);
+            Part { next: Padded(AtomicUsize::new(range.start)), range }
+        };
+        #[expect(unsafe_code, reason = "who is invited may come when the caller has left")]
+        // SAFETY: both are pointers to the same thing; it is followed by who is at the loop, for whom the caller waits.
+        let f = unsafe {
+            std::mem::transmute::<*const (dyn Fn(Range<usize>) + Sync + 'a), *const (dyn Fn(Range<usize>) + Sync)>(f)
+        };
+        Loop { parts: (0..threads).map(part).collect(), f, state: AtomicUsize::new(0), seat, panic: Mutex::new(None) }
+    }
+
+    /// Does pieces until there are none left: those of this seat's part, and then of others', the nearest first.
+    fn help(&self, shared: &Shared, seat: SeatId) {
+        #[expect(unsafe_code, reason = "follows a pointer into the caller's frame")]
+        // SAFETY: by the field's invariant.
+        let f = unsafe { &*self.f };
+        let mut order = Vec::new();
+        let mut part = (seat.index() < self.parts.len()).then_some(seat.index());
+        loop {
+            while let Some(piece) = part.and_then(|part| self.parts[part].take()) {
+                if let Err(panic) = catch_unwind(AssertUnwindSafe(|| f(piece))) {
+                    self.panic.lock().expect("nothing panics under this lock").get_or_insert(panic);
+                    self.parts.iter().for_each(|part| part.next.0.store(part.range.end, Ordering::Relaxed));
+                }
+            }
+            if order.is_empty() {
+                order = shared.seats_by_distance(seat, self.parts.len());
+            }
+            part = order.iter().copied().find(|&part| self.parts[part].has_more());
+            if part.is_none() {
+                return;
+            }
+        }
+    }
+
+    /// An invited thread comes.
+    fn visit(&self, shared: &Shared, seat: SeatId) {
+        if self.state.fetch_add(1, Ordering::AcqRel) & CLOSED == 0 {
+            self.help(shared, seat);
+        }
+        // Release: what was done here, for the caller.
+        if self.state.fetch_sub(1, Ordering::AcqRel) - 1 == CLOSED | ASLEEP {
+            shared.ask(self.seat);
+        }
+    }
+}
+
+impl Awaited for Loop {
+    fn is_done(&self) -> bool {
+        self.state.load(Ordering::Acquire) & !ASLEEP == CLOSED
+    }
+
+    fn falls_asleep(&self) -> bool {
+        (self.state.fetch_or(ASLEEP, Ordering::AcqRel) & !ASLEEP) != CLOSED
+    }
+}
+
+impl Part {
+    fn has_more(&self) -> bool {
+        self.next.0.load(Ordering::Relaxed) < self.range.end
+    }
+
+    fn take(&self) -> Option<Range<usize>> {
+        let piece = self.range.len().div_ceil(PIECES);
+        // Looked at first, so that the number does not grow for ever.
+        let start = self.has_more().then(|| self.next.0.fetch_add(piece, Ordering::Relaxed))?;
+        (start < self.range.end).then(|| start..(start + piece).min(self.range.end))
+    }
+}
+
+impl Shared {
+    /// The other threads' seats, the nearest first; at equal distance cyclically, so that helpers spread.
+    fn seats_by_distance(&self, seat: SeatId, threads: usize) -> Vec<usize> {
+        let own = &self.plan.seats[seat.index()];
+        let mut others: Vec<usize> = (0..threads).filter(|&other| other != seat.index()).collect();
+        others.sort_by_key(|&other| {
+            let plan = &self.plan.seats[other];
+            let far = self.topology().numa_value(own.node, plan.node);
+            (far, plan.pool != own.pool, (other + self.plan.seats.len() - seat.index()) % self.plan.seats.len())
+        });
+        others
+    }
+}
+
+/// What asks a thread to come to a loop. Nobody waits for it.
+#[repr(C)]
+struct Invitation {
+    /// First, so that its address is the task's.
+    header: TaskHeader,
+    work: Arc<Loop>,
+}
+
+impl Invitation {
+    fn task(work: &Arc<Loop>) -> TaskRef {
+        let header = TaskHeader { run: come, request: RequestId(0), is_box: false };
+        let invitation = Box::into_raw(Box::new(Invitation { header, work: Arc::clone(work) }));
+        #[expect(unsafe_code, reason = "a task on the heap")]
+        // SAFETY: the header is its first field; it stays until it is run.
+        unsafe {
+            TaskRef::new(NonNull::new_unchecked(invitation.cast()))
+        }
+    }
+}
+
+#[expect(unsafe_code, reason = "the type of a header's function")]
+// SAFETY of callers: `task` is an [`Invitation`]'s, run once; `seat` is the worker's.
+unsafe fn come(task: TaskRef, seat: *mut ()) {
+    let worker = seat.cast::<Worker>();
+    // SAFETY: the worker is this thread's, and nobody has a reference to it.
+    unsafe {
+        let invitation = Box::from_raw(task.as_ptr().as_ptr().cast::<Invitation>());
+        (*worker).begins(task);
+        let shared = Arc::clone(&(*worker).shared);
+        invitation.work.visit(&shared, (*worker).seat);
+        (*worker).ends(RequestId(0));
+    }
+}
