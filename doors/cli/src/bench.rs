@@ -10,6 +10,7 @@ mod demo;
 mod envelopes;
 mod flow;
 mod growth;
+mod kernels;
 mod measure;
 mod queries;
 mod scratch;
@@ -43,6 +44,8 @@ enum What {
     Growth(growth::Args),
     /// Q2 and Q5a with envelopes of 1,024 to 16,384 rows, beside the Bobox report's Tables 1 and 2 (§6.2).
     Envelopes(envelopes::Args),
+    /// The papers' kernels on threads: time, bandwidth, bytes near and far, and where tasks were found.
+    Kernels(kernels::Args),
     /// Result sizes against a table of known ones, under both strategies, many times in a row.
     Counts(counts::Args),
 }
@@ -55,6 +58,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         What::Allocator(args) => allocator::run(&args)?,
         What::Growth(args) => growth::run(&args)?,
         What::Envelopes(args) => envelopes::run(&args)?,
+        What::Kernels(args) => kernels::run(&args)?,
         What::Counts(args) => {
             counts::run(&args)?;
             Vec::new()

@@ -8,6 +8,7 @@ mod interrupt;
 mod memory;
 mod query;
 mod strategies;
+mod threads;
 mod topology;
 mod trace;
 

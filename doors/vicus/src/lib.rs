@@ -41,6 +41,33 @@ pub use vicus_machine::{
     Allocator, DiscoverError, Discovered, Request, Runtime, RuntimeBuilder, describe, from_synthetic, from_xml,
     this_machine,
 };
+/// Tasks that are closures.
+///
+/// ```
+/// use vicus::tasks::{for_each_mut, join, scope};
+///
+/// let mut numbers: Vec<u64> = vec![0; 10_000];
+/// for_each_mut(&mut numbers, |index, number| *number = index as u64);
+/// let (low, high) = numbers.split_at(5_000);
+/// let (low, high): (u64, u64) = join(|| low.iter().sum(), || high.iter().sum());
+/// assert_eq!(low + high, 49_995_000);
+///
+/// // Tasks in the order of what they read and write, and where that is.
+/// let mut sums = [0; 2];
+/// scope(|scope| {
+///     let (numbers, sums) = (scope.share(&mut numbers), scope.share(&mut sums));
+///     scope.task().reads(numbers.part(..5_000)).writes(sums.part(..1)).spawn(|(low, sum)| sum[0] = low.iter().sum());
+///     scope.task().reads(numbers.part(5_000..)).writes(sums.part(1..)).spawn(|(high, sum)| sum[0] = high.iter().sum());
+///     scope.task().writes(sums.part(..)).spawn(|(sums,)| sums[0] += sums[1]);
+/// });
+/// assert_eq!(sums[0], 49_995_000);
+/// ```
+///
+/// They run in the runtime whose task calls them ([`Runtime::run`]), else in [`Runtime::global`].
+pub mod tasks {
+    pub use vicus_machine::{Part, Scope, Shared, TaskBuilder, for_each, for_each_mut, in_place_scope, join, scope};
+    pub use vicus_schedule::{Access, Kind, Mode};
+}
 /// Memory that knows its node.
 ///
 /// [`Runtime::alloc`] gives memory that lies over the nodes by a [`Distribution`](memory::Distribution); one line makes
@@ -111,7 +138,7 @@ pub use vicus_machine::{
 /// | `weighted:A,B,…` | contiguous parts of these proportions | nodes of unequal speed |
 /// | `replicated` | a copy on each location | what is only read |
 pub mod memory {
-    pub use vicus_machine::{block_on, footprint, forget, free_bytes, here, node_of};
+    pub use vicus_machine::{block_on, footprint, footprint_of, forget, free_bytes, here, node_of};
     pub use vicus_memory::distribution::{Distribution, DistributionError};
     pub use vicus_memory::{
         AllocError, ArrayError, ArrayOptions, Audit, Burst, Closed, Consumer, Counts, DistArray, DistOptions, DistPool,

@@ -25,8 +25,10 @@ mod worker;
 
 pub use allocator::Allocator;
 pub use discover::{DiscoverError, Discovered, describe, from_synthetic, from_xml, this_machine};
-pub use locality::{footprint, forget, here, node_of};
+pub use locality::{footprint, footprint_of, forget, here, node_of};
 pub use pages::{SystemPages, free_bytes};
 pub use runtime::{Request, Runtime, RuntimeBuilder};
-pub use tasks::{Append, Data, Part, Scope, Shared, TaskBuilder, Views, for_each, for_each_mut, join, scope};
+pub use tasks::{
+    Append, Data, Part, Scope, Shared, TaskBuilder, Views, for_each, for_each_mut, in_place_scope, join, scope,
+};
 pub use wait::block_on;

@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Mutex, OnceLock};
 use vicus_memory::{Footprint, Region};
+use vicus_schedule::Access;
 use vicus_topology::NodeId;
 
 /// The node that an address of this process's memory was asked to lie on; `None` if it is not ours or was not placed, and
@@ -44,6 +45,17 @@ pub fn footprint<T>(of: &[T]) -> Footprint {
 /// The first address of a range that is placed memory of this library, and nobody's.
 pub(crate) fn freed_in(range: Range<usize>) -> Option<usize> {
     process()?.memory.freed_in(range)
+}
+
+/// As [`footprint`], of what a task says that it reads and writes.
+pub fn footprint_of(accesses: &[Access]) -> Footprint {
+    let mut all = Footprint::default();
+    for part in accesses.iter().flat_map(Access::stretches).map(footprint_at) {
+        all.unknown += part.unknown;
+        all.nodes.resize(all.nodes.len().max(part.nodes.len()), 0);
+        all.nodes.iter_mut().zip(&part.nodes).for_each(|(sum, bytes)| *sum += bytes);
+    }
+    all
 }
 
 /// As [`footprint`], of a range of addresses.

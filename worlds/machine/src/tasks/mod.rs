@@ -14,7 +14,7 @@ mod slab;
 pub use data::{Append, Data, Part, Shared, TaskBuilder, Views};
 pub use join::join;
 pub use loops::{for_each, for_each_mut};
-pub use scope::{Scope, scope};
+pub use scope::{Scope, in_place_scope, scope};
 pub(crate) use slab::{Blocks, Slab};
 
 use crate::heaps;

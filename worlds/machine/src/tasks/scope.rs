@@ -30,9 +30,15 @@ use vicus_topology::NodeId;
 /// # Panics
 /// If the closure or a task panics, with what it panicked with, after all are over; the first one's if several do.
 pub fn scope<'scope, R: Send>(f: impl FnOnce(&Scope<'scope>) -> R + Send) -> R {
-    if here().is_null() {
-        return Runtime::global().run(|| scope(f));
-    }
+    if here().is_null() { Runtime::global().run(|| in_place_scope(f)) } else { in_place_scope(f) }
+}
+
+/// As [`scope`], for a closure that has to stay on the calling thread.
+///
+/// # Panics
+/// As [`scope`], and outside of tasks: see [`Runtime::run`].
+pub fn in_place_scope<'scope, R>(f: impl FnOnce(&Scope<'scope>) -> R) -> R {
+    assert!(!here().is_null(), "in_place_scope is called in a task; Runtime::run makes one, and scope does without");
     #[expect(unsafe_code, reason = "the worker of the task that runs")]
     // SAFETY: `here` gave it, and nobody has a reference to it.
     let (seat, request) = unsafe { ((*here()).seat, (*here()).request) };

@@ -1,0 +1,207 @@
+//! The papers' kernels on threads.
+//!
+//! Strategies and distributions are measured in turn, so that a machine that is busy with something else slows all of them.
+//! Bytes near and far, and where tasks were found, are counted in a run of their own that is not timed.
+
+use super::measure::{Outcome, median, quartiles};
+use crate::threads::Threads;
+use anyhow::{Context, ensure};
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+use vicus::memory::Distribution;
+use vicus::{Runtime, Setting};
+use vicus_kernels::{AnyKernel, Kernel, NAMES, Serial, Size, by_name};
+
+/// See `vicus bench kernels --help`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Which kernels; all by default.
+    #[arg(long, value_delimiter = ',', value_name = "NAME")]
+    kernel: Vec<String>,
+    /// The strategies to compare; parameters of several strategies need several of this option.
+    #[arg(long, value_name = "STRATEGY", default_value = "las")]
+    strategy: Vec<Setting>,
+    /// How arrays lie, one of the values of VICUS_DATA_DISTRIBUTION; by default as the papers advise for each kernel.
+    #[arg(long, value_name = "DISTRIBUTION")]
+    distribution: Vec<Distribution>,
+    /// The input: numa (Muddukrishna et al., Fig. 7; Wittmann and Hager, §1.4), manycore (Fig. 9), or a number such as 0.1 for
+    /// so many times as many tasks as numa.
+    #[arg(long, default_value = "numa", value_parser = size)]
+    size: Size,
+    /// Numbers of threads; by default one for each PU that may be used.
+    #[arg(long, value_delimiter = ',', value_name = "N")]
+    threads: Vec<usize>,
+    /// How often each is run; the medians count.
+    #[arg(long, default_value_t = 3)]
+    repeats: usize,
+    /// Does not compare the result with that of a run without tasks, which takes as long as one thread needs.
+    #[arg(long)]
+    unchecked: bool,
+}
+
+fn size(text: &str) -> Result<Size, String> {
+    match text {
+        "numa" => Ok(Size::Numa),
+        "manycore" => Ok(Size::Manycore),
+        other => other.parse().map(Size::Times).map_err(|_| "expected numa, manycore or a number".to_owned()),
+    }
+}
+
+/// One way to run a kernel, and how long it took.
+struct Side {
+    setting: Setting,
+    distribution: Option<Distribution>,
+    threads: usize,
+    seconds: Vec<f64>,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
+    let names: Vec<&str> = match args.kernel.is_empty() {
+        true => NAMES.iter().copied().filter(|name| by_name(name, args.size).is_ok()).collect(),
+        false => args.kernel.iter().map(String::as_str).collect(),
+    };
+    let kernels = names.iter().map(|name| by_name(name, args.size)).collect::<Result<Vec<_>, _>>()?;
+    let mut results = Vec::new();
+    println!(
+        "{:10} {:24} {:12} {:>7} {:>9} {:>17} {:>7} {:>9} {:>6}  takes by rule",
+        "kernel", "strategy", "distribution", "threads", "ms", "quartiles", "GB/s", "pieces", "far"
+    );
+    for kernel in kernels {
+        results.extend(measure(args, &kernel)?);
+    }
+    Ok(results)
+}
+
+fn measure(args: &Args, kernel: &AnyKernel) -> anyhow::Result<Vec<Outcome>> {
+    let expected = (!args.unchecked).then(|| kernel.run(&Serial::default(), || (), || ()));
+    let mut sides = sides(args, kernel);
+    for round in 0..=args.repeats {
+        for side in &mut sides {
+            let (seconds, result) = side.once(kernel)?;
+            if let Some(expected) = expected {
+                ensure!(
+                    result == expected,
+                    "{} under {}: the result is {result}, and {expected} without tasks",
+                    kernel.name(),
+                    side.setting
+                );
+            }
+            // The first round warms up.
+            if round > 0 {
+                side.seconds.push(seconds);
+            }
+        }
+    }
+    let first = median(&sides[0].seconds);
+    sides.iter().map(|side| side.report(kernel, first)).collect()
+}
+
+/// Every strategy with every distribution on every number of threads.
+fn sides(args: &Args, kernel: &AnyKernel) -> Vec<Side> {
+    let distributions: Vec<Option<Distribution>> =
+        match args.distribution.is_empty() || kernel.clone().distribution().is_none() {
+            true => vec![None],
+            false => args.distribution.iter().cloned().map(Some).collect(),
+        };
+    let default_threads = [vicus::this_machine().topology.default_threads()];
+    let threads = if args.threads.is_empty() { &default_threads[..] } else { &args.threads };
+    let mut sides = Vec::new();
+    for &threads in threads {
+        for setting in &args.strategy {
+            for distribution in &distributions {
+                let (setting, distribution) = (setting.clone(), distribution.clone());
+                sides.push(Side { setting, distribution, threads, seconds: Vec::new() });
+            }
+        }
+    }
+    sides
+}
+
+impl Side {
+    fn runtime(&self) -> vicus::RuntimeBuilder {
+        Runtime::builder().threads(self.threads).strategy(self.setting.clone())
+    }
+
+    fn kernel(&self, kernel: &AnyKernel) -> AnyKernel {
+        let mut kernel = kernel.clone();
+        if let (Some(place), Some(distribution)) = (kernel.distribution(), &self.distribution) {
+            *place = distribution.clone();
+        }
+        kernel
+    }
+
+    /// Runs it once: seconds, and the result.
+    fn once(&self, kernel: &AnyKernel) -> anyhow::Result<(f64, f64)> {
+        let (runtime, kernel) = (self.runtime().start(), self.kernel(kernel));
+        let clock = Clock::default();
+        let world = Threads::new(&runtime);
+        let result = runtime.run(|| kernel.run(&world, || clock.start(), || clock.end()));
+        Ok((clock.elapsed()?.as_secs_f64(), result))
+    }
+
+    /// Counts in a run of its own, and prints a line.
+    fn report(&self, kernel: &AnyKernel, first: f64) -> anyhow::Result<Outcome> {
+        let (runtime, kernel) = (self.runtime().record(1 << 20).start(), self.kernel(kernel));
+        let world = Threads::counting(&runtime);
+        let counts = world.counts().expect("it counts");
+        let bytes = Mutex::new([0; 4]);
+        let end = || {
+            let counts = [&counts.near, &counts.far, &counts.unknown, &counts.pieces];
+            *bytes.lock().expect("nothing panics under this lock") = counts.map(|count| count.load(Ordering::Relaxed));
+        };
+        runtime.run(|| kernel.run(&world, || counts.clear(), end));
+        drop(world);
+        let [near, far, unknown, pieces] = bytes.into_inner().expect("nothing panics under this lock");
+        let mut rules: BTreeMap<u8, u64> = BTreeMap::new();
+        for log in runtime.trace().expect("it was asked to record").logs() {
+            for event in &log.events {
+                if let vicus_trace::What::Taken { rule, .. } = event.what {
+                    *rules.entry(rule).or_default() += 1;
+                }
+            }
+        }
+        let rules: Vec<String> = rules.iter().map(|(rule, takes)| format!("{rule}: {takes}")).collect();
+        let (seconds, (low, high)) = (median(&self.seconds), quartiles(&self.seconds));
+        let total = near + far + unknown;
+        let far =
+            if near + far > 0 { format!("{:.0} %", 100.0 * far as f64 / (near + far) as f64) } else { "-".to_owned() };
+        let distribution =
+            self.distribution.as_ref().or(kernel.clone().distribution().as_deref()).map(ToString::to_string);
+        println!(
+            "{:10} {:24} {:12} {:>7} {:>9.2} {:>17} {:>7.2} {:>9} {:>6}  {}",
+            kernel.name(),
+            self.setting.to_string(),
+            distribution.unwrap_or_default(),
+            self.threads,
+            seconds * 1e3,
+            format!("{:.2}-{:.2}", low * 1e3, high * 1e3),
+            total as f64 / seconds / 1e9,
+            pieces,
+            far,
+            rules.join(", ")
+        );
+        let name = format!("{} {} {} threads", kernel.name(), self.setting, self.threads);
+        Ok(Outcome::new(name, "ms", seconds * 1e3, "the first line", first * 1e3))
+    }
+}
+
+/// The measured part's beginning and end.
+#[derive(Default)]
+struct Clock(Mutex<(Option<Instant>, Option<Instant>)>);
+
+impl Clock {
+    fn start(&self) {
+        self.0.lock().expect("nothing panics under this lock").0 = Some(Instant::now());
+    }
+
+    fn end(&self) {
+        self.0.lock().expect("nothing panics under this lock").1 = Some(Instant::now());
+    }
+
+    fn elapsed(&self) -> anyhow::Result<Duration> {
+        let (start, end) = *self.0.lock().expect("nothing panics under this lock");
+        Ok(end.zip(start).map(|(end, start)| end - start).context("the kernel has a measured part")?)
+    }
+}

@@ -1,0 +1,113 @@
+//! Kernels on threads.
+
+use std::alloc::Layout;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use vicus::Runtime;
+use vicus::memory::{self, Distribution, Placed};
+use vicus::tasks::{Kind, in_place_scope, join};
+use vicus_kernels::{Array, Element, Leaf, Order, Schedule, Task, World};
+use vicus_schedule::Access;
+
+/// A runtime as a kernel sees it.
+pub(crate) struct Threads<'r> {
+    runtime: &'r Runtime,
+    arrays: Mutex<Vec<Placed>>,
+    /// Where bytes lie that work reads and writes, if somebody wants to know.
+    counts: Option<Counts>,
+}
+
+/// What all work between two moments has read and written, by where it was.
+#[derive(Default)]
+pub(crate) struct Counts {
+    pub(crate) near: AtomicU64,
+    pub(crate) far: AtomicU64,
+    /// Memory of which nobody knows where it lies.
+    pub(crate) unknown: AtomicU64,
+    pub(crate) pieces: AtomicU64,
+}
+
+impl Counts {
+    fn add(&self, accesses: &[Access]) {
+        let footprint = memory::footprint_of(accesses);
+        let here = memory::here().map_or(0, |node| node.index());
+        let near = footprint.nodes.get(here).copied().unwrap_or(0);
+        let far = footprint.nodes.iter().sum::<usize>() - near;
+        let counts = [(&self.near, near), (&self.far, far), (&self.unknown, footprint.unknown), (&self.pieces, 1)];
+        counts.into_iter().for_each(|(count, more)| _ = count.fetch_add(more as u64, Ordering::Relaxed));
+    }
+
+    /// Forgets what was before the measured part.
+    pub(crate) fn clear(&self) {
+        for count in [&self.near, &self.far, &self.unknown, &self.pieces] {
+            count.store(0, Ordering::Relaxed);
+        }
+    }
+}
+
+impl<'r> Threads<'r> {
+    pub(crate) fn new(runtime: &'r Runtime) -> Threads<'r> {
+        Threads { runtime, arrays: Mutex::default(), counts: None }
+    }
+
+    /// One that counts bytes, which takes time.
+    pub(crate) fn counting(runtime: &'r Runtime) -> Threads<'r> {
+        Threads { counts: Some(Counts::default()), ..Threads::new(runtime) }
+    }
+
+    pub(crate) fn counts(&self) -> Option<&Counts> {
+        self.counts.as_ref()
+    }
+}
+
+impl World for Threads<'_> {
+    fn threads(&self) -> usize {
+        self.runtime.plan().threads()
+    }
+
+    fn array<T: Element>(&self, len: usize, distribution: &Distribution) -> Array<'_, T> {
+        let layout = Layout::array::<T>(len.max(1)).expect("an array fits into the address space");
+        let mut placed = self
+            .runtime
+            .alloc(layout, distribution.clone())
+            .unwrap_or_else(|error| panic!("{} bytes for an array: {error}", layout.size()));
+        let start = placed.bytes_mut().as_mut_ptr().cast();
+        self.arrays.lock().expect("nothing panics under this lock").push(placed);
+        Array::new(start, len)
+    }
+
+    fn work(&self, _: Leaf, accesses: &[Access], f: impl FnOnce()) {
+        if let Some(counts) = &self.counts {
+            // Before the work, which may be the first to touch them, nobody knows.
+            f();
+            return counts.add(accesses);
+        }
+        f();
+    }
+
+    fn join<A: Send, B: Send>(&self, a: impl FnOnce() -> A + Send, b: impl FnOnce() -> B + Send) -> (A, B) {
+        join(a, b)
+    }
+
+    fn tasks<F: FnOnce() + Send>(&self, order: Order, tasks: impl Iterator<Item = (Task, F)>) {
+        in_place_scope(|scope| {
+            for (Task { kind, accesses }, f) in tasks {
+                let task = match kind {
+                    Kind::Immediate => scope.task().immediate(),
+                    Kind::Deferred => scope.task(),
+                };
+                let task = match order {
+                    Order::Free => task.touches(&accesses),
+                    Order::ByData => task.follows(&accesses),
+                };
+                task.spawn(move |()| f());
+            }
+        });
+    }
+
+    fn each(&self, iterations: usize, schedule: Schedule, body: impl Fn(usize) + Sync) {
+        self.runtime.on_each_thread(|thread, threads| {
+            schedule.of_thread(thread, threads, iterations).for_each(&body);
+        });
+    }
+}
