@@ -106,6 +106,20 @@ extern "C" std::uint64_t tbb_tree(Runtime *runtime, const Node *root) {
     runtime->arena.execute([&] { tree(*root, nodes); });
     return nodes;
 }
+// So many steps of so many tasks; Rust's side knows what a task does.
+extern "C" void metg_compute(std::uint64_t);
+extern "C" void tbb_steps(Runtime *runtime, std::uint64_t steps, std::uint64_t points, std::uint64_t iterations) {
+    runtime->arena.execute([=] {
+        for (std::uint64_t step = 0; step < steps; ++step) {
+            tbb::task_group group;
+            for (std::uint64_t point = 0; point < points; ++point) {
+                group.run([=] { metg_compute(iterations); });
+            }
+            group.wait();
+        }
+    });
+}
+
 // Batches of so many empty tasks by one submitter.
 extern "C" void tbb_spawn(Runtime *runtime, std::uint64_t batches, std::uint64_t count) {
     runtime->arena.execute([=] {

@@ -5,6 +5,7 @@
 
 #[path = "../../containers/src/measure.rs"]
 mod measure;
+mod metg;
 mod sides;
 mod trees;
 
@@ -19,7 +20,7 @@ struct Args {
     #[arg(long, value_delimiter = ',', default_values_t = [1, 2])]
     threads: Vec<usize>,
     /// What to measure.
-    #[arg(long, value_delimiter = ',', default_values = ["join", "nqueens", "uts", "spawn"])]
+    #[arg(long, value_delimiter = ',', default_values = ["join", "nqueens", "uts", "spawn", "metg"])]
     what: Vec<String>,
     /// How many times each side is measured.
     #[arg(long, default_value_t = 9)]
@@ -41,12 +42,19 @@ fn main() -> anyhow::Result<()> {
     for &threads in &args.threads {
         let runtimes = Runtimes::start(threads, &cpus, &args.strategy)?;
         for what in &args.what {
+            if what == "metg" {
+                metg::run(&runtimes, threads, args.rounds.min(5));
+                continue;
+            }
             let (sides, title) = match what.as_str() {
                 "join" => (runtimes.fib(args.fib, args.rounds)?, format!("join: fib({}), tasks", args.fib)),
                 "nqueens" => (runtimes.queens(args.queens, args.rounds)?, format!("nqueens({}), tasks", args.queens)),
                 "uts" => (runtimes.tree(args.rounds)?, "UTS T1, nodes".to_owned()),
-                "spawn" => (runtimes.spawn(1_000_000, args.rounds)?, "a million empty tasks, 1,000 at a time, by one submitter".to_owned()),
-                other => anyhow::bail!("there is no `{other}`: expected join, nqueens, uts or spawn"),
+                "spawn" => (
+                    runtimes.spawn(1_000_000, args.rounds)?,
+                    "a million empty tasks, 1,000 at a time, by one submitter".to_owned(),
+                ),
+                other => anyhow::bail!("there is no `{other}`: expected join, nqueens, uts, spawn or metg"),
             };
             print_rates(&sides, &format!("{title}, {threads} threads"));
         }

@@ -20,14 +20,15 @@ mod tbb {
         pub(super) fn tbb_fib(runtime: *mut Runtime, n: u32) -> u64;
         pub(super) fn tbb_queens(runtime: *mut Runtime, n: u32) -> u64;
         pub(super) fn tbb_tree(runtime: *mut Runtime, root: *const Node) -> u64;
+        pub(super) fn tbb_steps(runtime: *mut Runtime, steps: u64, points: u64, iterations: u64);
         pub(super) fn tbb_spawn(runtime: *mut Runtime, batches: u64, count: u64);
     }
 }
 
 /// All three, with as many threads each.
 pub(crate) struct Runtimes {
-    vicus: vicus_machine::Runtime,
-    rayon: rayon::ThreadPool,
+    pub(crate) vicus: vicus_machine::Runtime,
+    pub(crate) rayon: rayon::ThreadPool,
     #[cfg(tbb)]
     tbb: *mut tbb::Runtime,
 }
@@ -161,6 +162,16 @@ impl Runtimes {
                 }),
             },
         )
+    }
+
+    /// So many steps of so many tasks each, with a barrier after each step.
+    #[cfg(tbb)]
+    pub(crate) fn tbb_steps(&self, steps: u64, points: u64, iterations: u64) {
+        #[expect(unsafe_code, reason = "a C++ function")]
+        // SAFETY: the runtime lives.
+        unsafe {
+            tbb::tbb_steps(self.tbb, steps, points, iterations);
+        }
     }
 
     fn measure<'a>(&'a self, rounds: usize, tree: Tree) -> anyhow::Result<Vec<Side<Does<'a>>>> {

@@ -20,8 +20,13 @@ impl Board {
         std::iter::from_fn(move || {
             let bit = free & free.wrapping_neg();
             free ^= bit;
-            let next =
-                Board { size, row: row + 1, columns: columns | bit, left: (left | bit) << 1, right: (right | bit) >> 1 };
+            let next = Board {
+                size,
+                row: row + 1,
+                columns: columns | bit,
+                left: (left | bit) << 1,
+                right: (right | bit) >> 1,
+            };
             (bit != 0).then_some(next)
         })
     }

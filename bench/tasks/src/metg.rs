@@ -1,0 +1,117 @@
+//! The smallest task that still pays: METG, the minimum effective task granularity of Slaughter et al., "Task Bench", SC 2020:
+//! how long a task has to be so that half of the processors' time goes into it.
+//!
+//! A stencil: in each step a task for each point, which needs the three points around it of the step before. Vicus' tasks say
+//! so, and are all submitted at once; rayon and oneTBB have no tasks with dependences of this kind, and wait after each step,
+//! which is less to ask.
+
+use crate::measure::{load, median};
+use crate::sides::Runtimes;
+use rustix::time::{ClockId, clock_gettime};
+use std::hint::black_box;
+
+/// Steps of one run.
+const STEPS: usize = 1000;
+
+/// So long a task is at least and at most, in iterations of [`compute`].
+const ITERATIONS: [u64; 2] = [16, 1 << 16];
+
+/// What a task does: so many dependent multiplications and additions.
+pub(crate) fn compute(iterations: u64) -> f64 {
+    let mut x = black_box(1.0f64);
+    for _ in 0..iterations {
+        x = x.mul_add(0.999_999, 0.000_001);
+    }
+    x
+}
+
+#[cfg(tbb)]
+mod for_cpp {
+    #[expect(unsafe_code, reason = "called from C++")]
+    #[unsafe(no_mangle)]
+    extern "C" fn metg_compute(iterations: u64) {
+        std::hint::black_box(super::compute(iterations));
+    }
+}
+
+/// The processors' time that this process has used, in seconds.
+fn used() -> f64 {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
+}
+
+fn vicus(points: usize, iterations: u64) {
+    let mut fields = vec![0.0f64; 2 * points];
+    vicus_machine::scope(|scope| {
+        let fields = scope.share(&mut fields);
+        for step in 0..STEPS {
+            let (from, to) = ((step % 2) * points, (1 - step % 2) * points);
+            for point in 0..points {
+                let around = from + point.saturating_sub(1)..from + (point + 2).min(points);
+                let task = scope.task().reads(fields.part(around)).writes(fields.part(to + point..=to + point));
+                task.spawn(move |(around, point)| point[0] = around[0] + compute(iterations));
+            }
+        }
+    });
+}
+
+fn with_rayon(points: usize, iterations: u64) {
+    for _ in 0..STEPS {
+        rayon::scope(|scope| (0..points).for_each(|_| scope.spawn(move |_| _ = black_box(compute(iterations)))));
+    }
+}
+
+pub(crate) fn run(runtimes: &Runtimes, threads: usize, rounds: usize) {
+    let points = 2 * threads;
+    println!("\nMETG (50 %, processors' time) of a stencil of {points} points, {threads} threads, load {}", load());
+    type Does<'a> = Box<dyn Fn(u64) + 'a>;
+    let sides: Vec<(&str, Does)> = vec![
+        ("Vicus, with dependences", Box::new(|iterations| runtimes.vicus.run(|| vicus(points, iterations)))),
+        (
+            "rayon, a barrier each step",
+            Box::new(|iterations| runtimes.rayon.install(|| with_rayon(points, iterations))),
+        ),
+        #[cfg(tbb)]
+        (
+            "oneTBB, a barrier each step",
+            Box::new(|iterations| runtimes.tbb_steps(STEPS as u64, points as u64, iterations)),
+        ),
+    ];
+    let mut found: Vec<Vec<f64>> = vec![Vec::new(); sides.len()];
+    for _ in 0..rounds {
+        for (metg, (_, does)) in found.iter_mut().zip(&sides) {
+            metg.push(smallest(points, does));
+        }
+    }
+    for ((name, _), metg) in sides.iter().zip(&found) {
+        println!("{name:32} {:>8.2} us", median(metg) * 1e6);
+    }
+}
+
+/// The time of a task, in seconds, at which half of the processors' time goes into tasks.
+fn smallest(points: usize, does: &dyn Fn(u64)) -> f64 {
+    let [mut low, mut high] = ITERATIONS;
+    // By halving: tasks that are longer never pay less.
+    while high as f64 > 1.05 * low as f64 {
+        let middle = ((low as f64 * high as f64).sqrt()) as u64;
+        let (useful, spent) = shares(points, middle, does);
+        if useful < 0.5 * spent { low = middle.max(low + 1) } else { high = middle }
+    }
+    seconds(high)
+}
+
+/// What all tasks of a run take by themselves, and what the run took of the processors.
+fn shares(points: usize, iterations: u64, does: &dyn Fn(u64)) -> (f64, f64) {
+    let before = used();
+    does(iterations);
+    let spent = used() - before;
+    ((STEPS * points) as f64 * seconds(iterations), spent)
+}
+
+/// What one task takes by itself.
+fn seconds(iterations: u64) -> f64 {
+    let times = (2_000_000 / iterations).max(10);
+    let before = used();
+    (0..times).for_each(|_| _ = black_box(compute(iterations)));
+    (used() - before) / times as f64
+}
