@@ -65,22 +65,30 @@ impl<T> ByRequest<T> {
         self.take(0, VecDeque::pop_front)
     }
 
-    /// Takes out every task of the requests that `stopped` says, and hands them to `dropped`.
-    pub fn sweep(&mut self, mut stopped: impl FnMut(RequestId) -> bool, mut dropped: impl FnMut(T)) {
-        self.requests.retain_mut(|(request, tasks)| {
-            if !stopped(*request) {
-                return true;
-            }
-            self.tasks -= tasks.len();
-            tasks.drain(..).for_each(&mut dropped);
-            self.spare.push(std::mem::take(tasks));
-            false
-        });
+    /// The youngest task of a request.
+    pub fn youngest_of(&mut self, request: RequestId) -> Option<T> {
+        self.take(self.place(request)?, VecDeque::pop_back)
     }
 
-    fn take(&mut self, request: usize, end: fn(&mut VecDeque<T>) -> Option<T>) -> Option<T> {
+    /// Takes out a request's youngest task for which `wanted` says yes.
+    pub fn remove(&mut self, request: RequestId, wanted: impl Fn(&T) -> bool) -> Option<T> {
+        self.take(self.place(request)?, |tasks| tasks.iter().rposition(wanted).and_then(|at| tasks.remove(at)))
+    }
+
+    /// Takes out every task of a request for which `goes` says yes, and hands them to `dropped`.
+    pub fn sweep(&mut self, request: RequestId, goes: impl Fn(&T) -> bool, mut dropped: impl FnMut(T)) {
+        while let Some(task) = self.remove(request, &goes) {
+            dropped(task);
+        }
+    }
+
+    fn place(&self, request: RequestId) -> Option<usize> {
+        self.requests.binary_search_by_key(&request, |entry| entry.0).ok()
+    }
+
+    fn take(&mut self, request: usize, take: impl FnOnce(&mut VecDeque<T>) -> Option<T>) -> Option<T> {
         let entry = self.requests.get_mut(request)?;
-        let task = end(&mut entry.1).expect("no inner deque is empty");
+        let task = take(&mut entry.1)?;
         self.tasks -= 1;
         if entry.1.is_empty() {
             let (_, deque) = self.requests.remove(request).expect("it was just there");
@@ -121,8 +129,8 @@ mod tests {
     fn a_sweep_takes_whole_requests() {
         let mut queue = three_requests();
         let mut dropped = Vec::new();
-        queue.sweep(|request| request == RequestId(7), |task| dropped.push(task));
-        assert_eq!(dropped, ["7a", "7b"]);
+        queue.sweep(RequestId(7), |_| true, |task| dropped.push(task));
+        assert_eq!(dropped, ["7b", "7a"]);
         assert_eq!(queue.len(), 3);
         queue.push(RequestId(7), "7c");
         assert_eq!(queue.oldest_of_second_oldest(), Some("7c"));

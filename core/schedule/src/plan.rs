@@ -205,6 +205,8 @@ pub struct Dealing {
     pub only_uneven: bool,
     /// Whether the intensely used datum's home decides first, without the size test (algorithm 3, line 3).
     pub intensity_first: bool,
+    /// Whether only memory that was distributed by allocation (`coarse`) counts (algorithm 3, line 2).
+    pub only_coarse: bool,
     /// The queue of each location. A location without seats has the queue of the nearest location with seats.
     pub queues: Vec<QueueId>,
     /// What a byte costs at each location (column) for a task at each location (row): the OS's value or a latency.
@@ -267,6 +269,14 @@ impl Plan {
         let own = self.seats[seat.index()].place[Kind::Deferred as usize];
         let queues = self.homes.get(home.index()).filter(|queues| !queues.contains(&own))?;
         queues.get(number % queues.len()).copied()
+    }
+
+    /// The queues that a seat looks into and some other seat never does: what is there may wait for nobody else.
+    pub fn secluded(&self, seat: SeatId) -> Vec<QueueId> {
+        let looks = |seat: &SeatPlan, queue| seat.look.iter().any(|probe| probe.scan.queues().contains(&queue));
+        let own = &self.seats[seat.index()];
+        let queues = (0..self.queues.len()).map(QueueId::new).filter(|&queue| looks(own, queue));
+        queues.filter(|&queue| !self.seats.iter().all(|other| looks(other, queue))).collect()
     }
 
     /// How many threads work all the time: seats that are not spare.

@@ -66,20 +66,42 @@ impl<T> Queue<T> {
         }
     }
 
-    /// Takes out every task of the requests that `stopped` says, and hands them to `dropped`.
-    pub fn sweep(&mut self, mut stopped: impl FnMut(RequestId) -> bool, mut dropped: impl FnMut(T)) {
+    /// Takes the youngest task of a request. Cost O(n) in a deque.
+    pub fn take_of(&mut self, request: RequestId) -> Option<T> {
+        match self {
+            Queue::Deque(tasks) => {
+                let at = tasks.iter().rposition(|(other, _)| *other == request)?;
+                tasks.remove(at).map(|(_, task)| task)
+            }
+            Queue::ByRequest(tasks) => tasks.youngest_of(request),
+        }
+    }
+
+    /// Takes one task out, the youngest for which `wanted` says yes. Cost O(n).
+    pub fn remove(&mut self, request: RequestId, wanted: impl Fn(&T) -> bool) -> Option<T> {
+        match self {
+            Queue::Deque(tasks) => {
+                let at = tasks.iter().rposition(|(_, task)| wanted(task))?;
+                tasks.remove(at).map(|(_, task)| task)
+            }
+            Queue::ByRequest(tasks) => tasks.remove(request, wanted),
+        }
+    }
+
+    /// Takes out every task of a request for which `goes` says yes, and hands them to `dropped`.
+    pub fn sweep(&mut self, request: RequestId, goes: impl Fn(&T) -> bool, mut dropped: impl FnMut(T)) {
         match self {
             Queue::Deque(tasks) => {
                 for _ in 0..tasks.len() {
-                    let (request, task) = tasks.pop_front().expect("counted");
-                    if stopped(request) {
+                    let (other, task) = tasks.pop_front().expect("counted");
+                    if other == request && goes(&task) {
                         dropped(task);
                     } else {
-                        tasks.push_back((request, task));
+                        tasks.push_back((other, task));
                     }
                 }
             }
-            Queue::ByRequest(tasks) => tasks.sweep(stopped, dropped),
+            Queue::ByRequest(tasks) => tasks.sweep(request, goes, dropped),
         }
     }
 }

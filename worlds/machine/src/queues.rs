@@ -61,7 +61,7 @@ impl SharedQueues {
         for shared in &self.0 {
             if let SharedQueue::Locked { queue, len, .. } = shared {
                 let mut queue = queue.lock().expect("nothing panics under this lock");
-                queue.sweep(|other| other == request, &mut dropped);
+                queue.sweep(request, |_| true, &mut dropped);
                 len.store(queue.len(), Ordering::Release);
             }
         }
