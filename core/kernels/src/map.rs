@@ -3,6 +3,7 @@
 //! Muddukrishna, Jonsson, Brorsson, "Locality-aware task scheduling and data distribution for OpenMP programs on NUMA systems
 //! and manycore processors", Scientific Programming 2015, Listing 1 and Table 4.
 
+use crate::arrays::{checksum, filled, scaled};
 use crate::{Kernel, Leaf, Order, Task, World};
 use vicus_memory::distribution::Distribution;
 
@@ -23,22 +24,30 @@ impl Default for Map {
     }
 }
 
+impl Map {
+    /// The input of Fig. 9, for caches on a chip: 63 vectors of 32 kB. Its elements are floats, as long as the paper's integers.
+    pub fn fig9() -> Map {
+        Map { vectors: 63, bytes: 32 << 10, ..Map::default() }
+    }
+}
+
 impl Kernel for Map {
     fn name(&self) -> &'static str {
         "map"
     }
 
+    fn distribution(&mut self) -> Option<&mut Distribution> {
+        Some(&mut self.distribution)
+    }
+
+    fn scale(&mut self, times: f64) {
+        self.vectors = scaled(self.vectors, times);
+    }
+
     fn run<W: World>(&self, world: &W, start: impl FnOnce(), end: impl FnOnce()) -> f64 {
         let len = self.bytes / size_of::<f32>();
-        let vectors: Vec<_> = (0..self.vectors).map(|_| world.array::<f32>(len, &self.distribution)).collect();
-        for (number, vector) in vectors.iter().enumerate() {
-            world.work(Leaf { name: "fill", flops: len as u64 }, &[vector.writes(0..len)], || {
-                #[expect(unsafe_code, reason = "arrays are shared by tasks")]
-                // SAFETY: no task runs yet.
-                let elements = unsafe { vector.part_mut(0..len) };
-                elements.iter_mut().enumerate().for_each(|(at, element)| *element = ((number + at) % 8) as f32);
-            });
-        }
+        let vector = |number| filled(world, len, &self.distribution, |at| ((number + at) % 8) as f32);
+        let vectors: Vec<_> = (0..self.vectors).map(vector).collect();
         start();
         let tasks = vectors.iter().map(|vector| {
             let accesses = [vector.changes(0..len)];
@@ -54,16 +63,11 @@ impl Kernel for Map {
         });
         world.tasks(Order::Free, tasks);
         end();
-        let mut sum = 0.0;
-        for vector in &vectors {
-            world.work(Leaf { name: "sum", flops: len as u64 }, &[vector.reads(0..len)], || {
-                #[expect(unsafe_code, reason = "arrays are shared by tasks")]
-                // SAFETY: all tasks are over.
-                let elements = unsafe { vector.part(0..len) };
-                sum += elements.iter().map(|&element| f64::from(element)).sum::<f64>();
-            });
+        #[expect(unsafe_code, reason = "arrays are shared by tasks")]
+        // SAFETY: all tasks are over.
+        unsafe {
+            checksum(world, &vectors)
         }
-        sum
     }
 }
 
@@ -74,8 +78,10 @@ mod tests {
 
     #[test]
     fn each_element_is_scaled_once() {
-        let map = Map { vectors: 2, bytes: 64, ..Map::default() };
-        // 16 elements: twice 0 to 7, whose sum is 28; the second vector begins one later.
-        assert_eq!(map.run(&Serial::default(), || (), || ()), 1.5 * 4.0 * 28.0);
+        let map = Map { vectors: 2, bytes: 32, ..Map::default() };
+        // 0 to 7, and 1 to 7 and 0, each times 1 to 7 and 1.
+        let expected = 1.5 * f64::from(2 + 2 * 3 + 3 * 4 + 4 * 5 + 5 * 6 + 6 * 7 + 7);
+        let expected = expected + 1.5 * f64::from(1 + 2 * 2 + 3 * 3 + 4 * 4 + 5 * 5 + 6 * 6 + 7 * 7);
+        assert_eq!(map.run(&Serial::default(), || (), || ()), expected);
     }
 }

@@ -35,6 +35,14 @@ pub trait Kernel: Sync {
     /// Its name, as users write it.
     fn name(&self) -> &'static str;
 
+    /// How its arrays lie, to be changed; `None` if it has none.
+    fn distribution(&mut self) -> Option<&mut Distribution> {
+        None
+    }
+
+    /// Makes its input larger or smaller: about so many times as many tasks, each as long as before.
+    fn scale(&mut self, times: f64);
+
     /// Prepares its arrays, calls `start` where the measured part begins, runs it, calls `end`, and returns a number that
     /// tells the result: the same in every world that computes, whatever the order of tasks.
     fn run<W: World>(&self, world: &W, start: impl FnOnce(), end: impl FnOnce()) -> f64;
@@ -146,6 +154,13 @@ impl<'w, T: Element> Array<'w, T> {
         Array { start, len, world: PhantomData }
     }
 
+    /// Some of its elements as an array.
+    pub fn slice(&self, elements: Range<usize>) -> Array<'w, T> {
+        self.check(&elements);
+        // Wrapping, because there may be no memory.
+        Array::new(self.start.wrapping_add(elements.start), elements.len())
+    }
+
     /// How many elements it has.
     pub fn len(&self) -> usize {
         self.len
@@ -178,7 +193,11 @@ impl<'w, T: Element> Array<'w, T> {
     }
 
     fn check(&self, elements: &Range<usize>) {
-        assert!(elements.end <= self.len, "elements {elements:?} of an array of {}", self.len);
+        assert!(
+            elements.start <= elements.end && elements.end <= self.len,
+            "elements {elements:?} of an array of {}",
+            self.len
+        );
     }
 
     /// Some of its elements.

@@ -3,7 +3,7 @@
 //! No threads, no clock, no operating system. A strategy looks at a [`Topology`](vicus_topology::Topology) once and
 //! answers with a [`Plan`]: plain data that says which queues exist, where each seat puts each kind of task, in which
 //! order it looks for work, and whom a spawn wakes. Worlds interpret the plan; [`look`] is the interpreter that they
-//! share.
+//! share. Which tasks wait for which others, [`Dependences`] finds out from what they read and write.
 //!
 //! ```
 //! use vicus_schedule::{Setting, Strategy};

@@ -1,0 +1,87 @@
+//! Fib: Fibonacci numbers by their definition, the smallest tasks that there are.
+
+use crate::{Kernel, Leaf, World};
+
+/// Fibonacci numbers by their definition, each sum a [`join`](World::join).
+#[derive(Clone, Debug)]
+pub struct Fib {
+    /// Which number.
+    pub n: u32,
+    /// From here downwards without tasks; 1 for tasks down to the end.
+    pub alone: u32,
+}
+
+impl Default for Fib {
+    fn default() -> Fib {
+        Fib { n: 35, alone: 1 }
+    }
+}
+
+/// The number, without tasks.
+fn alone(n: u32) -> u64 {
+    if n < 2 { u64::from(n) } else { alone(n - 1) + alone(n - 2) }
+}
+
+/// By how many additions [`alone`] finds the number: one less than there are ends, which are `fib(n + 1)`.
+fn additions(n: u32) -> u64 {
+    let (mut ends, mut before) = (1, 0);
+    for _ in 0..n {
+        (ends, before) = (ends + before, ends);
+    }
+    ends - 1
+}
+
+impl Fib {
+    fn fib<W: World>(&self, world: &W, n: u32) -> u64 {
+        if n <= self.alone.max(1) {
+            let mut result = 0;
+            world.work(Leaf { name: "fib", flops: additions(n) }, &[], || result = alone(n));
+            return result;
+        }
+        let (a, b) = world.join(|| self.fib(world, n - 1), || self.fib(world, n - 2));
+        world.work(Leaf { name: "fib", flops: 1 }, &[], || ());
+        a + b
+    }
+}
+
+impl Kernel for Fib {
+    fn name(&self) -> &'static str {
+        "fib"
+    }
+
+    /// A number that is greater by one takes golden times as many additions.
+    fn scale(&mut self, times: f64) {
+        let golden = f64::midpoint(1.0, 5f64.sqrt());
+        self.n = (f64::from(self.n) + times.ln() / golden.ln()).round().max(1.0) as u32;
+    }
+
+    fn run<W: World>(&self, world: &W, start: impl FnOnce(), end: impl FnOnce()) -> f64 {
+        start();
+        let result = self.fib(world, self.n);
+        end();
+        result as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Serial;
+
+    #[test]
+    fn it_is_the_number_that_binet_says() {
+        let (golden, root) = (f64::midpoint(1.0, 5f64.sqrt()), 5f64.sqrt());
+        for (n, alone) in [(0, 1), (1, 1), (2, 1), (10, 0), (20, 1), (21, 7), (22, 40)] {
+            let expected = (golden.powi(n as i32) / root).round();
+            assert_eq!(Fib { n, alone }.run(&Serial::default(), || (), || ()), expected, "fib({n})");
+        }
+    }
+
+    #[test]
+    fn additions_are_counted_as_the_recursion_does_them() {
+        fn counted(n: u32) -> u64 {
+            if n < 2 { 0 } else { 1 + counted(n - 1) + counted(n - 2) }
+        }
+        (0..16).for_each(|n| assert_eq!(additions(n), counted(n), "fib({n})"));
+    }
+}

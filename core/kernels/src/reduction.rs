@@ -1,0 +1,163 @@
+//! Reduction: sorted runs are merged in pairs, level by level, until one is left.
+//!
+//! Muddukrishna, Jonsson, Brorsson, "Locality-aware task scheduling and data distribution for OpenMP programs on NUMA systems
+//! and manycore processors", Scientific Programming 2015, Table 4 and §6: "iterative implementation of merge phase of BOTS
+//! Sort", over memory of "a single malloc call".
+//!
+//! As we read it: depth `d` means `2^d` runs, 64 for 63 tiles and 1024 for 48 cores, merged in `d` levels with a wait after
+//! each. A merge is one task, so that what it reads is known when it is submitted; in BOTS large merges are cut where the data
+//! says. So the last levels have fewer tasks than machines have cores.
+
+use crate::arrays::checksum;
+use crate::{Array, Kernel, Leaf, Order, Task, World};
+use std::ops::Range;
+use vicus_memory::distribution::Distribution;
+
+/// Sorted runs are merged in pairs until one is left. By default with the input of Fig. 7: 256 MB of floats, depth 10.
+#[derive(Clone, Debug)]
+pub struct Reduction {
+    /// How long the runs are together, in bytes. The allocation has as much again, to merge into.
+    pub bytes: usize,
+    /// How many levels there are: `2^depth` runs.
+    pub depth: u32,
+    /// How the allocation lies; Table 4 advises `fine`.
+    pub distribution: Distribution,
+}
+
+impl Default for Reduction {
+    fn default() -> Reduction {
+        Reduction { bytes: 256 << 20, depth: 10, distribution: Distribution::Fine }
+    }
+}
+
+/// An element that lies between those beside it in its run, and anywhere between those of other runs.
+fn element(run: usize, at: usize) -> f32 {
+    let mixed = (run as u64 ^ (at as u64) << 20).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 57;
+    (128 * at + mixed as usize) as f32
+}
+
+/// Merges two sorted slices.
+fn merge(a: &[f32], b: &[f32], to: &mut [f32]) {
+    let (mut at_a, mut at_b) = (0, 0);
+    for to in to {
+        // Without a branch that nobody can foresee.
+        let (of_a, of_b) = (a.get(at_a), b.get(at_b));
+        let (of_a, of_b) = (of_a.copied().unwrap_or(f32::INFINITY), of_b.copied().unwrap_or(f32::INFINITY));
+        let from_b = of_b < of_a;
+        *to = if from_b { of_b } else { of_a };
+        at_a += usize::from(!from_b);
+        at_b += usize::from(from_b);
+    }
+}
+
+impl Reduction {
+    /// The input of Fig. 9: 700 kB, depth 6. Its elements are floats, as long as the paper's integers.
+    pub fn fig9() -> Reduction {
+        Reduction { bytes: 700 << 10, depth: 6, ..Reduction::default() }
+    }
+
+    fn len(&self) -> usize {
+        self.bytes / size_of::<f32>()
+    }
+
+    /// Where the runs of a level lie that `runs` of the first level became one.
+    fn run(&self, number: usize, runs: usize) -> Range<usize> {
+        let border = |run: usize| (self.len() * run) >> self.depth;
+        border(number * runs)..border((number + 1) * runs)
+    }
+
+    fn filled<'w, W: World>(&self, world: &'w W) -> Array<'w, f32> {
+        let len = self.len();
+        // The first half holds the runs. The other half is written by the first merges.
+        let halves = world.array(2 * len, &self.distribution);
+        for number in 0..1 << self.depth {
+            let run = self.run(number, 1);
+            world.work(Leaf { name: "fill", flops: run.len() as u64 }, &[halves.writes(run.clone())], || {
+                #[expect(unsafe_code, reason = "arrays are shared by tasks")]
+                // SAFETY: no task runs yet.
+                let elements = unsafe { halves.part_mut(run) };
+                elements.iter_mut().enumerate().for_each(|(at, to)| *to = element(number, at));
+            });
+        }
+        halves
+    }
+
+    /// One level: pairs of runs are merged from one half into the other.
+    fn merge_pairs<W: World>(&self, world: &W, halves: Array<'_, f32>, level: u32) {
+        let (from, to) = if level.is_multiple_of(2) { (0, self.len()) } else { (self.len(), 0) };
+        let part = |run: Range<usize>, half: usize| run.start + half..run.end + half;
+        let runs = 1 << level;
+        let tasks = (0..1usize << (self.depth - level - 1)).map(|pair| {
+            let (a, b) = (part(self.run(2 * pair, runs), from), part(self.run(2 * pair + 1, runs), from));
+            let merged = part(self.run(pair, 2 * runs), to);
+            let accesses = [halves.reads(a.clone()), halves.reads(b.clone()), halves.writes(merged.clone())];
+            let body = move || {
+                world.work(Leaf { name: "merge", flops: merged.len() as u64 }, &accesses, || {
+                    #[expect(unsafe_code, reason = "arrays are shared by tasks")]
+                    // SAFETY: within a level nobody writes the half that it reads, and each merges to a place of its own.
+                    let (a, b, merged) = unsafe { (halves.part(a), halves.part(b), halves.part_mut(merged)) };
+                    merge(a, b, merged);
+                })
+            };
+            (Task::new(accesses), body)
+        });
+        world.tasks(Order::Free, tasks);
+    }
+
+    /// The elements, sorted, behind those of the other half or before.
+    fn sort<'w, W: World>(&self, world: &'w W, start: impl FnOnce(), end: impl FnOnce()) -> Array<'w, f32> {
+        let halves = self.filled(world);
+        start();
+        (0..self.depth).for_each(|level| self.merge_pairs(world, halves, level));
+        end();
+        halves.slice(if self.depth.is_multiple_of(2) { 0..self.len() } else { self.len()..2 * self.len() })
+    }
+}
+
+impl Kernel for Reduction {
+    fn name(&self) -> &'static str {
+        "reduction"
+    }
+
+    fn distribution(&mut self) -> Option<&mut Distribution> {
+        Some(&mut self.distribution)
+    }
+
+    fn scale(&mut self, times: f64) {
+        let run = self.bytes >> self.depth;
+        self.depth = (f64::from(self.depth) + times.log2()).round().max(1.0) as u32;
+        self.bytes = run << self.depth;
+    }
+
+    fn run<W: World>(&self, world: &W, start: impl FnOnce(), end: impl FnOnce()) -> f64 {
+        let sorted = self.sort(world, start, end);
+        #[expect(unsafe_code, reason = "arrays are shared by tasks")]
+        // SAFETY: all tasks are over.
+        unsafe {
+            checksum(world, &[sorted])
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Serial;
+
+    #[test]
+    fn the_runs_become_one() {
+        for (bytes, depth) in [(4096, 4), (4 * 1001, 5), (4, 0), (40, 4)] {
+            let reduction = Reduction { bytes, depth, ..Reduction::default() };
+            let world = Serial::default();
+            let sorted = reduction.sort(&world, || (), || ());
+            let runs = (0..1 << depth).flat_map(|run| (0..reduction.run(run, 1).len()).map(move |at| element(run, at)));
+            let mut expected: Vec<f32> = runs.collect();
+            assert!(depth < 4 || !expected.is_sorted());
+            expected.sort_by(f32::total_cmp);
+            #[expect(unsafe_code, reason = "arrays are shared by tasks")]
+            // SAFETY: all tasks are over.
+            let sorted = unsafe { sorted.part(0..sorted.len()) };
+            assert_eq!(sorted, expected, "{bytes} bytes, depth {depth}");
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! A world that holds kernels to what they say of their data.
+
+use std::alloc::Layout;
+use std::ops::Range;
+use std::sync::Mutex;
+use vicus_kernels::{Array, Element, Leaf, Order, Schedule, Serial, Task, World};
+use vicus_memory::distribution::Distribution;
+use vicus_schedule::{Access, Mode};
+
+/// What memory holds that a piece of work must not read: as a float it is no number.
+const GARBAGE: u8 = 0xFF;
+
+/// Runs tasks in the order of submission. While a piece of work runs, whatever it didn't say that it reads is garbage; and it
+/// must have said what it writes. What it says must be within what its task said.
+#[derive(Default)]
+pub(crate) struct Strict {
+    serial: Serial,
+    /// The memory of all arrays.
+    arrays: Mutex<Vec<Range<usize>>>,
+    /// What the tasks said that run now, the innermost last.
+    tasks: Mutex<Vec<Vec<Access>>>,
+}
+
+/// Which bytes of an array accesses of some modes cover.
+fn covered(array: &Range<usize>, accesses: &[Access], modes: &[Mode]) -> Vec<bool> {
+    let mut covered = vec![false; array.len()];
+    for access in accesses.iter().filter(|access| modes.contains(&access.mode)) {
+        for at in access.stretches().flatten().filter(|at| array.contains(at)) {
+            covered[at - array.start] = true;
+        }
+    }
+    covered
+}
+
+const READS: &[Mode] = &[Mode::Read, Mode::ReadWrite];
+const WRITES: &[Mode] = &[Mode::Write, Mode::ReadWrite];
+
+fn memory<'a>(array: &Range<usize>) -> &'a mut [u8] {
+    #[expect(unsafe_code, reason = "looks at all arrays' memory")]
+    // SAFETY: the world's own; it runs everything on one thread, and nobody has a reference outside of a piece of work.
+    unsafe {
+        std::slice::from_raw_parts_mut(std::ptr::with_exposed_provenance_mut(array.start), array.len())
+    }
+}
+
+impl Strict {
+    /// Says that accesses stay within those of the task.
+    fn check_task(&self, leaf: Leaf, array: &Range<usize>, accesses: &[Access]) {
+        if let Some(task) = self.tasks.lock().unwrap().last() {
+            for modes in [READS, WRITES] {
+                let (said, may) = (covered(array, accesses, modes), covered(array, task, modes));
+                let within = said.iter().zip(may).all(|(&said, may)| !said || may);
+                assert!(within, "{} {accesses:?} is more than the task said: {task:?}", leaf.name);
+            }
+        }
+    }
+}
+
+impl World for Strict {
+    fn threads(&self) -> usize {
+        2
+    }
+
+    fn array<T: Element>(&self, len: usize, distribution: &Distribution) -> Array<'_, T> {
+        let array = self.serial.array::<T>(len, distribution);
+        let whole = array.reads(0..len);
+        assert!(Layout::array::<T>(len).is_ok_and(|layout| layout.size() == whole.bytes));
+        self.arrays.lock().unwrap().push(whole.start..whole.start + whole.bytes);
+        array
+    }
+
+    fn work(&self, leaf: Leaf, accesses: &[Access], f: impl FnOnce()) {
+        let arrays = self.arrays.lock().unwrap().clone();
+        let stretches: usize = accesses.iter().flat_map(Access::stretches).map(|stretch| stretch.len()).sum();
+        let inside: usize = arrays
+            .iter()
+            .flat_map(|array| accesses.iter().flat_map(Access::stretches).map(move |stretch| (array, stretch)))
+            .map(|(array, stretch)| stretch.filter(|at| array.contains(at)).count())
+            .sum();
+        assert_eq!(inside, stretches, "{} {accesses:?} is in no array", leaf.name);
+        let before: Vec<Vec<u8>> = arrays
+            .iter()
+            .map(|array| {
+                self.check_task(leaf, array, accesses);
+                let before = memory(array).to_vec();
+                let reads = covered(array, accesses, READS);
+                memory(array).iter_mut().zip(&reads).filter(|(_, read)| !**read).for_each(|(byte, _)| *byte = GARBAGE);
+                before
+            })
+            .collect();
+        f();
+        for (array, before) in arrays.iter().zip(before) {
+            let (reads, writes) = (covered(array, accesses, READS), covered(array, accesses, WRITES));
+            for (at, byte) in memory(array).iter_mut().enumerate().filter(|(at, _)| !writes[*at]) {
+                let expected = if reads[at] { before[at] } else { GARBAGE };
+                assert_eq!(*byte, expected, "{} {accesses:?} writes {:#x}", leaf.name, array.start + at);
+                *byte = before[at];
+            }
+        }
+    }
+
+    fn join<A: Send, B: Send>(&self, a: impl FnOnce() -> A + Send, b: impl FnOnce() -> B + Send) -> (A, B) {
+        self.serial.join(a, b)
+    }
+
+    fn tasks<F: FnOnce() + Send>(&self, order: Order, tasks: impl Iterator<Item = (Task, F)>) {
+        let strictly = tasks.map(|(task, f)| {
+            let accesses = task.accesses.clone();
+            let body = move || {
+                self.tasks.lock().unwrap().push(accesses);
+                f();
+                self.tasks.lock().unwrap().pop();
+            };
+            (task, body)
+        });
+        self.serial.tasks(order, strictly);
+    }
+
+    fn each(&self, iterations: usize, schedule: Schedule, body: impl Fn(usize) + Sync) {
+        self.serial.each(iterations, schedule, body);
+    }
+}
