@@ -221,6 +221,7 @@ impl<'a> Engine<'a> {
             cursors: vec![0; plan.cursors(SeatId::new(at))],
             pinned: VecDeque::new(),
             version: 0,
+            due: 0,
             spins_until: 0,
             pause_ns: 0,
             debt: 0,
@@ -359,6 +360,7 @@ impl<'a> Engine<'a> {
     /// The seat's event comes, and no other that it may have.
     fn schedule(&mut self, seat: usize, at: Time) {
         self.seats[seat].version = self.seats[seat].version.wrapping_add(1);
+        self.seats[seat].due = at;
         self.events.push(Reverse((at, self.aged, seat, self.seats[seat].version)));
         self.aged += 1;
     }
@@ -896,8 +898,13 @@ impl<'a> Engine<'a> {
         };
         self.counts.wakes += 1;
         self.seats[seat].spins_until = 0;
+        let mut at = now + self.costs.wake + by;
+        if self.seats[seat].doing == Doing::Pausing {
+            // Its pause may be over before.
+            at = at.min(self.seats[seat].due);
+        }
         self.set_doing(seat, Doing::Busy);
-        self.schedule(seat, now + self.costs.wake + by);
+        self.schedule(seat, at);
     }
 
     /// One of the seats that watch sees a task that it may take, if there is one.

@@ -260,8 +260,9 @@ mod tests {
         assert!(remote.iter().all(|factor| (4.0..=6.0).contains(factor)), "{remote:?}");
         assert_eq!(remote.iter().copied().fold(0.0, f64::max), 6.0, "tile 63 is 14 hops away");
         assert_eq!(remote[0], 4.0, "and tile 1 is one");
-        let workers = machine.topology.usable_pus().count();
-        assert_eq!(workers, 63);
+        assert_eq!(machine.topology.usable_pus().count(), 63);
+        let latencies = machine.group_latencies();
+        assert_eq!(latencies[9][9] * 4, latencies[9][10], "what tasks are dealt by tells the same");
     }
 
     #[test]

@@ -193,11 +193,11 @@ impl<'a> Memory<'a> {
                 self.touch(pu, node, stretch, access);
             }
         }
-        let memory_ns = match &self.machine.homes {
-            Some(homes) => self.home_ns(homes, pu),
-            None => self.memory_ns(pu, node),
+        let alone_ns = match &self.machine.homes {
+            // A core that has one miss at a time stands still meanwhile.
+            Some(homes) => compute_ns + self.home_ns(homes, pu),
+            None => (1.0 - self.overlap) * compute_ns + self.memory_ns(pu, node).max(self.overlap * compute_ns),
         };
-        let alone_ns = (1.0 - self.overlap) * compute_ns + memory_ns.max(self.overlap * compute_ns);
         self.summary(pu, node, alone_ns)
     }
 

@@ -44,7 +44,10 @@ impl Pages {
                 |group: &&vicus_topology::CoreGroup| group.pus.iter().any(|pu| topology.pus[pu.index()].usable);
             groups.filter(has_worker).map(|group| group.id.index()).collect()
         } else {
-            topology.nodes.iter().filter(|node| topology.has_memory(node.id)).map(|node| node.id.index()).collect()
+            // In the order in which a system takes turns.
+            let mut nodes: Vec<_> = topology.nodes.iter().filter(|node| topology.has_memory(node.id)).collect();
+            nodes.sort_by_key(|node| node.os_index);
+            nodes.into_iter().map(|node| node.id.index()).collect()
         };
         let nearest = |node: NodeId| {
             let nodes = topology.nodes_by_distance(node);

@@ -5,7 +5,7 @@ use std::fmt;
 /// The free parameters. There are eight, and no other number in the model is adjusted to results.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Parameters {
-    /// The share of computing that goes on while bytes arrive, from 0 to 1.
+    /// The share of computing that goes on while bytes arrive, from 0 to 1; nothing does on cores that have one miss at a time.
     pub overlap: f64,
     /// The share of a cache that holds what was used last; the rest is lost to conflicts.
     pub cache_share: f64,

@@ -19,6 +19,8 @@ pub(crate) struct Seat {
     pub(crate) pinned: VecDeque<u32>,
     /// Only the event with this number is still to happen.
     pub(crate) version: u32,
+    /// When that is.
+    pub(crate) due: Time,
     /// Until when it looks around before it sleeps; 0 after each task.
     pub(crate) spins_until: Time,
     /// The last pause of a seat that backs off, in nanoseconds; 0 after each task.

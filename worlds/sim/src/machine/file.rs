@@ -5,6 +5,7 @@ use super::{CacheCosts, HomeCosts, Machine, MemoryCosts, Stream};
 use serde::de::{Deserialize, Deserializer, Error, Unexpected};
 use std::collections::BTreeMap;
 use std::fmt;
+use std::num::NonZeroU64;
 use vicus_topology::Topology;
 
 /// Why a file describes no machine: which file, where in it, and what was expected.
@@ -21,6 +22,9 @@ impl fmt::Display for MachineError {
 }
 
 impl std::error::Error for MachineError {}
+
+/// What is larger is a mistake, and would need much memory before it is found.
+const MOST_PUS: usize = 2048;
 
 /// A number above 0 that is not infinite.
 #[derive(Clone, Copy)]
@@ -64,7 +68,7 @@ struct File {
 #[serde(deny_unknown_fields)]
 struct CacheTable {
     level: u8,
-    bytes: u64,
+    bytes: NonZeroU64,
     latency_ns: Positive,
     bandwidth: Positive,
     shared_bandwidth: Option<Positive>,
@@ -192,6 +196,10 @@ impl File {
     }
 
     fn topology(&self) -> Result<Topology, String> {
+        let counts = self.topology.split_whitespace().filter_map(|word| word.split_once(':')?.1.parse::<usize>().ok());
+        if counts.fold(1, usize::saturating_mul) > MOST_PUS {
+            return Err(format!("topology: expected at most {MOST_PUS} PUs"));
+        }
         let mut topology = Topology::parse(&self.topology).map_err(|error| format!("topology: {error}"))?;
         topology.name = self.name.clone();
         if let Some(distances) = &self.distances {
@@ -203,7 +211,7 @@ impl File {
         }
         for cache in &mut topology.caches {
             let table = self.cache.iter().find(|table| table.level == cache.level);
-            cache.bytes = table.ok_or_else(|| format!("[[cache]]: expected one of level {}", cache.level))?.bytes;
+            cache.bytes = table.ok_or_else(|| format!("[[cache]]: expected one of level {}", cache.level))?.bytes.get();
         }
         if let Some(table) = self.cache.iter().find(|t| topology.caches.iter().all(|cache| cache.level != t.level)) {
             return Err(format!("[[cache]]: the topology has none of level {}", table.level));
@@ -345,6 +353,10 @@ bandwidth = 10e9
         let message = mistake("latency_ns = 15", "latency_ns = 0");
         assert!(message.contains("line 11") && message.contains("expected a number above 0"), "{message}");
         assert!(mistake("[[20, 120]]", "[[20, -1]]").contains("line 16"));
+        let message = mistake("bytes = 8388608", "bytes = -1");
+        assert!(message.contains("line 10") && message.contains("nonzero u64"), "{message}");
+        assert!(mistake("bytes = 8388608", "bytes = 0").contains("nonzero u64"));
+        assert!(mistake("node:2 ", "node:65536 ").contains("at most 2048 PUs"));
         assert!(mistake("clock_ghz = 2.5", "clock_ghz = inf").contains("expected a number above 0"));
     }
 
@@ -366,5 +378,27 @@ bandwidth = 10e9
         assert!(mistake("core:2", "core:two").contains("topology: machine notation: `core:two`"));
         assert!(mistake("clock_ghz", "distances = [[10, 20]]\nclock_ghz").contains("expected 2 rows of 2 numbers"));
         assert!(mistake("clock_ghz", "reserved_pus = [4]\nclock_ghz").contains("there is no PU 4"));
+    }
+
+    #[test]
+    fn no_text_makes_it_panic() {
+        let texts: Vec<&str> = crate::machine::FILES.iter().map(|(_, text)| *text).chain([GOOD]).collect();
+        for seed in 0..3000 {
+            let mut chance = crate::chance::Chance::new(seed);
+            let text = texts[chance.below(texts.len() as u64) as usize];
+            let mut bytes: Vec<char> = text.chars().filter(|char| char.is_ascii()).collect();
+            for _ in 0..1 + chance.below(4) {
+                let at = chance.below(bytes.len() as u64) as usize;
+                let other = chance.below(bytes.len() as u64) as usize;
+                match chance.below(4) {
+                    0 => drop(bytes.remove(at)),
+                    1 => bytes.insert(at, bytes[other]),
+                    2 => bytes[at] = ['-', '0', '9', 'e', '[', ']', '"', '\n'][chance.below(8) as usize],
+                    _ => bytes.truncate(at.max(8)),
+                }
+            }
+            // Most of them are no machine, and some are another one.
+            let _ = Machine::parse("wrong.toml", &bytes.into_iter().collect::<String>());
+        }
     }
 }
