@@ -333,3 +333,23 @@ fn requests_and_immediate_tasks_go_where_the_plan_says() {
     assert_eq!(order, [3, 2, 1]);
     assert_eq!(outcome.counts.takes.into_iter().collect::<Vec<_>>(), [(1, 1), (3, 2)]);
 }
+
+#[test]
+fn vicinity_deals_only_what_lies_in_one_home_cache() {
+    // Algorithm 3: each vector of 16 kB, larger than L1, goes to the tile that is its home, if it is coarse.
+    let tile = Machine::by_name("tilepro64").unwrap();
+    let seats = |distribution: &str| {
+        let distribution = distribution.parse().unwrap();
+        let map = vicus_kernels::Map { vectors: 63, bytes: 16 << 10, distribution };
+        let outcome = run(&tile, "vicinity:reach=1", 63, &Recorder::record(&map, 63), &free_of_cost());
+        let mut seats: Vec<u32> = outcome.tasks[1..].iter().map(|task| task.seat).collect();
+        seats.dedup();
+        (seats.len(), outcome.far_share())
+    };
+    // The first vector's home is the first tile, and so on.
+    assert_eq!(seats("coarse"), (63, 0.0));
+    // Whoever spawns has them all; of 256 lines round 63 homes, five are the first tile's own.
+    let (seats, far) = seats("fine");
+    assert_eq!(seats, 1);
+    assert_near(far, 251.0 / 256.0);
+}
