@@ -18,7 +18,7 @@ use crate::{Counts, Machine, Outcome, Parameters, Program, TaskRecord};
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
-use vicus_schedule::{Plan, RequestId, SeatId};
+use vicus_schedule::{Plan, QueueId, RequestId, SeatId};
 use vicus_trace::What;
 
 /// Runs a program on a machine as a plan says.
@@ -66,6 +66,8 @@ struct TaskState {
     waits: u32,
     /// Whether it was spawned; only then it may be queued.
     spawned: bool,
+    /// The queue that its bytes dealt it to.
+    dealt: Option<QueueId>,
     /// Who waits for it.
     scope: usize,
 }
@@ -149,7 +151,12 @@ impl<'a> Engine<'a> {
             working: None,
             sleeps: false,
         };
-        let state = |task: &crate::TaskSpec| TaskState { waits: task.after.len() as u32, spawned: false, scope: 0 };
+        let state = |task: &crate::TaskSpec| TaskState {
+            waits: task.after.len() as u32,
+            spawned: false,
+            dealt: None,
+            scope: 0,
+        };
         let mut later = vec![Vec::new(); program.tasks.len()];
         let mut requests: FxHashMap<RequestId, Requested> = FxHashMap::default();
         for (number, task) in program.tasks.iter().enumerate() {

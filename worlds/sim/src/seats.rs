@@ -72,8 +72,6 @@ pub(crate) struct Frame {
     pub(crate) phase: Phase,
     /// Open sections, the innermost last. The first one is the whole task's.
     pub(crate) scopes: Vec<usize>,
-    /// The queue of the task that is being spawned.
-    pub(crate) target: Option<QueueId>,
     pub(crate) start: Time,
     /// Bytes, and bytes times the time that a core waits for one of their lines.
     pub(crate) bytes: f64,

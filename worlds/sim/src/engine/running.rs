@@ -6,6 +6,7 @@ use crate::fluid::SECOND;
 use crate::options::SimError;
 use crate::seats::{Doing, Frame, Phase, Scope, Working};
 use crate::{Counts, Step, TaskRecord};
+use vicus_schedule::Kind;
 use vicus_trace::What;
 
 impl Engine<'_> {
@@ -32,8 +33,7 @@ impl Engine<'_> {
                     let child = range.start + frame.child;
                     if phase == Phase::Busy {
                         (frame.phase, frame.child) = (Phase::Ready, frame.child + 1);
-                        let target = frame.target.take();
-                        self.spawned(seat, child, target);
+                        self.spawned(seat, child);
                     } else if child < range.end {
                         self.spawn(seat, child);
                         return Ok(());
@@ -173,9 +173,9 @@ impl Engine<'_> {
             let state = &mut self.tasks[later as usize];
             state.waits -= 1;
             if state.waits == 0 && state.spawned {
-                let (queue, dealing) = self.place(seat, later);
-                self.seats[seat].debt += self.costs.take + dealing;
-                self.enqueue(seat, later, queue, None);
+                // It goes on with what was just written.
+                self.seats[seat].debt += self.costs.take;
+                self.enqueue(seat, later, Kind::Immediate, None);
             }
         }
         let scope = self.tasks[task].scope;

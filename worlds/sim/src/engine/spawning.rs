@@ -4,8 +4,7 @@ use super::Engine;
 use crate::diary;
 use crate::fluid::Time;
 use crate::seats::{Doing, Frame, Phase, Seat};
-use vicus_schedule::{QueueId, SeatId};
-use vicus_topology::NodeId;
+use vicus_schedule::{Kind, QueueId};
 use vicus_trace::What;
 
 impl Engine<'_> {
@@ -21,20 +20,21 @@ impl Engine<'_> {
     pub(super) fn spawn(&mut self, seat: usize, task: u32) {
         let spec = &self.program.tasks[task as usize];
         let (mut begin, mut cost) = (self.now, self.costs.spawn);
-        let mut target = None;
-        if spec.pinned.is_none() && self.tasks[task as usize].waits == 0 {
-            let (queue, dealing) = self.place(seat, task);
-            begin = self.queues.lock(queue, self.now, self.costs.take);
+        if spec.pinned.is_none() {
+            let (dealt, dealing) = self.deal(task);
+            self.tasks[task as usize].dealt = dealt;
             cost += dealing;
-            target = Some(queue);
+            if self.tasks[task as usize].waits == 0 {
+                let queue = dealt.unwrap_or(self.plan.seats[seat].place[spec.kind as usize]);
+                begin = self.queues.lock(queue, self.now, self.costs.take);
+            }
         }
-        let frame = self.top(seat);
-        (frame.phase, frame.target) = (Phase::Busy, target);
+        self.top(seat).phase = Phase::Busy;
         self.spend(seat, begin, cost);
     }
 
     /// The task is made: it is queued, unless it waits for others.
-    pub(super) fn spawned(&mut self, seat: usize, task: u32, target: Option<QueueId>) {
+    pub(super) fn spawned(&mut self, seat: usize, task: u32) {
         if self.top(seat).scopes.is_empty() {
             let scope = self.open(seat);
             self.top(seat).scopes.push(scope);
@@ -46,50 +46,22 @@ impl Engine<'_> {
         (state.spawned, state.scope) = (true, scope);
         let waits = state.waits > 0;
         self.submit(seat, task);
-        if waits {
-            return;
-        }
-        match (self.program.tasks[task as usize].pinned, target) {
-            (None, None) => {
-                // What it waited for was over in the meantime.
-                let (queue, _) = self.place(seat, task);
-                self.enqueue(seat, task, queue, Some(by));
-            }
-            (None, Some(queue)) => self.enqueue(seat, task, queue, Some(by)),
-            (Some(_), _) => self.pin(seat, task, Some(by)),
+        if !waits {
+            self.enqueue(seat, task, self.program.tasks[task as usize].kind, Some(by));
         }
     }
 
-    /// Where a task goes that a seat queues, and how long it takes to find that out.
-    pub(super) fn place(&mut self, seat: usize, task: u32) -> (QueueId, Time) {
-        let plan = self.plan;
+    /// Where a task is dealt to by its bytes, and how long it takes to find that out. `None` if that is its seat's own decision.
+    pub(super) fn deal(&mut self, task: u32) -> (Option<QueueId>, Time) {
         let spec = &self.program.tasks[task as usize];
-        let own = plan.seats[seat].place[spec.kind as usize];
-        if spec.accesses.is_empty() || spec.pinned.is_some() {
-            return (own, 0);
-        }
-        if let Some(dealing) = &plan.dealing {
-            let mut places = std::mem::take(&mut self.places);
-            let intense = self.memory.footprint(&spec.accesses, dealing.only_coarse, &mut places);
-            let locations = dealing.queues.len();
-            let bytes = self.by_location(&places, locations);
-            self.places = places;
-            let intense = intense.map(|place| self.location_of(place, locations));
-            let queue = dealing.deal(&bytes, intense).unwrap_or(own);
-            return (queue, self.costs.deal * locations as Time);
-        }
-        if !plan.homes.is_empty() {
-            let mut places = std::mem::take(&mut self.places);
-            self.memory.footprint(&spec.accesses, false, &mut places);
-            let bytes = self.by_location(&places, plan.homes.len());
-            self.places = places;
-            let total: u64 = spec.accesses.iter().map(|access| access.total_bytes() as u64).sum();
-            // Only where most of it lies.
-            let home = bytes.iter().position(|&bytes| bytes * 2 > total);
-            let queue = home.and_then(|home| plan.home_queue(SeatId::new(seat), NodeId::new(home), task as usize));
-            return (queue.unwrap_or(own), self.costs.deal * plan.homes.len() as Time);
-        }
-        (own, 0)
+        let Some(dealing) = self.plan.dealing.as_ref().filter(|_| !spec.accesses.is_empty()) else { return (None, 0) };
+        let mut places = std::mem::take(&mut self.places);
+        let intense = self.memory.footprint(&spec.accesses, dealing.only_coarse, &mut places);
+        let locations = dealing.queues.len();
+        let bytes = self.by_location(&places, locations);
+        self.places = places;
+        let intense = intense.map(|place| self.location_of(place, locations));
+        (dealing.deal(&bytes, intense), self.costs.deal * locations as Time)
     }
 
     /// Bytes by place (node, or home cache) as bytes by a plan's locations: nodes, or core groups.
@@ -137,11 +109,14 @@ impl Engine<'_> {
         }
     }
 
-    pub(super) fn enqueue(&mut self, seat: usize, task: u32, queue: QueueId, by: Option<u32>) {
+    /// A task goes into the queue that it was dealt to, or into the seat's own one of this kind.
+    pub(super) fn enqueue(&mut self, seat: usize, task: u32, kind: Kind, by: Option<u32>) {
         let program = self.program;
         if program.tasks[task as usize].pinned.is_some() {
             return self.pin(seat, task, by);
         }
+        let dealt = self.tasks[task as usize].dealt;
+        let queue = dealt.unwrap_or(self.plan.seats[seat].place[kind as usize]);
         if !self.queues.push(queue, (task, program.tasks[task as usize].request)) {
             // The queue is full: its spawner runs it at once.
             self.counts.refused += 1;
@@ -172,7 +147,6 @@ impl Engine<'_> {
             child: 0,
             phase: Phase::Begin,
             scopes: Vec::new(),
-            target: None,
             start: self.now,
             bytes: 0.0,
             waited: 0.0,
