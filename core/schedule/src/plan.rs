@@ -205,6 +205,8 @@ pub struct Dealing {
     pub only_uneven: bool,
     /// Whether the intensely used datum's home decides first, without the size test (algorithm 3, line 3).
     pub intensity_first: bool,
+    /// Whether only memory that was distributed by allocation (`coarse`) counts (algorithm 3, line 2).
+    pub only_coarse: bool,
     /// The queue of each location. A location without seats has the queue of the nearest location with seats.
     pub queues: Vec<QueueId>,
     /// What a byte costs at each location (column) for a task at each location (row): the OS's value or a latency.

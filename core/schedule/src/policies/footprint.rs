@@ -67,6 +67,7 @@ impl Strategy for Footprint {
             more_bytes_than: share.max().unwrap_or(0),
             only_uneven: true,
             intensity_first: false,
+            only_coarse: false,
             queues: dealt,
             costs: machine.distances.clone(),
         };

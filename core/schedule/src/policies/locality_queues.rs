@@ -51,6 +51,7 @@ impl Strategy for LocalityQueues {
             more_bytes_than: 0,
             only_uneven: false,
             intensity_first: true,
+            only_coarse: false,
             queues: machine.nodes.iter().map(|node| nearest(node).expect("a plan has a pool")).collect(),
             costs: machine.distances.clone(),
         };

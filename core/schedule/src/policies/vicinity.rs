@@ -75,6 +75,7 @@ impl Strategy for Vicinity {
             more_bytes_than: pus.iter().map(|&pu| cache_bytes(machine, pu).1).max().unwrap_or(0),
             only_uneven: false,
             intensity_first: true,
+            only_coarse: true,
             queues: groups.iter().map(|&group| nearest(group)).collect(),
             costs: groups.iter().map(|&a| groups.iter().map(|&b| cost(a, b)).collect()).collect(),
         };

@@ -1,0 +1,74 @@
+//! What each seat did, as the events of a trace.
+//!
+//! One clock for all seats: the simulator does one thing after the other, so the order in which it does them is one that puts
+//! causes before effects.
+
+use crate::fluid::Time;
+use crate::{Machine, Program};
+use vicus_schedule::{Kind, Plan};
+use vicus_trace::{BoxId, BoxInfo, Header, Log, ModelInfo, Outcome, SeatInfo, TaskKind, Trace, What};
+
+/// Tasks beyond this have no names in a trace: its header would be longer than its events.
+const NAMED: usize = 1 << 16;
+
+pub(crate) struct Diary(Option<Vec<Log>>, u64);
+
+impl Diary {
+    /// With room for so many events of each seat; `None` writes nothing down.
+    pub(crate) fn new(room: Option<usize>, seats: usize) -> Diary {
+        Diary(room.map(|room| (0..seats).map(|_| Log::new(room)).collect()), 0)
+    }
+
+    pub(crate) fn record(&mut self, seat: usize, now: Time, what: impl FnOnce() -> What) {
+        if let Some(logs) = &mut self.0 {
+            logs[seat].observe(self.1);
+            self.1 = logs[seat].record(now / 1000, what());
+        }
+    }
+
+    pub(crate) fn trace(self, machine: &Machine, plan: &Plan, program: &Program) -> Option<Trace> {
+        let logs = self.0?;
+        let seats = plan.seats.iter().map(|seat| {
+            let pu = &machine.topology.pus[seat.pu.index()];
+            SeatInfo { pu: pu.id, group: pu.group, node: pu.node }
+        });
+        let mut requests: Vec<u32> = program.tasks.iter().map(|task| task.request.0 as u32).collect();
+        requests.sort_unstable();
+        requests.dedup();
+        let boxes = program.tasks.iter().take(NAMED).enumerate().map(|(number, task)| {
+            let works = task.steps.iter().find_map(|step| match step {
+                crate::Step::Work(work) => Some(program.leaves[work.leaf as usize].clone()),
+                _ => None,
+            });
+            BoxInfo { name: format!("task{number}"), type_name: works.unwrap_or_else(|| "(no work)".to_owned()) }
+        });
+        let model = ModelInfo { name: program.name.clone(), requests, boxes: boxes.collect() };
+        let header = Header {
+            strategy: plan.strategy.clone(),
+            plan: plan.to_string(),
+            machine: machine.name.clone(),
+            clock: "virtual ns".to_owned(),
+            started: "simulated".to_owned(),
+            seats: seats.collect(),
+            models: vec![model],
+        };
+        Some(Trace::new(header, logs.into_iter().map(Log::finish).collect()))
+    }
+}
+
+/// A task as a trace names it.
+pub(crate) fn who(program: &Program, task: u32) -> BoxId {
+    BoxId { request: program.tasks[task as usize].request.0 as u32, index: task }
+}
+
+pub(crate) fn enqueued(program: &Program, task: u32, by: Option<u32>) -> What {
+    let kind = match program.tasks[task as usize].kind {
+        Kind::Immediate => TaskKind::Immediate,
+        Kind::Deferred => TaskKind::Deferred,
+    };
+    What::Enqueued { who: who(program, task), kind, by: by.unwrap_or(BoxId::NOBODY) }
+}
+
+pub(crate) fn ended(request: u32) -> What {
+    What::RequestEnded { request, outcome: Outcome::Done }
+}

@@ -1,0 +1,363 @@
+//! Virtual time goes from event to event; seats do what the plan says.
+//!
+//! Each seat has at most one event to come, or a flow whose end the fluid knows. What a worker of worlds/machine does is done
+//! here in virtual time: it takes tasks by the plan's probes, runs them on top of those that wait for them, looks around,
+//! pauses or sleeps.
+
+mod looking;
+mod running;
+mod spawning;
+
+use crate::chance::Chance;
+use crate::diary::{self, Diary};
+use crate::fluid::{Fluid, SECOND, Time};
+use crate::memory::Memory;
+use crate::options::{Fault, Options, SimError};
+use crate::seats::{Doing, ReadyQueues, Scope, Seat};
+use crate::{Counts, Machine, Outcome, Parameters, Program, TaskRecord};
+use rustc_hash::FxHashMap;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use vicus_schedule::{Plan, QueueId, RequestId, SeatId};
+use vicus_trace::What;
+
+/// Runs a program on a machine as a plan says.
+///
+/// # Errors
+/// See [`SimError`].
+pub fn simulate(machine: &Machine, plan: &Plan, program: &Program, options: &Options) -> Result<Outcome, SimError> {
+    simulate_watched(machine, plan, program, options, &mut |_| true)
+}
+
+/// The same; `watch` is told now and then how many tasks are over, and says whether to go on.
+///
+/// # Errors
+/// See [`SimError`].
+pub fn simulate_watched(
+    machine: &Machine,
+    plan: &Plan,
+    program: &Program,
+    options: &Options,
+    watch: &mut dyn FnMut(usize) -> bool,
+) -> Result<Outcome, SimError> {
+    program.check().map_err(SimError::Program)?;
+    let mut engine = Engine::new(machine, plan, program, options)?;
+    engine.run(watch)?;
+    Ok(engine.outcome())
+}
+
+/// Tasks that end between two looks of whoever watches.
+const WATCHED: usize = 4096;
+
+/// So long nobody has to have done anything for a run to count as stuck, though seats look for work again and again.
+const PATIENCE: Time = 10 * SECOND as Time;
+
+/// The parameters in picoseconds on this machine.
+struct Costs {
+    spawn: Time,
+    take: Time,
+    steal: Time,
+    deal: Time,
+    wake: Time,
+}
+
+struct TaskState {
+    /// How many tasks it waits for.
+    waits: u32,
+    /// Whether it was spawned; only then it may be queued.
+    spawned: bool,
+    /// The queue that its bytes dealt it to.
+    dealt: Option<QueueId>,
+    /// Who waits for it.
+    scope: usize,
+}
+
+struct Engine<'a> {
+    machine: &'a Machine,
+    plan: &'a Plan,
+    program: &'a Program,
+    options: &'a Options,
+    costs: Costs,
+    chance: Chance,
+    now: Time,
+    /// Time, age, seat, version.
+    events: BinaryHeap<Reverse<(Time, u64, usize, u32)>>,
+    aged: u64,
+    seats: Vec<Seat>,
+    /// The seats that have a thread.
+    threads: Vec<usize>,
+    /// By core, how many of its seats do a piece of work.
+    at_work: Vec<u32>,
+    /// How many seats watch.
+    watching: usize,
+    queues: ReadyQueues,
+    tasks: Vec<TaskState>,
+    /// By task, who waits for it to be over.
+    later: Vec<Vec<u32>>,
+    scopes: Vec<Scope>,
+    free_scopes: Vec<usize>,
+    fluid: Fluid,
+    memory: Memory<'a>,
+    /// By request, how many tasks are not over.
+    requests: FxHashMap<RequestId, Requested>,
+    left: usize,
+    progress: Time,
+    late_wakes: Vec<Fault>,
+    records: Vec<TaskRecord>,
+    diary: Diary,
+    counts: Counts,
+    started: Time,
+    /// When the measured part ended, and what was counted by then.
+    measured: Option<(Time, Counts)>,
+    places: Vec<f64>,
+}
+
+#[derive(Default)]
+struct Requested {
+    left: usize,
+    submitted: bool,
+}
+
+fn picoseconds(ns: f64) -> Time {
+    (ns * 1000.0).round() as Time
+}
+
+impl<'a> Engine<'a> {
+    fn new(
+        machine: &'a Machine,
+        plan: &'a Plan,
+        program: &'a Program,
+        options: &'a Options,
+    ) -> Result<Engine<'a>, SimError> {
+        let Parameters { overlap, cache_share, .. } = options.parameters;
+        let memory = Memory::new(machine, program, overlap, cache_share).map_err(SimError::Distribution)?;
+        let fluid = Fluid::new(memory.resources().iter().map(|resource| resource.capacity).collect());
+        let cycles = |cycles: f64| picoseconds(cycles / machine.clock_ghz);
+        let Parameters { spawn_cycles, take_cycles, steal_cycles, deal_cycles, wake_ns, .. } = options.parameters;
+        let seat = |(at, seat): (usize, &vicus_schedule::SeatPlan)| Seat {
+            pu: seat.pu,
+            core: machine.topology.pus[seat.pu.index()].core,
+            node: seat.node,
+            doing: if seat.spare { Doing::Empty } else { Doing::Busy },
+            stack: Vec::new(),
+            cursors: vec![0; plan.cursors(SeatId::new(at))],
+            pinned: VecDeque::new(),
+            version: 0,
+            due: 0,
+            spins_until: 0,
+            pause_ns: 0,
+            debt: 0,
+            secluded: plan.secluded(SeatId::new(at)),
+            working: None,
+            sleeps: false,
+        };
+        let state = |task: &crate::TaskSpec| TaskState {
+            waits: task.after.len() as u32,
+            spawned: false,
+            dealt: None,
+            scope: 0,
+        };
+        let mut later = vec![Vec::new(); program.tasks.len()];
+        let mut requests: FxHashMap<RequestId, Requested> = FxHashMap::default();
+        for (number, task) in program.tasks.iter().enumerate() {
+            task.after.iter().for_each(|&earlier| later[earlier as usize].push(number as u32));
+            requests.entry(task.request).or_default().left += 1;
+        }
+        let uses = vec![0.0; memory.resources().len()];
+        Ok(Engine {
+            machine,
+            plan,
+            program,
+            options,
+            costs: Costs {
+                spawn: cycles(spawn_cycles),
+                take: cycles(take_cycles),
+                steal: cycles(steal_cycles),
+                deal: cycles(deal_cycles),
+                wake: picoseconds(wake_ns),
+            },
+            chance: Chance::new(options.seed),
+            now: 0,
+            events: BinaryHeap::new(),
+            aged: 0,
+            seats: plan.seats.iter().enumerate().map(seat).collect(),
+            threads: (0..plan.seats.len()).filter(|&seat| !plan.seats[seat].spare).collect(),
+            at_work: vec![0; machine.topology.cores.len()],
+            watching: 0,
+            queues: ReadyQueues::new(plan),
+            tasks: program.tasks.iter().map(state).collect(),
+            later,
+            scopes: vec![Scope::default()],
+            free_scopes: Vec::new(),
+            fluid,
+            memory,
+            requests,
+            left: program.tasks.len(),
+            progress: 0,
+            late_wakes: options
+                .faults
+                .iter()
+                .copied()
+                .filter(|fault| matches!(fault, Fault::LateWake { .. }))
+                .collect(),
+            records: vec![TaskRecord::default(); program.tasks.len()],
+            diary: Diary::new(options.trace, plan.seats.len()),
+            counts: Counts { uses, ..Counts::default() },
+            started: 0,
+            measured: None,
+            places: Vec::new(),
+        })
+    }
+
+    fn run(&mut self, watch: &mut dyn FnMut(usize) -> bool) -> Result<(), SimError> {
+        let first = self.threads[0];
+        self.submit(first, 0);
+        self.scopes[0].pending = 1;
+        (self.tasks[0].spawned, self.tasks[0].scope) = (true, 0);
+        match self.program.tasks[0].pinned {
+            Some(seat) => {
+                let seat = self.threads[seat % self.threads.len()];
+                self.note(first, || diary::enqueued(self.program, 0, None));
+                self.seats[seat].pinned.push_back(0);
+            }
+            None => {
+                self.note(first, || diary::enqueued(self.program, 0, None));
+                self.queues.push(self.plan.entry[0], (0, self.program.tasks[0].request));
+            }
+        }
+        let jitter = picoseconds(self.options.parameters.jitter_ns);
+        for at in 0..self.threads.len() {
+            let begin = self.chance.below(jitter + 1);
+            self.schedule(self.threads[at], begin);
+        }
+        let mut watched = self.left;
+        while self.left > 0 {
+            self.step()?;
+            if watched - self.left >= WATCHED {
+                watched = self.left;
+                if !watch(self.program.tasks.len() - self.left) {
+                    return Err(SimError::Cancelled);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The next thing happens.
+    fn step(&mut self) -> Result<(), SimError> {
+        let event = self.next_event();
+        // What happens at the same instant changes the rates once.
+        let flow = if event == Some(self.now) { None } else { self.fluid.next_end() };
+        match (event, flow) {
+            (Some(event), Some(flow)) if flow < event => self.end_flow(flow),
+            (Some(event), _) => {
+                let Reverse((_, _, seat, _)) = self.events.pop().expect("it was there");
+                self.now = event;
+                self.happen(seat)
+            }
+            (None, Some(flow)) => self.end_flow(flow),
+            (None, None) => Err(self.stuck()),
+        }
+    }
+
+    /// When the next event happens that is not out of date.
+    fn next_event(&mut self) -> Option<Time> {
+        loop {
+            let &Reverse((time, _, seat, version)) = self.events.peek()?;
+            if self.seats[seat].version == version {
+                return Some(time);
+            }
+            self.events.pop();
+        }
+    }
+
+    fn end_flow(&mut self, at: Time) -> Result<(), SimError> {
+        self.now = at;
+        let seat = self.fluid.finish(at).expect("a flow ends when it was said to");
+        self.advance(seat)
+    }
+
+    fn stuck(&self) -> SimError {
+        let over = |task: &usize| self.records[*task].end_ns == 0.0;
+        SimError::Stuck { left: self.left, task: (0..self.tasks.len()).find(over).unwrap_or(0) }
+    }
+
+    /// The seat's event comes, and no other that it may have.
+    fn schedule(&mut self, seat: usize, at: Time) {
+        self.seats[seat].version = self.seats[seat].version.wrapping_add(1);
+        self.seats[seat].due = at;
+        self.events.push(Reverse((at, self.aged, seat, self.seats[seat].version)));
+        self.aged += 1;
+    }
+
+    fn happen(&mut self, seat: usize) -> Result<(), SimError> {
+        match self.seats[seat].doing {
+            // It has looked around for long enough.
+            Doing::Watching => {
+                self.set_doing(seat, Doing::Asleep);
+                self.seats[seat].sleeps = true;
+                self.note(seat, || What::SleepBegins);
+                Ok(())
+            }
+            _ => {
+                if std::mem::take(&mut self.seats[seat].sleeps) {
+                    self.note(seat, || What::SleepEnds);
+                }
+                self.set_doing(seat, Doing::Busy);
+                self.advance(seat)
+            }
+        }
+    }
+
+    fn set_doing(&mut self, seat: usize, doing: Doing) {
+        let before = std::mem::replace(&mut self.seats[seat].doing, doing);
+        self.watching += usize::from(doing == Doing::Watching);
+        self.watching -= usize::from(before == Doing::Watching);
+    }
+
+    fn note(&mut self, seat: usize, what: impl FnOnce() -> What) {
+        self.diary.record(seat, self.now, what);
+    }
+
+    /// How long something takes on a seat from now on that would take so long on a sound one.
+    fn stretched(&self, seat: usize, time: Time) -> Time {
+        let mut time = time;
+        for fault in &self.options.faults {
+            if let Fault::Slow { seat: slow, factor, from_ns } = *fault
+                && slow == seat
+            {
+                let sound = picoseconds(from_ns).saturating_sub(self.now).min(time);
+                time = sound + ((time - sound) as f64 * factor).round() as Time;
+            }
+        }
+        time
+    }
+
+    /// The seat is busy with its own affairs for so long, beginning not before `begin`.
+    fn spend(&mut self, seat: usize, begin: Time, time: Time) {
+        let time = time + std::mem::take(&mut self.seats[seat].debt);
+        let time = self.stretched(seat, time);
+        self.counts.overhead_ns += (begin - self.now + time) as f64 / 1000.0;
+        self.schedule(seat, begin + time);
+    }
+
+    fn outcome(self) -> Outcome {
+        let (end, counts) = self.measured.unwrap_or((self.now, self.counts));
+        let wall_ns = (end - self.started.min(end)) as f64 / 1000.0;
+        Outcome {
+            program: self.program.name.clone(),
+            machine: self.machine.name.clone(),
+            strategy: self.plan.strategy.clone(),
+            parameters: self.options.parameters,
+            seed: self.options.seed,
+            threads: self.threads.len(),
+            wall_ns,
+            start_ns: self.started as f64 / 1000.0,
+            total_ns: self.now as f64 / 1000.0,
+            resources: Outcome::utilisation(self.memory.resources(), &counts.uses, wall_ns),
+            counts,
+            tasks: self.records,
+            trace: self.diary.trace(self.machine, self.plan, self.program),
+        }
+    }
+}

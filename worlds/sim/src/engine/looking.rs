@@ -1,0 +1,130 @@
+//! A seat looks for work, pauses, sleeps, and is woken.
+
+use super::{Engine, PATIENCE, picoseconds};
+use crate::diary;
+use crate::options::Fault;
+use crate::seats::{Doing, Seat, Waiting};
+use vicus_schedule::{Found, Idle, RequestId, look};
+use vicus_trace::What;
+
+impl Engine<'_> {
+    /// The request of the task that waits on a seat, and whose tasks it may run meanwhile. The program's first task is as a
+    /// caller from outside: while it waits, its seat is free.
+    pub(super) fn waits_for(&self, seat: usize) -> Option<RequestId> {
+        let waiting = self.seats[seat].stack.last().filter(|frame| frame.task != 0);
+        waiting.map(|frame| self.program.tasks[frame.task as usize].request)
+    }
+
+    /// A task in a queue that a seat may take now.
+    pub(super) fn look(&mut self, seat: usize) -> Option<Found<Waiting>> {
+        let (plan, waits_for) = (&self.plan.seats[seat], self.waits_for(seat));
+        let Seat { cursors, secluded, .. } = &mut self.seats[seat];
+        let Some(request) = waits_for else { return look(&plan.look, cursors, &mut self.queues) };
+        let found = look(&plan.look[..plan.while_waiting], cursors, &mut self.queues);
+        found.or_else(|| self.queues.take_waiting(&plan.look, secluded, request))
+    }
+
+    /// Whether there is one.
+    pub(super) fn sees(&self, seat: usize) -> bool {
+        let plan = &self.plan.seats[seat];
+        let Some(request) = self.waits_for(seat) else { return self.queues.serve(&plan.look) };
+        self.queues.serve(&plan.look[..plan.while_waiting])
+            || self.queues.serve_waiting(&plan.look, &self.seats[seat].secluded, request)
+    }
+
+    /// A seat looks for a task; it begins one, or does what idle seats do.
+    pub(super) fn find(&mut self, seat: usize) {
+        if let Some(task) = self.seats[seat].pinned.pop_front() {
+            let who = diary::who(self.program, task);
+            self.note(seat, || What::Taken { who, rule: 0, far: false });
+            self.begin_task(seat, task);
+            return self.spend(seat, self.now, self.costs.take);
+        }
+        let Some(found) = self.look(seat) else { return self.idle(seat) };
+        let (task, _) = found.task;
+        let spec = &self.plan.queues[found.queue.index()];
+        let far = spec.home != self.seats[seat].node;
+        let stolen = far || spec.owner.is_some_and(|owner| owner.index() != seat);
+        let cost = if stolen { self.costs.steal } else { self.costs.take };
+        let begin = self.queues.lock(found.queue, self.now, cost);
+        *self.counts.takes.entry(found.rule).or_default() += 1;
+        self.counts.far_takes += u64::from(far);
+        let who = diary::who(self.program, task);
+        self.note(seat, || What::Taken { who, rule: found.rule, far });
+        self.begin_task(seat, task);
+        self.spend(seat, begin, cost);
+        self.show();
+    }
+
+    /// A seat found nothing.
+    pub(super) fn idle(&mut self, seat: usize) {
+        if !self.seats[seat].stack.is_empty() {
+            return self.set_doing(seat, Doing::Watching);
+        }
+        match self.plan.seats[seat].idle {
+            Idle::Sleep { spin_ns } => {
+                let until = &mut self.seats[seat].spins_until;
+                if *until == 0 {
+                    *until = self.now + u64::from(spin_ns) * 1000;
+                }
+                let until = (*until).max(self.now);
+                self.set_doing(seat, Doing::Watching);
+                self.schedule(seat, until);
+            }
+            Idle::BackOff { first_ns, factor, max_ns } => {
+                let next = self.seats[seat].pause_ns.saturating_mul(u64::from(factor));
+                let pause = next.clamp(u64::from(first_ns), u64::from(max_ns.max(first_ns))).max(1);
+                self.seats[seat].pause_ns = pause;
+                if self.now > self.progress + PATIENCE && self.nobody_works() {
+                    // No event: when all seats are like this, the run is over.
+                    return self.set_doing(seat, Doing::Asleep);
+                }
+                self.set_doing(seat, Doing::Pausing);
+                self.schedule(seat, self.now + pause * 1000);
+            }
+        }
+    }
+
+    pub(super) fn nobody_works(&self) -> bool {
+        self.seats.iter().all(|seat| seat.doing != Doing::Busy || seat.stack.is_empty())
+    }
+
+    /// A seat that watches sees something.
+    pub(super) fn resume(&mut self, seat: usize) {
+        self.set_doing(seat, Doing::Busy);
+        self.schedule(seat, self.now);
+    }
+
+    pub(super) fn wake(&mut self, seat: usize) {
+        let now = self.now;
+        let late = self.late_wakes.iter().position(|fault| {
+            matches!(*fault, Fault::LateWake { seat: other, from_ns, .. } if other == seat && picoseconds(from_ns) <= now)
+        });
+        let by = match late.map(|at| self.late_wakes.remove(at)) {
+            Some(Fault::LateWake { by_ns, .. }) => picoseconds(by_ns),
+            _ => 0,
+        };
+        self.counts.wakes += 1;
+        self.seats[seat].spins_until = 0;
+        let mut at = now + self.costs.wake + by;
+        if self.seats[seat].doing == Doing::Pausing {
+            // Its pause may be over before.
+            at = at.min(self.seats[seat].due);
+        }
+        self.set_doing(seat, Doing::Busy);
+        self.schedule(seat, at);
+    }
+
+    /// One of the seats that watch sees a task that it may take, if there is one.
+    pub(super) fn show(&mut self) {
+        if self.watching == 0 || self.queues.count == 0 {
+            return;
+        }
+        let count = self.seats.len();
+        let first = self.chance.below(count as u64) as usize;
+        let sees = |&seat: &usize| self.seats[seat].doing == Doing::Watching && self.sees(seat);
+        if let Some(seat) = (0..count).map(|step| (first + step) % count).find(sees) {
+            self.resume(seat);
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! A seat goes through the steps of its tasks.
+
+use super::{Engine, picoseconds};
+use crate::diary;
+use crate::fluid::SECOND;
+use crate::options::SimError;
+use crate::seats::{Doing, Frame, Phase, Scope, Working};
+use crate::{Counts, Step, TaskRecord};
+use vicus_schedule::Kind;
+use vicus_trace::What;
+
+impl Engine<'_> {
+    /// A seat goes on with its task, or looks for one.
+    pub(super) fn advance(&mut self, seat: usize) -> Result<(), SimError> {
+        let program = self.program;
+        loop {
+            let Some(frame) = self.seats[seat].stack.last_mut() else {
+                self.find(seat);
+                return Ok(());
+            };
+            let task = frame.task;
+            if frame.phase == Phase::Begin {
+                (frame.phase, frame.start) = (Phase::Ready, self.now);
+                self.note(seat, || What::InvocationBegins { who: diary::who(program, task) });
+                continue;
+            }
+            let (at, phase) = (frame.at, frame.phase);
+            match program.tasks[task as usize].steps.get(at) {
+                None => self.end_task(seat),
+                Some(Step::Work(_)) if phase == Phase::Busy => self.end_work(seat),
+                Some(Step::Work(_)) => return self.begin_work(seat, task, at),
+                Some(Step::Spawn(range)) => {
+                    let child = range.start + frame.child;
+                    if phase == Phase::Busy {
+                        (frame.phase, frame.child) = (Phase::Ready, frame.child + 1);
+                        self.spawned(seat, child);
+                    } else if child < range.end {
+                        self.spawn(seat, child);
+                        return Ok(());
+                    } else {
+                        self.next_step(seat);
+                    }
+                }
+                Some(Step::Open) => {
+                    let scope = self.open(seat);
+                    self.top(seat).scopes.push(scope);
+                    self.next_step(seat);
+                }
+                Some(Step::Wait) => {
+                    let scope = frame.scopes.last().copied();
+                    if scope.is_some_and(|scope| self.scopes[scope].pending > 0) {
+                        self.find(seat);
+                        return Ok(());
+                    }
+                    if let Some(scope) = self.top(seat).scopes.pop() {
+                        self.close(scope);
+                    }
+                    self.next_step(seat);
+                }
+                Some(Step::Start) => {
+                    self.started = self.now;
+                    self.counts = Counts { uses: vec![0.0; self.counts.uses.len()], ..Counts::default() };
+                    self.next_step(seat);
+                }
+                Some(Step::End) => {
+                    self.measured = Some((self.now, self.counts.clone()));
+                    self.next_step(seat);
+                }
+                Some(Step::Free(array)) => {
+                    self.memory.free(*array);
+                    self.next_step(seat);
+                }
+            }
+        }
+    }
+
+    pub(super) fn top(&mut self, seat: usize) -> &mut Frame {
+        self.seats[seat].stack.last_mut().expect("the seat runs a task")
+    }
+
+    pub(super) fn next_step(&mut self, seat: usize) {
+        let frame = self.top(seat);
+        (frame.at, frame.child, frame.phase) = (frame.at + 1, 0, Phase::Ready);
+    }
+
+    pub(super) fn begin_work(&mut self, seat: usize, task: u32, at: usize) -> Result<(), SimError> {
+        let Step::Work(work) = &self.program.tasks[task as usize].steps[at] else {
+            unreachable!("the caller has seen it")
+        };
+        if self.seats[seat].debt > 0 {
+            self.spend(seat, self.now, 0);
+            return Ok(());
+        }
+        if let Some((access, array)) = self.memory.freed(&work.accesses) {
+            return Err(SimError::Freed { task: task as usize, access: format!("{access:?}"), array });
+        }
+        self.top(seat).phase = Phase::Busy;
+        let (pu, core) = (self.seats[seat].pu, self.seats[seat].core);
+        self.at_work[core.index()] += 1;
+        let together = self.at_work[core.index()];
+        let hardware_threads = self.machine.topology.cores[core.index()].pus.len();
+        let speedup = if together > 1 && hardware_threads > 1 { self.machine.smt_speedup } else { 1.0 };
+        let demand = self.memory.demand(self.program, work, pu, f64::from(together) / speedup);
+        let time = self.stretched(seat, picoseconds(demand.alone_ns));
+        let uses: Vec<(usize, f64)> =
+            demand.shares.iter().map(|&(resource, share)| (resource, share * demand.bytes)).collect();
+        if demand.bytes > 0.0 && time > 0 {
+            let limit = demand.bytes / (time as f64 / SECOND);
+            self.fluid.start(self.now, seat, demand.bytes, limit, &demand.shares);
+        } else {
+            self.schedule(seat, self.now + time);
+        }
+        self.seats[seat].working = Some(Working {
+            started: self.now,
+            alone: time,
+            near: demand.near,
+            far: demand.far,
+            cached: demand.cached,
+            latency_ns: demand.latency_ns,
+            uses,
+        });
+        Ok(())
+    }
+
+    pub(super) fn end_work(&mut self, seat: usize) {
+        let now = self.now;
+        let Some(work) = self.seats[seat].working.take() else { unreachable!("what ends has begun") };
+        self.at_work[self.seats[seat].core.index()] -= 1;
+        let took = now - work.started;
+        self.counts.busy_ns += took as f64 / 1000.0;
+        self.counts.near_bytes += work.near;
+        self.counts.far_bytes += work.far;
+        self.counts.cached_bytes += work.cached;
+        for (resource, bytes) in work.uses {
+            self.counts.uses[resource] += bytes;
+        }
+        let contention = if work.alone > 0 { took as f64 / work.alone as f64 } else { 1.0 };
+        let frame = self.top(seat);
+        let bytes = work.near + work.far + work.cached;
+        frame.bytes += bytes;
+        frame.waited += bytes * work.latency_ns * contention;
+        let task = frame.task;
+        for (far, bytes) in [(false, work.near), (true, work.far)].into_iter().filter(|(_, bytes)| *bytes > 0.0) {
+            let who = diary::who(self.program, task);
+            self.note(seat, || What::BytesRead { who, far, bytes: bytes.min(u32::MAX.into()) as u32 });
+        }
+        self.progress = now;
+        self.next_step(seat);
+    }
+
+    pub(super) fn end_task(&mut self, seat: usize) {
+        let frame = self.seats[seat].stack.pop().expect("the seat runs a task");
+        let (task, now) = (frame.task as usize, self.now);
+        self.note(seat, || What::InvocationEnds { who: diary::who(self.program, frame.task) });
+        frame.scopes.iter().for_each(|&scope| self.close(scope));
+        self.records[task] = TaskRecord {
+            seat: seat as u32,
+            start_ns: frame.start as f64 / 1000.0,
+            end_ns: now as f64 / 1000.0,
+            latency_ns: if frame.bytes > 0.0 { frame.waited / frame.bytes } else { 0.0 },
+        };
+        self.counts.tasks += 1;
+        self.left -= 1;
+        self.progress = now;
+        let request = self.program.tasks[task].request;
+        let requested = self.requests.get_mut(&request).expect("each request was counted");
+        requested.left -= 1;
+        if requested.left == 0 {
+            self.note(seat, || diary::ended(request.0 as u32));
+        }
+        for at in 0..self.later[task].len() {
+            let later = self.later[task][at];
+            let state = &mut self.tasks[later as usize];
+            state.waits -= 1;
+            if state.waits == 0 && state.spawned {
+                // It goes on with what was just written.
+                self.seats[seat].debt += self.costs.take;
+                self.enqueue(seat, later, Kind::Immediate, None);
+            }
+        }
+        let scope = self.tasks[task].scope;
+        self.scopes[scope].pending -= 1;
+        if self.scopes[scope].pending == 0 {
+            match self.scopes[scope].owner {
+                Some(owner) if owner != seat && self.seats[owner].doing == Doing::Watching => self.resume(owner),
+                Some(_) => {}
+                None => self.free_scopes.push(scope),
+            }
+        }
+    }
+
+    pub(super) fn open(&mut self, seat: usize) -> usize {
+        let scope = Scope { pending: 0, owner: Some(seat) };
+        match self.free_scopes.pop() {
+            Some(at) => {
+                self.scopes[at] = scope;
+                at
+            }
+            None => {
+                self.scopes.push(scope);
+                self.scopes.len() - 1
+            }
+        }
+    }
+
+    /// Nobody waits for its tasks from now on.
+    pub(super) fn close(&mut self, scope: usize) {
+        self.scopes[scope].owner = None;
+        if self.scopes[scope].pending == 0 {
+            self.free_scopes.push(scope);
+        }
+    }
+}

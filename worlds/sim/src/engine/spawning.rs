@@ -1,0 +1,159 @@
+//! A seat makes tasks: where they go, and whom that wakes.
+
+use super::Engine;
+use crate::diary;
+use crate::fluid::Time;
+use crate::seats::{Doing, Frame, Phase, Seat};
+use vicus_schedule::{Kind, QueueId};
+use vicus_trace::What;
+
+impl Engine<'_> {
+    pub(super) fn submit(&mut self, seat: usize, task: u32) {
+        let request = self.program.tasks[task as usize].request;
+        let requested = self.requests.get_mut(&request).expect("each request was counted");
+        if !std::mem::replace(&mut requested.submitted, true) {
+            self.note(seat, || What::RequestSubmitted { request: request.0 as u32 });
+        }
+    }
+
+    /// The seat makes a task, and sets out to queue it.
+    pub(super) fn spawn(&mut self, seat: usize, task: u32) {
+        let spec = &self.program.tasks[task as usize];
+        let (mut begin, mut cost) = (self.now, self.costs.spawn);
+        if spec.pinned.is_none() {
+            let (dealt, dealing) = self.deal(task);
+            self.tasks[task as usize].dealt = dealt;
+            cost += dealing;
+            if self.tasks[task as usize].waits == 0 {
+                let queue = dealt.unwrap_or(self.plan.seats[seat].place[spec.kind as usize]);
+                begin = self.queues.lock(queue, self.now, self.costs.take);
+            }
+        }
+        self.top(seat).phase = Phase::Busy;
+        self.spend(seat, begin, cost);
+    }
+
+    /// The task is made: it is queued, unless it waits for others.
+    pub(super) fn spawned(&mut self, seat: usize, task: u32) {
+        if self.top(seat).scopes.is_empty() {
+            let scope = self.open(seat);
+            self.top(seat).scopes.push(scope);
+        }
+        let frame = self.top(seat);
+        let (scope, by) = (*frame.scopes.last().expect("one is open"), frame.task);
+        self.scopes[scope].pending += 1;
+        let state = &mut self.tasks[task as usize];
+        (state.spawned, state.scope) = (true, scope);
+        let waits = state.waits > 0;
+        self.submit(seat, task);
+        if !waits {
+            self.enqueue(seat, task, self.program.tasks[task as usize].kind, Some(by));
+        }
+    }
+
+    /// Where a task is dealt to by its bytes, and how long it takes to find that out. `None` if that is its seat's own decision.
+    pub(super) fn deal(&mut self, task: u32) -> (Option<QueueId>, Time) {
+        let spec = &self.program.tasks[task as usize];
+        let Some(dealing) = self.plan.dealing.as_ref().filter(|_| !spec.accesses.is_empty()) else { return (None, 0) };
+        let mut places = std::mem::take(&mut self.places);
+        let intense = self.memory.footprint(&spec.accesses, dealing.only_coarse, &mut places);
+        let locations = dealing.queues.len();
+        let bytes = self.by_location(&places, locations);
+        self.places = places;
+        let intense = intense.map(|place| self.location_of(place, locations));
+        (dealing.deal(&bytes, intense), self.costs.deal * locations as Time)
+    }
+
+    /// Bytes by place (node, or home cache) as bytes by a plan's locations: nodes, or core groups.
+    pub(super) fn by_location(&self, places: &[f64], locations: usize) -> Vec<u64> {
+        let topology = &self.machine.topology;
+        let mut bytes = vec![0.0; locations];
+        let spread = self.machine.homes.is_none() && locations != topology.nodes.len();
+        for (place, &here) in places.iter().enumerate().filter(|(_, here)| **here > 0.0) {
+            if spread {
+                // The groups of a node have equal shares of what lies there.
+                let groups: Vec<_> = topology.core_groups.iter().filter(|group| group.node.index() == place).collect();
+                groups.iter().for_each(|group| bytes[group.id.index()] += here / groups.len() as f64);
+            } else {
+                bytes[self.location_of(place, locations)] += here;
+            }
+        }
+        bytes.into_iter().map(|bytes| bytes as u64).collect()
+    }
+
+    /// The location of a place.
+    pub(super) fn location_of(&self, place: usize, locations: usize) -> usize {
+        let topology = &self.machine.topology;
+        let by_node = locations == topology.nodes.len();
+        match (self.machine.homes.is_some(), by_node) {
+            (true, true) => topology.core_groups[place].node.index(),
+            (true, false) | (false, true) => place,
+            (false, false) => topology.core_groups.iter().position(|group| group.node.index() == place).unwrap_or(0),
+        }
+    }
+
+    /// A task that alone one seat may run.
+    pub(super) fn pin(&mut self, seat: usize, task: u32, by: Option<u32>) {
+        let pinned = self.program.tasks[task as usize].pinned.expect("the caller has seen it");
+        let to = self.threads[pinned % self.threads.len()];
+        self.note(seat, || diary::enqueued(self.program, task, by));
+        self.seats[to].pinned.push_back(task);
+        match self.seats[to].doing {
+            Doing::Watching => self.resume(to),
+            Doing::Asleep | Doing::Pausing => {
+                let pool = self.plan.seats[to].pool;
+                self.note(seat, || What::Woke { pool: pool.index() as u32 });
+                self.wake(to);
+            }
+            Doing::Busy | Doing::Empty => {}
+        }
+    }
+
+    /// A task goes into the queue that it was dealt to, or into the seat's own one of this kind.
+    pub(super) fn enqueue(&mut self, seat: usize, task: u32, kind: Kind, by: Option<u32>) {
+        let program = self.program;
+        if program.tasks[task as usize].pinned.is_some() {
+            return self.pin(seat, task, by);
+        }
+        let dealt = self.tasks[task as usize].dealt;
+        let queue = dealt.unwrap_or(self.plan.seats[seat].place[kind as usize]);
+        if !self.queues.push(queue, (task, program.tasks[task as usize].request)) {
+            // The queue is full: its spawner runs it at once.
+            self.counts.refused += 1;
+            self.begin_task(seat, task);
+            return;
+        }
+        self.note(seat, || diary::enqueued(program, task, by));
+        let sleeps = |seat: &Seat| matches!(seat.doing, Doing::Asleep | Doing::Pausing);
+        for &pool in &self.plan.queues[queue.index()].wake {
+            let members = &self.plan.pools[pool.index()].seats;
+            let count = members.iter().filter(|member| sleeps(&self.seats[member.index()])).count();
+            if count > 0 {
+                let lucky = self.chance.below(count as u64) as usize;
+                let mut sleepers = members.iter().filter(|member| sleeps(&self.seats[member.index()]));
+                let lucky = sleepers.nth(lucky).expect("counted").index();
+                self.note(seat, || What::Woke { pool: pool.index() as u32 });
+                self.wake(lucky);
+                break;
+            }
+        }
+        self.show();
+    }
+
+    pub(super) fn begin_task(&mut self, seat: usize, task: u32) {
+        let frame = Frame {
+            task,
+            at: 0,
+            child: 0,
+            phase: Phase::Begin,
+            scopes: Vec::new(),
+            start: self.now,
+            bytes: 0.0,
+            waited: 0.0,
+        };
+        self.seats[seat].stack.push(frame);
+        self.seats[seat].spins_until = 0;
+        self.seats[seat].pause_ns = 0;
+        self.progress = self.now;
+    }
+}

@@ -1,0 +1,50 @@
+//! The simulated world: virtual cores that interpret the same plans as threads do, over the same queues, in virtual time.
+//!
+//! A [`Machine`] says what things cost, a [`Program`] what is to be done, a [`Plan`](vicus_schedule::Plan) who does it;
+//! [`simulate`] says how long it takes. Nothing is computed. The same seed gives the same run, event by event.
+//!
+//! ```
+//! use vicus_kernels::Map;
+//! use vicus_sim::{Machine, Options, Recorder, simulate};
+//!
+//! let machine = Machine::by_name("opteron-6172").unwrap();
+//! let strategy: vicus_schedule::Setting = "footprint".parse().unwrap();
+//! let plan = strategy.plan(&machine.topology, 48);
+//! let program = Recorder::record(&Map { vectors: 48, bytes: 1 << 16, ..Map::default() }, 48);
+//! let outcome = simulate(&machine, &plan, &program, &Options::default()).unwrap();
+//! assert_eq!(outcome.counts.tasks, 48);
+//! assert!(outcome.wall_ns > 0.0);
+//! ```
+//!
+//! The model (`engine.rs` has the seats, `memory.rs` a piece of work, `fluid.rs` what is shared):
+//!
+//! * A piece of work computes for some time, and moves bytes. What its caches hold comes at their speed; the rest comes from the
+//!   nodes that hold it, as fast as a core alone gets it: in inverse proportion to the latency. A share of computing,
+//!   [`Parameters::overlap`], goes on meanwhile.
+//! * Who is not alone shares controllers, links, shared caches and buses, at max-min fair rates.
+//! * Caches keep what was used last, in pieces that the program never cuts.
+//! * Spawning, dealing, taking and waking have constant costs; a queue that several seats use is locked meanwhile.
+
+mod cache;
+mod chance;
+mod diary;
+mod engine;
+mod fluid;
+mod machine;
+mod memory;
+mod options;
+mod pages;
+mod parameters;
+mod program;
+mod recorder;
+mod report;
+mod seats;
+
+pub use engine::{simulate, simulate_watched};
+pub use machine::{CacheCosts, HomeCosts, Link, Machine, MachineError, MemoryCosts, Stream};
+pub use memory::Resource;
+pub use options::{Fault, Options, SimError};
+pub use parameters::Parameters;
+pub use program::{ArraySpec, Cost, Program, ProgramError, Step, TaskSpec, Work};
+pub use recorder::Recorder;
+pub use report::{Counts, Outcome, TaskRecord, Utilisation};

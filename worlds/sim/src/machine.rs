@@ -1,0 +1,290 @@
+//! A machine with what things cost on it: a topology, and numbers that a file gives, each with its source.
+//!
+//! The files lie in `machines/`. A reader of one sees where each number is from; a mistake in one is told with its line.
+
+mod file;
+mod links;
+
+pub use file::MachineError;
+pub use links::Link;
+
+pub(crate) use links::Links;
+use std::collections::BTreeMap;
+use vicus_topology::{NodeId, PuId, Topology};
+
+/// A machine as the simulator knows it. Times are in nanoseconds, bandwidths in bytes per second.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Machine {
+    /// What users call it.
+    pub name: String,
+    /// What it is, for people.
+    pub title: String,
+    /// Its shape.
+    pub topology: Topology,
+    /// Cycles in a nanosecond.
+    pub clock_ghz: f64,
+    /// How many operations a core does in a cycle.
+    pub flops_per_cycle: f64,
+    /// The same for pieces of work whose speed is known by name.
+    pub leaves: BTreeMap<String, f64>,
+    /// How much more the hardware threads of a core do together than one of them alone.
+    pub smt_speedup: f64,
+    /// What each level of cache costs, the lowest first.
+    pub caches: Vec<CacheCosts>,
+    /// What memory costs.
+    pub memory: MemoryCosts,
+    /// Memory traffic of so many neighbouring PUs together goes over one bus of this bandwidth.
+    pub bus: Option<(usize, f64)>,
+    /// The links between nodes. Invariant: every node reaches every other.
+    pub(crate) links: Links,
+    /// If data lies in home caches and not on nodes.
+    pub homes: Option<HomeCosts>,
+    /// What STREAM copy measures on it.
+    pub stream: Option<Stream>,
+}
+
+/// A level of cache.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CacheCosts {
+    /// 1 for L1, and so on.
+    pub level: u8,
+    /// How long a core waits for a line of it.
+    pub latency_ns: f64,
+    /// How fast one core reads from it.
+    pub bandwidth: f64,
+    /// How fast all its cores together do.
+    pub shared_bandwidth: Option<f64>,
+}
+
+/// Memory.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MemoryCosts {
+    /// How long a core waits for a line from its own node.
+    pub latency_ns: f64,
+    /// The same for other nodes, by the value in the topology's matrix.
+    pub latency_by_distance: Vec<(u32, f64)>,
+    /// How fast one core reads from its own node; from others slower, in proportion to the latency, because a core has so many
+    /// lines under way and not more.
+    pub core_bandwidth: f64,
+    /// How fast the memory of one node is read and written.
+    pub controller_bandwidth: f64,
+    /// The unit in which memory is placed on nodes.
+    pub page_bytes: usize,
+    /// The unit that caches fetch.
+    pub line_bytes: usize,
+}
+
+/// A manycore processor whose tiles own lines: each line has a home cache, the last-level cache of a tile, that misses of all
+/// cores go to. A core waits for one line at a time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HomeCosts {
+    /// Tiles in a row of the mesh.
+    pub columns: usize,
+    /// How much a miss brings into the private cache.
+    pub fetch_bytes: usize,
+    /// How long a core waits for a line, by how many hops away its home is.
+    pub latency_by_hops_ns: Vec<f64>,
+}
+
+/// What STREAM copy reports, in bytes per second: each element read and written once counts twice its bytes, whatever else moves.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Stream {
+    /// All cores of one node.
+    pub socket: f64,
+    /// All cores.
+    pub system: f64,
+    /// Whether its stores go past the caches.
+    pub streaming_stores: bool,
+}
+
+macro_rules! machines {
+    ($($name:literal),* $(,)?) => {
+        /// The machines that come with the crate: their names and their files' texts.
+        const FILES: &[(&str, &str)] = &[$(($name, include_str!(concat!("../machines/", $name, ".toml")))),*];
+    };
+}
+
+machines!(
+    "opteron-6172",
+    "tilepro64",
+    "istanbul",
+    "nehalem-ep",
+    "nehalem-ex",
+    "xeon-e5310",
+    "xeon-e7-4820",
+    "core-i7-860",
+    "epyc-7763",
+);
+
+impl Machine {
+    /// The names of the machines that come with the crate.
+    ///
+    /// ```
+    /// use vicus_sim::Machine;
+    /// for name in Machine::names() {
+    ///     let machine = Machine::by_name(name).unwrap();
+    ///     assert_eq!(machine.name, name);
+    /// }
+    /// ```
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        FILES.iter().map(|(name, _)| *name)
+    }
+
+    /// One of them.
+    pub fn by_name(name: &str) -> Option<Machine> {
+        let (name, text) = FILES.iter().find(|(other, _)| *other == name)?;
+        Some(Machine::parse(&format!("{name}.toml"), text).unwrap_or_else(|error| panic!("{error}")))
+    }
+
+    /// Any topology with costs of a current server: 3 GHz, 4 operations in a cycle, 90 ns and 12 GB/s for a core to its own
+    /// node's memory, to others' slower as the matrix says, 2.5 GB/s of memory for each core but at least 20 GB/s, and between
+    /// any two nodes half as much.
+    pub fn from_topology(topology: Topology) -> Machine {
+        let memory_latency_ns = 90.0;
+        let cores =
+            topology.cores.len() as f64 / topology.nodes.iter().filter(|node| !node.pus.is_empty()).count() as f64;
+        let controller_bandwidth = (2.5e9 * cores).max(20e9);
+        let mut levels: Vec<u8> = topology.caches.iter().map(|cache| cache.level).collect();
+        levels.sort_unstable();
+        levels.dedup();
+        let costs = |level: u8| match level {
+            1 => CacheCosts { level, latency_ns: 1.3, bandwidth: 100e9, shared_bandwidth: None },
+            2 => CacheCosts { level, latency_ns: 4.5, bandwidth: 50e9, shared_bandwidth: None },
+            _ => CacheCosts { level, latency_ns: 17.0, bandwidth: 25e9, shared_bandwidth: None },
+        };
+        let nodes = topology.nodes.len();
+        let local = |node: usize| f64::from(topology.distances[node][node].max(1));
+        let mut latency_by_distance = Vec::new();
+        for (from, to) in
+            (0..nodes).flat_map(|from| (0..nodes).map(move |to| (from, to))).filter(|(from, to)| from != to)
+        {
+            let value = topology.distances[from][to];
+            if !latency_by_distance.iter().any(|&(other, _)| other == value) {
+                latency_by_distance.push((value, memory_latency_ns * (f64::from(value) / local(from)).max(1.0)));
+            }
+        }
+        Machine {
+            name: topology.name.clone(),
+            title: topology.name.clone(),
+            clock_ghz: 3.0,
+            flops_per_cycle: 4.0,
+            leaves: BTreeMap::new(),
+            smt_speedup: 1.25,
+            caches: levels.into_iter().map(costs).collect(),
+            memory: MemoryCosts {
+                latency_ns: memory_latency_ns,
+                latency_by_distance,
+                core_bandwidth: 12e9,
+                controller_bandwidth,
+                page_bytes: 4096,
+                line_bytes: 64,
+            },
+            bus: None,
+            links: Links::full(nodes, controller_bandwidth / 2.0),
+            homes: None,
+            stream: None,
+            topology,
+        }
+    }
+
+    /// How long a core on one node waits for a line from another.
+    pub fn latency_ns(&self, from: NodeId, to: NodeId) -> f64 {
+        if from == to {
+            return self.memory.latency_ns;
+        }
+        let value = self.topology.numa_value(from, to);
+        let known = self.memory.latency_by_distance.iter().find(|&&(distance, _)| distance == value);
+        known.expect("a machine has a latency for each distance").1
+    }
+
+    /// How many bytes of one node's memory a core on another one gets in a second when it is alone.
+    pub fn core_bandwidth(&self, from: NodeId, to: NodeId) -> f64 {
+        self.memory.core_bandwidth * (self.memory.latency_ns / self.latency_ns(from, to)).min(1.0)
+    }
+
+    /// How long a core waits for a line of a home cache; both tiles are given by their numbers.
+    pub fn home_latency_ns(&self, homes: &HomeCosts, tile: usize, home: usize) -> f64 {
+        let (row, column) = (|tile: usize| tile / homes.columns, |tile: usize| tile % homes.columns);
+        let hops = row(tile).abs_diff(row(home)) + column(tile).abs_diff(column(home));
+        homes.latency_by_hops_ns[hops.min(homes.latency_by_hops_ns.len() - 1)]
+    }
+
+    /// How long a byte takes from each place to each other, in hundredths of a nanosecond: what dealing by measured latencies
+    /// weighs bytes with. Places are core groups: home caches, or the groups of nodes.
+    pub fn group_latencies(&self) -> Vec<Vec<u32>> {
+        let groups = &self.topology.core_groups;
+        let latency = |from: usize, to: usize| match &self.homes {
+            Some(homes) => self.home_latency_ns(homes, from, to),
+            None => self.latency_ns(groups[from].node, groups[to].node),
+        };
+        let row = |from: usize| (0..groups.len()).map(|to| (latency(from, to) * 100.0).round() as u32).collect();
+        (0..groups.len()).map(row).collect()
+    }
+
+    /// How long so many operations of a kind of work take on a core that has nothing else to do.
+    pub fn compute_ns(&self, leaf: &str, flops: u64) -> f64 {
+        let per_cycle = self.leaves.get(leaf).unwrap_or(&self.flops_per_cycle);
+        flops as f64 / (per_cycle * self.clock_ghz)
+    }
+
+    /// The links between its nodes.
+    pub fn links(&self) -> &[Link] {
+        &self.links.links
+    }
+
+    /// The indices of its caches that a PU reaches, the lowest level first.
+    pub(crate) fn caches_of(&self, pu: PuId) -> Vec<usize> {
+        let caches = self.topology.caches.iter().enumerate();
+        let mut found: Vec<usize> = caches.filter(|(_, cache)| cache.pus.contains(&pu)).map(|(at, _)| at).collect();
+        found.sort_by_key(|&at| self.topology.caches[at].level);
+        found
+    }
+
+    pub(crate) fn cache_costs(&self, level: u8) -> CacheCosts {
+        let costs = self.caches.iter().rev().find(|costs| costs.level <= level).or(self.caches.first());
+        *costs.expect("a machine with caches has costs for them")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn remote_homes_are_four_to_six_times_as_far() {
+        let machine = Machine::by_name("tilepro64").unwrap();
+        let homes = machine.homes.as_ref().unwrap();
+        let local = machine.home_latency_ns(homes, 0, 0);
+        let remote: Vec<f64> = (1..64).map(|home| machine.home_latency_ns(homes, 0, home) / local).collect();
+        // Muddukrishna et al. 2015, §2: "remote home caches take four to six times longer".
+        assert!(remote.iter().all(|factor| (4.0..=6.0).contains(factor)), "{remote:?}");
+        assert_eq!(remote.iter().copied().fold(0.0, f64::max), 6.0, "tile 63 is 14 hops away");
+        assert_eq!(remote[0], 4.0, "and tile 1 is one");
+        assert_eq!(machine.topology.usable_pus().count(), 63);
+        let latencies = machine.group_latencies();
+        assert_eq!(latencies[9][9] * 4, latencies[9][10], "what tasks are dealt by tells the same");
+    }
+
+    #[test]
+    fn the_opteron_has_the_papers_numa_factor() {
+        let machine = Machine::by_name("opteron-6172").unwrap();
+        let nodes: Vec<NodeId> = machine.topology.nodes.iter().map(|node| node.id).collect();
+        let others = nodes.iter().flat_map(|&from| nodes.iter().map(move |&to| (from, to)));
+        let factors = others.map(|(from, to)| machine.latency_ns(from, to) / machine.memory.latency_ns);
+        // §2: eight nodes, at most 22 apart, an average factor of 1.19.
+        let average = factors.sum::<f64>() / 64.0;
+        assert!((average - 1.19).abs() < 0.005, "{average}");
+        assert_eq!(machine.topology.distances.iter().flatten().max(), Some(&22));
+        assert_eq!((machine.topology.cores.len(), nodes.len()), (48, 8));
+    }
+
+    #[test]
+    fn any_topology_has_default_costs() {
+        for topology in vicus_topology::fixtures() {
+            let machine = Machine::from_topology(topology);
+            for (from, to) in machine.topology.nodes.iter().zip(machine.topology.nodes.iter().rev()) {
+                assert!(machine.latency_ns(from.id, to.id) >= machine.memory.latency_ns, "{}", machine.name);
+            }
+        }
+    }
+}

@@ -1,0 +1,404 @@
+//! A machine's file: what may stand in it, and what a mistake in it is told with.
+
+use super::links::Links;
+use super::{CacheCosts, HomeCosts, Machine, MemoryCosts, Stream};
+use serde::de::{Deserialize, Deserializer, Error, Unexpected};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::num::NonZeroU64;
+use vicus_topology::Topology;
+
+/// Why a file describes no machine: which file, where in it, and what was expected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MachineError {
+    file: String,
+    message: String,
+}
+
+impl fmt::Display for MachineError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.file, self.message)
+    }
+}
+
+impl std::error::Error for MachineError {}
+
+/// What is larger is a mistake, and would need much memory before it is found.
+const MOST_PUS: usize = 2048;
+
+/// A number above 0 that is not infinite.
+#[derive(Clone, Copy)]
+struct Positive(f64);
+
+impl<'de> Deserialize<'de> for Positive {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Positive, D::Error> {
+        let number = f64::deserialize(from)?;
+        let good = number > 0.0 && number.is_finite();
+        good.then_some(Positive(number))
+            .ok_or_else(|| D::Error::invalid_value(Unexpected::Float(number), &"a number above 0"))
+    }
+}
+
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    name: String,
+    title: String,
+    /// The topology in one line, and what the line can't say.
+    topology: String,
+    distances: Option<Vec<Vec<u32>>>,
+    /// PUs that are not for workers.
+    #[serde(default)]
+    reserved_pus: Vec<usize>,
+    clock_ghz: Positive,
+    flops_per_cycle: Positive,
+    #[serde(default)]
+    leaf_flops_per_cycle: BTreeMap<String, Positive>,
+    smt_speedup: Option<Positive>,
+    #[serde(default)]
+    cache: Vec<CacheTable>,
+    memory: MemoryTable,
+    links: Option<LinksTable>,
+    bus: Option<BusTable>,
+    homes: Option<HomesTable>,
+    stream: Option<StreamTable>,
+}
+
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CacheTable {
+    level: u8,
+    bytes: NonZeroU64,
+    latency_ns: Positive,
+    bandwidth: Positive,
+    shared_bandwidth: Option<Positive>,
+}
+
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct MemoryTable {
+    latency_ns: Positive,
+    #[serde(default)]
+    latency_by_distance: Vec<(u32, Positive)>,
+    core_bandwidth: Positive,
+    controller_bandwidth: Positive,
+    page_bytes: Option<u32>,
+    line_bytes: Option<u32>,
+}
+
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LinksTable {
+    shape: Shape,
+    bandwidth: Positive,
+    /// For shape `pairs`.
+    #[serde(default)]
+    pairs: Vec<(usize, usize)>,
+    /// Links of another bandwidth.
+    #[serde(default)]
+    other: Vec<(usize, usize, Positive)>,
+    /// Ways that are not the shortest ones, as lists of nodes.
+    #[serde(default)]
+    routes: Vec<Vec<usize>>,
+}
+
+#[derive(serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Shape {
+    Full,
+    Ring,
+    Pairs,
+}
+
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct BusTable {
+    pus: usize,
+    bandwidth: Positive,
+}
+
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct HomesTable {
+    columns: usize,
+    fetch_bytes: usize,
+    latency_by_hops_ns: Vec<Positive>,
+}
+
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StreamTable {
+    socket: Positive,
+    system: Positive,
+    streaming_stores: bool,
+}
+
+impl Machine {
+    /// Reads a machine from the text of a file; `file` is for messages.
+    ///
+    /// # Errors
+    /// The text is not TOML of this shape, a number is missing or not above 0, or what it says doesn't fit together.
+    pub fn parse(file: &str, text: &str) -> Result<Machine, MachineError> {
+        let error = |message: String| MachineError { file: file.to_owned(), message };
+        let read: File = toml::from_str(text).map_err(|mistake| error(mistake.to_string().trim_end().to_owned()))?;
+        read.machine().map_err(error)
+    }
+}
+
+impl File {
+    fn machine(self) -> Result<Machine, String> {
+        let topology = self.topology()?;
+        let nodes = topology.nodes.len();
+        let links = match &self.links {
+            Some(table) => table.links(nodes)?,
+            None if nodes == 1 => Links::full(1, 1.0),
+            None => return Err(format!("links: a table is expected, because there are {nodes} nodes")),
+        };
+        let memory = self.memory.costs(&topology)?;
+        if let Some(bus) = self.bus.as_ref().filter(|bus| bus.pus == 0 || !topology.pus.len().is_multiple_of(bus.pus)) {
+            return Err(format!("bus.pus: {}: expected a divisor of {} PUs", bus.pus, topology.pus.len()));
+        }
+        if let Some(homes) = &self.homes {
+            homes.check(&topology)?;
+        }
+        let number = |positive: Positive| positive.0;
+        let cache = |table: &CacheTable| CacheCosts {
+            level: table.level,
+            latency_ns: table.latency_ns.0,
+            bandwidth: table.bandwidth.0,
+            shared_bandwidth: table.shared_bandwidth.map(number),
+        };
+        let mut caches: Vec<CacheCosts> = self.cache.iter().map(cache).collect();
+        caches.sort_by_key(|cache| cache.level);
+        Ok(Machine {
+            name: self.name,
+            title: self.title,
+            topology,
+            clock_ghz: self.clock_ghz.0,
+            flops_per_cycle: self.flops_per_cycle.0,
+            leaves: self.leaf_flops_per_cycle.into_iter().map(|(leaf, flops)| (leaf, flops.0)).collect(),
+            smt_speedup: self.smt_speedup.map_or(1.0, number),
+            caches,
+            memory,
+            bus: self.bus.map(|bus| (bus.pus, bus.bandwidth.0)),
+            links,
+            homes: self.homes.map(|homes| HomeCosts {
+                columns: homes.columns,
+                fetch_bytes: homes.fetch_bytes,
+                latency_by_hops_ns: homes.latency_by_hops_ns.into_iter().map(number).collect(),
+            }),
+            stream: self.stream.map(|stream| Stream {
+                socket: stream.socket.0,
+                system: stream.system.0,
+                streaming_stores: stream.streaming_stores,
+            }),
+        })
+    }
+
+    fn topology(&self) -> Result<Topology, String> {
+        let counts = self.topology.split_whitespace().filter_map(|word| word.split_once(':')?.1.parse::<usize>().ok());
+        if counts.fold(1, usize::saturating_mul) > MOST_PUS {
+            return Err(format!("topology: expected at most {MOST_PUS} PUs"));
+        }
+        let mut topology = Topology::parse(&self.topology).map_err(|error| format!("topology: {error}"))?;
+        topology.name = self.name.clone();
+        if let Some(distances) = &self.distances {
+            let nodes = topology.nodes.len();
+            if distances.len() != nodes || distances.iter().any(|row| row.len() != nodes) {
+                return Err(format!("distances: expected {nodes} rows of {nodes} numbers"));
+            }
+            topology.distances = distances.clone();
+        }
+        for cache in &mut topology.caches {
+            let table = self.cache.iter().find(|table| table.level == cache.level);
+            cache.bytes = table.ok_or_else(|| format!("[[cache]]: expected one of level {}", cache.level))?.bytes.get();
+        }
+        if let Some(table) = self.cache.iter().find(|t| topology.caches.iter().all(|cache| cache.level != t.level)) {
+            return Err(format!("[[cache]]: the topology has none of level {}", table.level));
+        }
+        for &pu in &self.reserved_pus {
+            let known = topology.pus.get_mut(pu).ok_or_else(|| format!("reserved_pus: there is no PU {pu}"))?;
+            known.usable = false;
+        }
+        if topology.usable_pus().next().is_none() {
+            return Err("reserved_pus: expected a PU to be left for workers".to_owned());
+        }
+        Ok(topology)
+    }
+}
+
+impl MemoryTable {
+    fn costs(&self, topology: &Topology) -> Result<MemoryCosts, String> {
+        let by_distance: Vec<(u32, f64)> =
+            self.latency_by_distance.iter().map(|(distance, latency)| (*distance, latency.0)).collect();
+        let nodes = 0..topology.nodes.len();
+        let pairs = nodes.clone().flat_map(|from| nodes.clone().map(move |to| (from, to)));
+        for (from, to) in pairs.filter(|(from, to)| from != to) {
+            let value = topology.distances[from][to];
+            if !by_distance.iter().any(|&(known, _)| known == value) {
+                return Err(format!("memory.latency_by_distance: expected a latency for distance {value}"));
+            }
+        }
+        let unit = |key: &str, value: Option<u32>, default: usize| {
+            let value = value.map_or(default, |bytes| bytes as usize);
+            let good = value.is_power_of_two() && value >= 8;
+            good.then_some(value).ok_or_else(|| format!("memory.{key}: {value}: expected a power of two from 8"))
+        };
+        Ok(MemoryCosts {
+            latency_ns: self.latency_ns.0,
+            latency_by_distance: by_distance,
+            core_bandwidth: self.core_bandwidth.0,
+            controller_bandwidth: self.controller_bandwidth.0,
+            page_bytes: unit("page_bytes", self.page_bytes, 4096)?,
+            line_bytes: unit("line_bytes", self.line_bytes, 64)?,
+        })
+    }
+}
+
+impl LinksTable {
+    fn links(&self, nodes: usize) -> Result<Links, String> {
+        let pairs: Vec<(usize, usize)> = match self.shape {
+            Shape::Full => (0..nodes).flat_map(|from| (from + 1..nodes).map(move |to| (from, to))).collect(),
+            Shape::Ring => (0..nodes).map(|node| (node, (node + 1) % nodes)).collect(),
+            Shape::Pairs => self.pairs.clone(),
+        };
+        let others = self.other.iter().map(|&(from, to, _)| (from, to));
+        let ends = pairs.iter().copied().chain(others).flat_map(|(from, to)| [from, to]);
+        let mut named = ends.chain(self.routes.iter().flatten().copied());
+        if let Some(node) = named.find(|&node| node >= nodes) {
+            return Err(format!("links: there is no node {node}; there are {nodes}"));
+        }
+        let bandwidth = |pair: (usize, usize)| {
+            let other = self.other.iter().find(|&&(from, to, _)| (from, to) == pair || (to, from) == pair);
+            other.map_or(self.bandwidth.0, |other| other.2.0)
+        };
+        let pairs = pairs.into_iter().map(|pair| (pair.0, pair.1, bandwidth(pair)));
+        let no_way = |(from, to)| format!("links: no link leads from node {from} to node {to}");
+        let mut links = Links::new(nodes, pairs).map_err(no_way)?;
+        self.routes.iter().try_for_each(|route| links.set_way(route)).map_err(no_way)?;
+        Ok(links)
+    }
+}
+
+impl HomesTable {
+    fn check(&self, topology: &Topology) -> Result<(), String> {
+        let tiles = topology.core_groups.len();
+        if self.columns == 0 || !tiles.is_multiple_of(self.columns) {
+            return Err(format!("homes.columns: {}: expected a divisor of {tiles} tiles", self.columns));
+        }
+        if topology.core_groups.iter().any(|group| group.pus.len() != 1) || topology.nodes.len() != 1 {
+            return Err("homes: expected a topology of one node, and a core to each last-level cache".to_owned());
+        }
+        if !topology.caches.iter().any(|cache| cache.level == 2) {
+            return Err("homes: expected caches of level 2, which are the homes".to_owned());
+        }
+        if self.fetch_bytes == 0 {
+            return Err("homes.fetch_bytes: 0: expected a number above 0".to_owned());
+        }
+        if self.latency_by_hops_ns.is_empty() {
+            return Err("homes.latency_by_hops_ns: expected the latency of the own home first".to_owned());
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = r#"
+name = "two"
+title = "Two nodes"
+topology = "node:2 l3:1 core:2"
+clock_ghz = 2.5
+flops_per_cycle = 4
+
+[[cache]]
+level = 3
+bytes = 8388608
+latency_ns = 15
+bandwidth = 20e9
+
+[memory]
+latency_ns = 80
+latency_by_distance = [[20, 120]]
+core_bandwidth = 10e9
+controller_bandwidth = 20e9
+
+[links]
+shape = "full"
+bandwidth = 10e9
+"#;
+
+    fn mistake(from: &str, to: &str) -> String {
+        assert!(GOOD.contains(from), "{from}");
+        Machine::parse("two.toml", &GOOD.replacen(from, to, 1)).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_file_becomes_a_machine() {
+        let machine = Machine::parse("two.toml", GOOD).unwrap();
+        assert_eq!(machine.topology.caches[0].bytes, 8 << 20);
+        let nodes = [0, 1].map(|node| machine.topology.nodes[node].id);
+        // 80 of 120 ns: two thirds of the bandwidth with as many lines under way.
+        assert!((machine.core_bandwidth(nodes[0], nodes[1]) - 10e9 * 80.0 / 120.0).abs() < 1.0);
+        assert_eq!(machine.links().len(), 2);
+    }
+
+    #[test]
+    fn a_negative_number_is_told_with_its_line() {
+        let message = mistake("clock_ghz = 2.5", "clock_ghz = -2.5");
+        assert!(message.starts_with("two.toml: TOML parse error at line 5, column 13"), "{message}");
+        assert!(message.contains("clock_ghz = -2.5") && message.contains("expected a number above 0"), "{message}");
+        let message = mistake("latency_ns = 15", "latency_ns = 0");
+        assert!(message.contains("line 11") && message.contains("expected a number above 0"), "{message}");
+        assert!(mistake("[[20, 120]]", "[[20, -1]]").contains("line 16"));
+        let message = mistake("bytes = 8388608", "bytes = -1");
+        assert!(message.contains("line 10") && message.contains("nonzero u64"), "{message}");
+        assert!(mistake("bytes = 8388608", "bytes = 0").contains("nonzero u64"));
+        assert!(mistake("node:2 ", "node:65536 ").contains("at most 2048 PUs"));
+        assert!(mistake("clock_ghz = 2.5", "clock_ghz = inf").contains("expected a number above 0"));
+    }
+
+    #[test]
+    fn a_missing_number_is_named() {
+        let message = mistake("core_bandwidth = 10e9\n", "");
+        assert!(message.contains("missing field `core_bandwidth`") && message.contains("line 14"), "{message}");
+        assert!(mistake("[[20, 120]]", "[[21, 120]]").contains("expected a latency for distance 20"));
+        assert!(mistake("[links]\nshape = \"full\"\nbandwidth = 10e9\n", "").contains("links: a table is expected"));
+        assert!(mistake("level = 3", "level = 2").contains("expected one of level 3"));
+    }
+
+    #[test]
+    fn what_is_unknown_or_wrong_is_named() {
+        assert!(mistake("title", "titel").contains("unknown field `titel`"));
+        assert!(mistake("\"full\"", "\"pairs\"\npairs = []").contains("no link leads from node 0 to node 1"));
+        assert!(mistake("\"full\"", "\"pairs\"\npairs = [[0, 2]]").contains("there is no node 2"));
+        assert!(mistake("\"full\"", "\"full\"\nroutes = [[0, 7]]").contains("there is no node 7"));
+        assert!(mistake("core:2", "core:two").contains("topology: machine notation: `core:two`"));
+        assert!(mistake("clock_ghz", "distances = [[10, 20]]\nclock_ghz").contains("expected 2 rows of 2 numbers"));
+        assert!(mistake("clock_ghz", "reserved_pus = [4]\nclock_ghz").contains("there is no PU 4"));
+    }
+
+    #[test]
+    fn no_text_makes_it_panic() {
+        let texts: Vec<&str> = crate::machine::FILES.iter().map(|(_, text)| *text).chain([GOOD]).collect();
+        for seed in 0..3000 {
+            let mut chance = crate::chance::Chance::new(seed);
+            let text = texts[chance.below(texts.len() as u64) as usize];
+            let mut bytes: Vec<char> = text.chars().filter(|char| char.is_ascii()).collect();
+            for _ in 0..1 + chance.below(4) {
+                let at = chance.below(bytes.len() as u64) as usize;
+                let other = chance.below(bytes.len() as u64) as usize;
+                match chance.below(4) {
+                    0 => drop(bytes.remove(at)),
+                    1 => bytes.insert(at, bytes[other]),
+                    2 => bytes[at] = ['-', '0', '9', 'e', '[', ']', '"', '\n'][chance.below(8) as usize],
+                    _ => bytes.truncate(at.max(8)),
+                }
+            }
+            // Most of them are no machine, and some are another one.
+            let _ = Machine::parse("wrong.toml", &bytes.into_iter().collect::<String>());
+        }
+    }
+}

@@ -1,0 +1,618 @@
+//! What a piece of work costs: which of its bytes are in which cache, where the others come from, and what they use on the way.
+
+use crate::cache::Cache;
+use crate::machine::HomeCosts;
+use crate::pages::Pages;
+use crate::{Cost, Machine, Program, Step, Work};
+use std::ops::Range;
+use vicus_memory::distribution::DistributionError;
+use vicus_schedule::{Access, Mode};
+use vicus_topology::{NodeId, PuId};
+
+/// The largest granule of a cache.
+const GRANULE: usize = 64 << 10;
+
+/// The smallest; accesses that cut an array finer are kept by pieces of twice as much.
+const SMALL: usize = 512;
+
+/// What a piece of work needs when nobody is in its way.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Demand {
+    /// How long it takes.
+    pub(crate) alone_ns: f64,
+    /// Bytes that use something shared; 0 if it disturbs nobody.
+    pub(crate) bytes: f64,
+    /// By resource, which share of those uses it.
+    pub(crate) shares: Vec<(usize, f64)>,
+    /// Bytes from caches of the core's own, or its group's.
+    pub(crate) cached: f64,
+    /// Bytes between the core and its own node, or its own home cache.
+    pub(crate) near: f64,
+    /// Bytes between the core and others.
+    pub(crate) far: f64,
+    /// The average time that a core waits for a line, in nanoseconds.
+    pub(crate) latency_ns: f64,
+}
+
+/// A resource that flows share.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Resource {
+    /// What it is, for people: `controller 3`, `link 0>1`.
+    pub name: String,
+    /// Bytes in a second.
+    pub capacity: f64,
+}
+
+/// Caches, pages, and the way between them.
+pub(crate) struct Memory<'a> {
+    machine: &'a Machine,
+    overlap: f64,
+    pages: Pages,
+    /// By array, how it is cut into granules.
+    cuts: Vec<Cut>,
+    /// By granule, how often it was written.
+    versions: Vec<u32>,
+    /// By index in the topology; the last one stands for all home caches together.
+    caches: Vec<Cache>,
+    /// By PU, its caches, the lowest level first.
+    paths: Vec<Vec<usize>>,
+    /// By PU, the bandwidth of each of them.
+    speeds: Vec<Vec<f64>>,
+    resources: Vec<Resource>,
+    /// By cache, the resource that it is, if it is one.
+    shared: Vec<Option<usize>>,
+    /// Where the buses begin among the resources.
+    buses: usize,
+    now: Tally,
+    evicted: Vec<(u32, u32)>,
+}
+
+/// How an array is cut.
+struct Cut {
+    /// Its first granule's number.
+    first: usize,
+    granule: usize,
+    bytes: usize,
+}
+
+/// What the piece of work at hand has come to.
+#[derive(Default)]
+struct Tally {
+    /// By position in the PU's path, bytes found there.
+    hits: Vec<f64>,
+    /// By place, bytes that came from there.
+    reads: Vec<f64>,
+    /// By place, bytes that went there.
+    writes: Vec<f64>,
+    /// Bytes that a home cache had to get from memory.
+    from_memory: f64,
+    /// Bytes that were sent to home caches without waiting.
+    posted: f64,
+    /// By resource, bytes that use it.
+    uses: Vec<f64>,
+}
+
+impl<'a> Memory<'a> {
+    pub(crate) fn new(
+        machine: &'a Machine,
+        program: &Program,
+        overlap: f64,
+        cache_share: f64,
+    ) -> Result<Memory<'a>, DistributionError> {
+        let topology = &machine.topology;
+        let nodes = topology.nodes.len();
+        let mut resources: Vec<Resource> = (0..nodes)
+            .map(|node| Resource { name: format!("controller {node}"), capacity: machine.memory.controller_bandwidth })
+            .collect();
+        resources.extend(
+            machine
+                .links()
+                .iter()
+                .map(|link| Resource { name: format!("link {}>{}", link.from, link.to), capacity: link.bandwidth }),
+        );
+        let mut shared = Vec::new();
+        for (at, cache) in topology.caches.iter().enumerate() {
+            let together = machine.cache_costs(cache.level).shared_bandwidth.filter(|_| cache.pus.len() > 1);
+            shared.push(together.map(|capacity| {
+                resources.push(Resource { name: format!("L{} {at}", cache.level), capacity });
+                resources.len() - 1
+            }));
+        }
+        let buses = resources.len();
+        if let Some((pus, capacity)) = machine.bus {
+            let bus = |at| Resource { name: format!("bus {at}"), capacity };
+            resources.extend((0..topology.pus.len() / pus).map(bus));
+        }
+        let keeps = |bytes: u64| Cache::new((bytes as f64 * cache_share) as u64);
+        let mut caches: Vec<Cache> = topology.caches.iter().map(|cache| keeps(cache.bytes)).collect();
+        let homes = topology.caches.iter().filter(|cache| machine.homes.is_some() && cache.level == 2);
+        caches.push(keeps(homes.map(|cache| cache.bytes).sum()));
+        // A core's misses go to home caches and not to its own second level.
+        let path = |pu: PuId| {
+            let own = machine.caches_of(pu).into_iter();
+            own.filter(|&at| machine.homes.is_none() || topology.caches[at].level == 1).collect()
+        };
+        let paths: Vec<Vec<usize>> = topology.pus.iter().map(|pu| path(pu.id)).collect();
+        let speed = |&at: &usize| machine.cache_costs(topology.caches[at].level).bandwidth;
+        let speeds = paths.iter().map(|path| path.iter().map(speed).collect()).collect();
+        let cuts = cut(program);
+        let granules = cuts.last().map_or(0, |last| last.first + last.bytes.div_ceil(last.granule));
+        let places = nodes.max(topology.core_groups.len());
+        let now = Tally {
+            reads: vec![0.0; places],
+            writes: vec![0.0; places],
+            uses: vec![0.0; resources.len()],
+            ..Tally::default()
+        };
+        Ok(Memory {
+            machine,
+            overlap,
+            pages: Pages::new(machine, &program.arrays)?,
+            cuts,
+            versions: vec![0; granules],
+            caches,
+            paths,
+            speeds,
+            resources,
+            shared,
+            buses,
+            now,
+            evicted: Vec::new(),
+        })
+    }
+
+    pub(crate) fn resources(&self) -> &[Resource] {
+        &self.resources
+    }
+
+    pub(crate) fn free(&mut self, array: usize) {
+        self.pages.free(array);
+    }
+
+    /// The first access that touches memory which is gone.
+    pub(crate) fn freed(&self, accesses: &[Access]) -> Option<(Access, usize)> {
+        let touching = accesses.iter().filter(|access| access.total_bytes() > 0);
+        let mut arrays = touching.map(|access| (*access, self.pages.array_at(access.start)));
+        arrays.find(|&(_, array)| self.pages.is_freed(array))
+    }
+
+    /// What a piece of work needs on a PU on which computing takes `slower` times as long as usual. Changes caches and places.
+    pub(crate) fn demand(&mut self, program: &Program, work: &Work, pu: PuId, slower: f64) -> Demand {
+        let node = self.machine.topology.pus[pu.index()].node;
+        let compute_ns = slower
+            * match work.cost {
+                Cost::Flops(flops) => self.machine.compute_ns(&program.leaves[work.leaf as usize], flops),
+                Cost::Nanos(ns) => ns,
+            };
+        if work.accesses.is_empty() {
+            return Demand { alone_ns: compute_ns, ..Demand::default() };
+        }
+        self.clear(pu);
+        for access in &work.accesses {
+            for stretch in stretches(access) {
+                self.touch(pu, node, stretch, access);
+            }
+        }
+        let alone_ns = match &self.machine.homes {
+            // A core that has one miss at a time stands still meanwhile.
+            Some(homes) => compute_ns + self.home_ns(homes, pu),
+            None => (1.0 - self.overlap) * compute_ns + self.memory_ns(pu, node).max(self.overlap * compute_ns),
+        };
+        self.summary(pu, node, alone_ns)
+    }
+
+    /// By place (node, or home cache), the bytes of a footprint, as far as anybody knows. The place of the intensely used datum.
+    pub(crate) fn footprint(&mut self, accesses: &[Access], only_coarse: bool, places: &mut Vec<f64>) -> Option<usize> {
+        places.clear();
+        places.resize(self.now.reads.len(), 0.0);
+        let mut intense = None;
+        for access in accesses.iter().filter(|access| access.total_bytes() > 0) {
+            let array = self.pages.array_at(access.start);
+            if only_coarse && !self.pages.is_coarse(array) {
+                continue;
+            }
+            let before = if access.intense { places.clone() } else { Vec::new() };
+            for stretch in stretches(access) {
+                self.pages.add_places(array, stretch, None, places);
+            }
+            if access.intense {
+                let gained = |place: &usize| places[*place] - before[*place];
+                intense = (0..places.len())
+                    .filter(|place| gained(place) > 0.0)
+                    .max_by(|a, b| gained(a).total_cmp(&gained(b)).then(b.cmp(a)));
+            }
+        }
+        intense
+    }
+
+    fn clear(&mut self, pu: PuId) {
+        self.now.hits.clear();
+        self.now.hits.resize(self.paths[pu.index()].len(), 0.0);
+        self.now.reads.fill(0.0);
+        self.now.writes.fill(0.0);
+        (self.now.from_memory, self.now.posted) = (0.0, 0.0);
+    }
+
+    /// A stretch is read or written: granule by granule, through the caches.
+    fn touch(&mut self, pu: PuId, node: NodeId, stretch: Range<usize>, access: &Access) {
+        let array = self.pages.array_at(stretch.start);
+        let base = self.pages.base(array);
+        let Cut { first, granule, bytes } = self.cuts[array];
+        let inside = stretch.start - base..stretch.end - base;
+        let past_caches = access.streams && access.mode.writes();
+        let mut missed = inside.start..inside.start;
+        for at in inside.start / granule..inside.end.div_ceil(granule) {
+            let whole = at * granule..((at + 1) * granule).min(bytes);
+            let part = whole.start.max(inside.start)..whole.end.min(inside.end);
+            // A small part of a granule neither brings it into the caches nor takes it from others'.
+            let counts = part.len() * 2 >= whole.len();
+            let id = (first + at) as u32;
+            let hit = !past_caches && self.through_caches(pu, array, id, whole.len(), part.len(), counts, access.mode);
+            if past_caches && counts {
+                self.versions[id as usize] = self.versions[id as usize].wrapping_add(1);
+            }
+            if !hit {
+                if missed.end != part.start {
+                    self.miss(node, array, base, missed, access.mode, past_caches);
+                    missed = part.start..part.start;
+                }
+                missed.end = part.end;
+            }
+        }
+        self.miss(node, array, base, missed, access.mode, past_caches);
+        while let Some((id, bytes)) = self.evicted.pop() {
+            let array = self.cuts.partition_point(|cut| cut.first <= id as usize) - 1;
+            let cut = &self.cuts[array];
+            let start = self.pages.base(array) + (id as usize - cut.first) * cut.granule;
+            self.pages.add_places(array, start..start + bytes as usize, None, &mut self.now.writes);
+        }
+    }
+
+    /// Looks for a granule in the PU's caches, and leaves it there. Says whether it was found.
+    #[expect(clippy::too_many_arguments, reason = "one granule, as its caller has found it")]
+    fn through_caches(
+        &mut self,
+        pu: PuId,
+        array: usize,
+        id: u32,
+        whole: usize,
+        part: usize,
+        counts: bool,
+        mode: Mode,
+    ) -> bool {
+        let path = &self.paths[pu.index()];
+        let version = &mut self.versions[id as usize];
+        let found = path.iter().position(|&cache| self.caches[cache].holds(id, *version));
+        let writes = mode.writes();
+        if writes && counts {
+            *version = version.wrapping_add(1);
+        }
+        let (version, bytes) = (*version, whole as u32);
+        if let Some(at) = found {
+            self.now.hits[at] += part as f64;
+        }
+        if self.machine.homes.is_some() {
+            let keeps = if mode == Mode::Write { found.is_some() } else { counts };
+            if keeps && (found.is_none() || writes) {
+                path.iter().for_each(|&cache| {
+                    self.caches[cache].put(id, bytes, version, false, &mut self.evicted);
+                });
+            }
+            if writes {
+                self.now.posted += part as f64;
+            }
+            let home = self.pages.only_place(array).and_then(|group| self.home_cache(group));
+            let home = home.unwrap_or(self.caches.len() - 1);
+            if found.is_none() && !self.caches[home].holds(id, 0) {
+                self.caches[home].put(id, bytes, 0, false, &mut self.evicted);
+                if mode != Mode::Write {
+                    self.now.from_memory += part as f64;
+                }
+            }
+            return found.is_some() || mode == Mode::Write;
+        }
+        if !counts {
+            return found.is_some();
+        }
+        let last = path.len().wrapping_sub(1);
+        // What was found at a level and not written needs only to go to the lower ones.
+        let upto = if writes { path.len() } else { found.unwrap_or(path.len()) };
+        let mut keeps = false;
+        for (at, &cache) in path[..upto].iter().enumerate() {
+            keeps = self.caches[cache].put(id, bytes, version, writes && at == last, &mut self.evicted);
+        }
+        if writes && !keeps {
+            // No cache has room for it: it goes back at once.
+            let start = self.pages.base(array) + (id as usize - self.cuts[array].first) * self.cuts[array].granule;
+            let node = self.machine.topology.pus[pu.index()].node;
+            self.pages.add_places(array, start..start + part, Some(node), &mut self.now.writes);
+        }
+        found.is_some()
+    }
+
+    /// A part of an array that no cache had.
+    fn miss(&mut self, node: NodeId, array: usize, base: usize, part: Range<usize>, mode: Mode, past_caches: bool) {
+        if part.is_empty() {
+            return;
+        }
+        let bytes = base + part.start..base + part.end;
+        if past_caches {
+            if mode == Mode::ReadWrite {
+                self.pages.add_places(array, bytes.clone(), Some(node), &mut self.now.reads);
+            }
+            self.pages.add_places(array, bytes, Some(node), &mut self.now.writes);
+        } else {
+            // A written line is read first.
+            self.pages.add_places(array, bytes, Some(node), &mut self.now.reads);
+        }
+    }
+
+    /// The second-level cache of a tile.
+    fn home_cache(&self, group: usize) -> Option<usize> {
+        let pu = self.machine.topology.core_groups[group].pus[0];
+        let caches = self.machine.topology.caches.iter();
+        caches.enumerate().find(|(_, cache)| cache.level == 2 && cache.pus.contains(&pu)).map(|(at, _)| at)
+    }
+
+    fn hits_ns(&self, pu: PuId) -> f64 {
+        let hits = self.now.hits.iter().zip(&self.speeds[pu.index()]);
+        hits.map(|(bytes, speed)| bytes / speed * 1e9).sum()
+    }
+
+    /// How long the bytes take that nobody else delays, on a machine with nodes.
+    fn memory_ns(&self, pu: PuId, node: NodeId) -> f64 {
+        let moved = self.now.reads.iter().zip(&self.now.writes).map(|(read, written)| read + written);
+        let nodes = moved.enumerate().filter(|(_, bytes)| *bytes > 0.0);
+        let ns = |(from, bytes): (usize, f64)| bytes / self.machine.core_bandwidth(node, NodeId::new(from)) * 1e9;
+        self.hits_ns(pu) + nodes.map(ns).sum::<f64>()
+    }
+
+    /// The same on a machine with home caches: one miss after the other.
+    fn home_ns(&self, homes: &HomeCosts, pu: PuId) -> f64 {
+        let tile = self.machine.topology.pus[pu.index()].group.index();
+        let mut ns = self.hits_ns(pu) + self.now.posted / self.speeds[pu.index()][0] * 1e9;
+        for (home, bytes) in self.now.reads.iter().enumerate().filter(|(_, bytes)| **bytes > 0.0) {
+            ns += bytes / homes.fetch_bytes as f64 * self.machine.home_latency_ns(homes, tile, home);
+        }
+        ns + self.now.from_memory / self.machine.memory.line_bytes as f64 * self.machine.memory.latency_ns
+    }
+
+    /// What the work at hand comes to.
+    fn summary(&mut self, pu: PuId, node: NodeId, alone_ns: f64) -> Demand {
+        let machine = self.machine;
+        let mut demand = Demand { alone_ns, ..Demand::default() };
+        let mut waited = 0.0;
+        self.now.uses.fill(0.0);
+        for (at, &cache) in self.paths[pu.index()].iter().enumerate() {
+            let bytes = self.now.hits[at];
+            demand.cached += bytes;
+            waited += bytes * machine.cache_costs(machine.topology.caches[cache].level).latency_ns;
+            if let Some(resource) = self.shared[cache] {
+                self.now.uses[resource] += bytes;
+                demand.bytes += bytes;
+            }
+        }
+        let own = if machine.homes.is_some() { machine.topology.pus[pu.index()].group.index() } else { node.index() };
+        for place in 0..self.now.reads.len() {
+            let (read, written) = (self.now.reads[place], self.now.writes[place]);
+            let bytes = read + written;
+            if bytes == 0.0 {
+                continue;
+            }
+            if place == own {
+                demand.near += bytes;
+            } else {
+                demand.far += bytes;
+            }
+            if let Some(homes) = &machine.homes {
+                waited += bytes * machine.home_latency_ns(homes, own, place);
+                continue;
+            }
+            waited += bytes * machine.latency_ns(node, NodeId::new(place));
+            demand.bytes += bytes;
+            self.now.uses[place] += bytes;
+            let first = machine.topology.nodes.len();
+            machine.links.way(place, node.index()).iter().for_each(|&link| self.now.uses[first + link] += read);
+            machine.links.way(node.index(), place).iter().for_each(|&link| self.now.uses[first + link] += written);
+            if let Some((pus, _)) = machine.bus {
+                self.now.uses[self.buses + pu.index() / pus] += bytes;
+            }
+        }
+        if self.now.from_memory > 0.0 {
+            demand.bytes += self.now.from_memory;
+            self.now.uses[0] += self.now.from_memory;
+            waited += self.now.from_memory * machine.memory.latency_ns;
+        }
+        let used = self.now.uses.iter().enumerate().filter(|(_, bytes)| **bytes > 0.0);
+        demand.shares = used.map(|(resource, bytes)| (resource, bytes / demand.bytes)).collect();
+        let all = demand.cached + demand.near + demand.far;
+        demand.latency_ns = if all > 0.0 { waited / all } else { 0.0 };
+        demand
+    }
+}
+
+/// The stretches of an access, in as few ranges as there are.
+fn stretches(access: &Access) -> impl Iterator<Item = Range<usize>> + use<> {
+    let dense = access.rows > 1 && access.stride == access.bytes;
+    let one = Access { bytes: access.total_bytes(), rows: 1, ..*access };
+    if dense { one } else { *access }.stretches().filter(|stretch| !stretch.is_empty())
+}
+
+/// How each array is cut: by what its accesses have in common.
+fn cut(program: &Program) -> Vec<Cut> {
+    let mut common = vec![0usize; program.arrays.len()];
+    let steps = program.tasks.iter().flat_map(|task| &task.steps);
+    let works = steps.filter_map(|step| if let Step::Work(work) = step { Some(work) } else { None });
+    for access in works.flat_map(|work| &work.accesses) {
+        let (bytes, stride) = match access.rows {
+            0 => continue,
+            1 => (access.bytes, 0),
+            _ if access.stride == access.bytes => (access.total_bytes(), 0),
+            _ => (access.bytes, access.stride),
+        };
+        // Borders of a few bytes don't cut the whole array as fine.
+        if bytes >= SMALL / 2
+            && let Some(array) = program.array_at(access.start)
+        {
+            let parts = [access.start - program.arrays[array].base, bytes, stride];
+            common[array] = parts.into_iter().fold(common[array], gcd);
+        }
+    }
+    let mut first = 0;
+    let cuts = program.arrays.iter().zip(common).map(|(array, common)| {
+        let granule = granule(common, array.bytes);
+        let cut = Cut { first, granule, bytes: array.bytes };
+        first += array.bytes.div_ceil(granule);
+        cut
+    });
+    cuts.collect()
+}
+
+/// A divisor of what accesses have in common that is neither large nor small; a round number if there is none.
+fn granule(common: usize, bytes: usize) -> usize {
+    let common = if common == 0 { bytes.max(1) } else { common };
+    if common <= GRANULE {
+        return if common >= SMALL.min(bytes) { common } else { 2 * SMALL };
+    }
+    let parts = common.div_ceil(GRANULE);
+    (parts..4 * parts).find(|&parts| common.is_multiple_of(parts)).map_or(4096, |parts| common / parts)
+}
+
+fn gcd(a: usize, b: usize) -> usize {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ArraySpec, TaskSpec};
+    use vicus_topology::Topology;
+
+    const MB: usize = 1 << 20;
+
+    fn program(arrays: usize, bytes: usize, distribution: &str, accesses: &[Access]) -> Program {
+        let array = |number: usize| ArraySpec {
+            base: MB + number * 64 * MB,
+            bytes,
+            distribution: distribution.parse().unwrap(),
+        };
+        let work = |access: &Access| Step::Work(Work { leaf: 0, cost: Cost::Flops(0), accesses: vec![*access] });
+        let root = TaskSpec { steps: accesses.iter().map(work).collect(), ..TaskSpec::default() };
+        let program = Program {
+            name: "test".to_owned(),
+            arrays: (0..arrays).map(array).collect(),
+            leaves: vec!["leaf".to_owned()],
+            tasks: vec![root],
+        };
+        program.check().unwrap();
+        program
+    }
+
+    /// One node, L1 of 32 KiB at 100 GB/s and L3 of 16 MiB at 25, memory at 12.
+    fn one_node() -> Machine {
+        Machine::from_topology(Topology::parse("node:1 l3:1 l1:2 core:1").unwrap())
+    }
+
+    fn run(machine: &Machine, program: &Program, pus: &[usize]) -> Vec<Demand> {
+        let mut memory = Memory::new(machine, program, 1.0, 1.0).unwrap();
+        let works = program.tasks[0].steps.iter().zip(pus).map(|(step, &pu)| {
+            let Step::Work(work) = step else { panic!("all steps are work") };
+            memory.demand(program, work, PuId::new(pu), 1.0)
+        });
+        works.collect()
+    }
+
+    #[test]
+    fn a_second_pass_comes_from_the_cache_that_it_fits_into() {
+        let read = |bytes| Access::new(MB, bytes, Mode::Read);
+        let machine = one_node();
+        // 1 MiB: memory at 12 GB/s, then L3 at 25.
+        let found = run(&machine, &program(1, MB, "fine", &[read(MB), read(MB)]), &[0, 0]);
+        assert!((found[0].alone_ns - MB as f64 / 12.0).abs() < 1e-6);
+        assert!((found[1].alone_ns - MB as f64 / 25.0).abs() < 1e-6);
+        assert_eq!((found[0].near, found[1].near, found[1].cached), (MB as f64, 0.0, MB as f64));
+        // 16 KiB: L1 at 100 GB/s. On the other core, L3.
+        let small = 16 << 10;
+        let found = run(&machine, &program(1, MB, "fine", &[read(small); 3]), &[0, 0, 1]);
+        assert!((found[1].alone_ns - small as f64 / 100.0).abs() < 1e-6);
+        assert!((found[2].alone_ns - small as f64 / 25.0).abs() < 1e-6);
+        // 32 MiB go round and leave nothing that is still wanted.
+        let large = 32 * MB;
+        let found = run(&machine, &program(1, large, "fine", &[read(large), read(large)]), &[0, 0]);
+        assert_eq!(found[1].near, large as f64);
+    }
+
+    #[test]
+    fn a_write_takes_the_bytes_from_other_cores() {
+        let small = 16 << 10;
+        let (read, write) = (Access::new(MB, small, Mode::Read), Access::new(MB, small, Mode::Write));
+        let two = Machine::from_topology(Topology::parse("node:2 l3:1 core:1").unwrap());
+        let accesses = [read, read, write, read, read];
+        let found = run(&two, &program(1, MB, "on:0", &accesses), &[0, 1, 1, 0, 0]);
+        let from_memory: Vec<bool> = found.iter().map(|demand| demand.near + demand.far > 0.0).collect();
+        assert_eq!(from_memory, [true, true, false, true, false]);
+        assert_eq!((found[1].far, found[3].near), (small as f64, small as f64));
+    }
+
+    #[test]
+    fn stores_read_first_and_write_later_unless_they_go_past_the_caches() {
+        // Twice as much as L3 holds: what is written goes back when the next bytes come.
+        let large = 32 * MB;
+        let write = Access::new(MB, large, Mode::Write);
+        let machine = one_node();
+        let found = run(&machine, &program(1, large, "fine", &[write, write]), &[0, 0]);
+        assert_eq!(found[0].near, (large + large / 2) as f64, "the last 16 MiB are still in the cache");
+        assert_eq!(found[1].near, (2 * large) as f64);
+        let found = run(&machine, &program(1, large, "fine", &[write.streaming()]), &[0]);
+        assert_eq!(found[0].near, large as f64);
+    }
+
+    #[test]
+    fn far_bytes_use_links_and_controllers_in_their_shares() {
+        let mut machine = Machine::from_topology(Topology::parse("node:3 core:1").unwrap());
+        machine.links = crate::machine::Links::new(3, [(0, 1, 1e9), (1, 2, 1e9)].into_iter()).unwrap();
+        // A page of each node, read by node 0; links are 3: 0>1, 4: 1>0, 5: 1>2, 6: 2>1.
+        let found = run(&machine, &program(1, 3 * 4096, "fine", &[Access::new(MB, 3 * 4096, Mode::Read)]), &[0]);
+        let third = 1.0 / 3.0;
+        assert_eq!(found[0].bytes, 3.0 * 4096.0);
+        let expected = [(0, third), (1, third), (2, third), (4, 2.0 * third), (6, third)];
+        assert_eq!(found[0].shares.len(), expected.len());
+        for (share, expected) in found[0].shares.iter().zip(expected) {
+            assert!(share.0 == expected.0 && (share.1 - expected.1).abs() < 1e-12, "{:?}", found[0].shares);
+        }
+    }
+
+    #[test]
+    fn rows_of_a_block_are_kept_and_not_their_neighbours() {
+        // Columns 0 to 127 of a matrix of 1024 floats a row, then the next block beside it, then the first again.
+        let block = |at: usize| Access::new(MB + at * 512, 512, Mode::Read).rows(32, 4096);
+        let accesses = [block(0), block(1), block(0)];
+        let found = run(&one_node(), &program(1, MB, "fine", &accesses), &[0, 0, 0]);
+        let from_memory: Vec<f64> = found.iter().map(|demand| demand.near).collect();
+        assert_eq!(from_memory, [16384.0, 16384.0, 0.0]);
+    }
+
+    #[test]
+    fn granules_divide_what_accesses_have_in_common() {
+        assert_eq!(granule(5184, MB), 5184);
+        assert_eq!(granule(MB, 48 * MB), GRANULE);
+        assert_eq!(granule(100_000, MB), 50_000);
+        assert_eq!(granule(8, MB), 1024);
+        assert_eq!(granule(8, 64), 1024.min(2 * SMALL));
+    }
+
+    #[test]
+    fn one_miss_after_the_other_goes_to_the_home_cache() {
+        let machine = Machine::by_name("tilepro64").unwrap();
+        let homes = machine.homes.clone().unwrap();
+        let bytes = 4096;
+        let read = Access::new(MB, bytes, Mode::Read);
+        // Home 1 is tile 1. Tile 0 reads it twice, then tile 1 does: 256 fetches of 16 bytes.
+        let found = run(&machine, &program(1, bytes, "on:1", &[read, read, read]), &[0, 0, 1]);
+        let memory_ns = 64.0 * machine.memory.latency_ns;
+        assert!((found[0].alone_ns - (256.0 * homes.latency_by_hops_ns[1] + memory_ns)).abs() < 1e-6);
+        assert_eq!((found[0].far, found[0].near), (4096.0, 0.0));
+        assert!((found[1].alone_ns - 4096.0 / 2.8).abs() < 1e-6, "it is in L1 now");
+        assert!((found[2].alone_ns - 256.0 * homes.latency_by_hops_ns[0]).abs() < 1e-6, "and in the home cache");
+    }
+}

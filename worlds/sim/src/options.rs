@@ -1,0 +1,86 @@
+//! How a program is run besides the plan, and why it can't be.
+
+use crate::{Parameters, ProgramError};
+use std::fmt;
+use vicus_memory::distribution::DistributionError;
+
+/// How a program is run, besides the plan.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// The free parameters of the model.
+    pub parameters: Parameters,
+    /// What real machines leave to chance: when each seat begins, and which of several sleepers or onlookers is quicker.
+    pub seed: u64,
+    /// What goes wrong.
+    pub faults: Vec<Fault>,
+    /// For how many events of each seat a trace has room; `None` records none.
+    pub trace: Option<usize>,
+}
+
+/// Something that goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Fault {
+    /// From a time on, a seat takes so many times as long for everything.
+    Slow {
+        /// The seat.
+        seat: usize,
+        /// How much longer: 2 is half as fast.
+        factor: f64,
+        /// From when on, in nanoseconds of virtual time.
+        from_ns: f64,
+    },
+    /// The first wake of a seat after a time comes later.
+    LateWake {
+        /// The seat.
+        seat: usize,
+        /// After when, in nanoseconds of virtual time.
+        from_ns: f64,
+        /// How much later, in nanoseconds.
+        by_ns: f64,
+    },
+}
+
+/// Why a run has no outcome.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SimError {
+    /// The program can't be run.
+    Program(ProgramError),
+    /// An array doesn't fit onto the machine as it is to be distributed.
+    Distribution(DistributionError),
+    /// A task touched memory when it was gone. What a program says in order may happen in another one.
+    Freed {
+        /// The task.
+        task: usize,
+        /// What it touched.
+        access: String,
+        /// The array.
+        array: usize,
+    },
+    /// Tasks are left, and nobody will run them.
+    Stuck {
+        /// How many.
+        left: usize,
+        /// One of them.
+        task: usize,
+    },
+    /// Whoever watched wanted no more.
+    Cancelled,
+}
+
+impl fmt::Display for SimError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SimError::Program(error) => error.fmt(f),
+            SimError::Distribution(error) => error.fmt(f),
+            SimError::Freed { task, access, array } => {
+                write!(f, "task {task} touches {access} of array {array}, which was freed meanwhile")
+            }
+            SimError::Stuck { left, task } => {
+                write!(f, "{left} tasks are left that nobody runs, one of them task {task}")
+            }
+            SimError::Cancelled => f.write_str("the simulation was cancelled"),
+        }
+    }
+}
+
+impl std::error::Error for SimError {}

@@ -1,0 +1,219 @@
+//! Where the bytes of a program lie: on which node each page, or in which home cache each line.
+//!
+//! Placed arrays lie as their distribution says ([`vicus_memory::distribution`]). Others lie where they are first touched, on
+//! machines with nodes; on machines with home caches, line by line round all of them.
+
+use crate::{ArraySpec, Machine};
+use std::ops::Range;
+use vicus_memory::distribution::{Arrangement, Distribution, DistributionError, Distributor};
+use vicus_topology::NodeId;
+
+/// Nobody has touched it.
+const UNTOUCHED: u16 = u16::MAX;
+
+/// The places of all arrays.
+pub(crate) struct Pages {
+    arrays: Vec<Lies>,
+    /// What is placed as a whole, in bytes.
+    unit: usize,
+    /// By location, the node, or the core group whose last-level cache it is.
+    locations: Vec<usize>,
+    /// By node, the location that what is touched there comes to lie at: itself, or the nearest with memory.
+    touched_from: Vec<u16>,
+}
+
+struct Lies {
+    base: usize,
+    bytes: usize,
+    arrangement: Arrangement,
+    /// By page, the location that touched it first; empty unless nobody placed it.
+    touched: Vec<u16>,
+    /// Whether each task has all of an allocation's bytes at one place: what vicinity scheduling deals.
+    coarse: bool,
+    freed: bool,
+}
+
+impl Pages {
+    /// Lays out all arrays, in their order.
+    pub(crate) fn new(machine: &Machine, arrays: &[ArraySpec]) -> Result<Pages, DistributionError> {
+        let topology = &machine.topology;
+        let homes = machine.homes.is_some();
+        let locations: Vec<usize> = if homes {
+            let groups = topology.core_groups.iter();
+            let has_worker =
+                |group: &&vicus_topology::CoreGroup| group.pus.iter().any(|pu| topology.pus[pu.index()].usable);
+            groups.filter(has_worker).map(|group| group.id.index()).collect()
+        } else {
+            // In the order in which a system takes turns.
+            let mut nodes: Vec<_> = topology.nodes.iter().filter(|node| topology.has_memory(node.id)).collect();
+            nodes.sort_by_key(|node| node.os_index);
+            nodes.into_iter().map(|node| node.id.index()).collect()
+        };
+        let nearest = |node: NodeId| {
+            let nodes = topology.nodes_by_distance(node);
+            let place = nodes.iter().find_map(|node| locations.iter().position(|&other| other == node.index()));
+            place.unwrap_or(0) as u16
+        };
+        let touched_from = topology.nodes.iter().map(|node| if homes { 0 } else { nearest(node.id) }).collect();
+        let unit = if homes { machine.memory.line_bytes } else { machine.memory.page_bytes };
+        let distributor = Distributor::new(locations.len(), Distribution::Standard);
+        let lies = |array: &ArraySpec| {
+            let units = array.bytes.div_ceil(unit);
+            let arrangement = match distributor.place(units, Some(&array.distribution))? {
+                Arrangement::Unplaced if homes => Arrangement::Round { locations: locations.len() },
+                arrangement => arrangement,
+            };
+            let pages = if arrangement == Arrangement::Unplaced { units } else { 0 };
+            Ok(Lies {
+                base: array.base,
+                bytes: array.bytes,
+                coarse: array.distribution == Distribution::Coarse,
+                arrangement,
+                touched: vec![UNTOUCHED; pages],
+                freed: false,
+            })
+        };
+        let arrays = arrays.iter().map(lies).collect::<Result<_, _>>()?;
+        Ok(Pages { arrays, unit, locations, touched_from })
+    }
+
+    /// The array that an address lies in. The program has been checked: there is one.
+    pub(crate) fn array_at(&self, address: usize) -> usize {
+        self.arrays.partition_point(|array| array.base <= address) - 1
+    }
+
+    pub(crate) fn base(&self, array: usize) -> usize {
+        self.arrays[array].base
+    }
+
+    pub(crate) fn is_coarse(&self, array: usize) -> bool {
+        self.arrays[array].coarse
+    }
+
+    /// Whether an array lies in one place as a whole, and in which.
+    pub(crate) fn only_place(&self, array: usize) -> Option<usize> {
+        match self.arrays[array].arrangement {
+            Arrangement::One(location) => Some(self.locations[location]),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn free(&mut self, array: usize) {
+        self.arrays[array].freed = true;
+    }
+
+    pub(crate) fn is_freed(&self, array: usize) -> bool {
+        self.arrays[array].freed
+    }
+
+    /// Adds up by place (node, or core group) where a stretch of an array lies, its pages being touched from a node if it is
+    /// given. What nobody has touched yet, and nobody touches now, is nowhere.
+    pub(crate) fn add_places(&mut self, array: usize, stretch: Range<usize>, node: Option<NodeId>, places: &mut [f64]) {
+        let unit = self.unit;
+        let lies = &mut self.arrays[array];
+        let (start, end) = (stretch.start - lies.base, stretch.end - lies.base);
+        debug_assert!(end <= lies.bytes, "inside the array");
+        if start >= end {
+            return;
+        }
+        let units = start / unit..(end - 1) / unit + 1;
+        let part = |from: usize, to: usize| ((to * unit).min(end) - (from * unit).max(start)) as f64;
+        let here = node.map(|node| self.touched_from[node.index()]);
+        match &lies.arrangement {
+            Arrangement::Unplaced => {
+                for at in units {
+                    let page = &mut lies.touched[at];
+                    if let (UNTOUCHED, Some(here)) = (*page, here) {
+                        *page = here;
+                    }
+                    if *page != UNTOUCHED {
+                        places[self.locations[usize::from(*page)]] += part(at, at + 1);
+                    }
+                }
+            }
+            Arrangement::One(location) => places[self.locations[*location]] += (end - start) as f64,
+            Arrangement::Round { locations } => {
+                // Whole rounds at once; the first and the last unit may be used in part.
+                let rounds = units.len().saturating_sub(2) / locations;
+                for &place in &self.locations {
+                    places[place] += (rounds * unit) as f64;
+                }
+                for at in [units.start].into_iter().chain(units.start + 1 + rounds * locations..units.end) {
+                    places[self.locations[at % locations]] += part(at, at + 1);
+                }
+            }
+            Arrangement::Copies { .. } => {
+                places[self.locations[usize::from(here.unwrap_or(0))]] += (end - start) as f64
+            }
+            placed @ (Arrangement::Parts { .. } | Arrangement::Each { .. }) => {
+                for at in units {
+                    let location = placed.location_of(at).expect("each unit has its place");
+                    places[self.locations[location]] += part(at, at + 1);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vicus_topology::Topology;
+
+    const PAGE: usize = 4096;
+
+    fn pages(nodes: usize, distribution: &str, bytes: usize) -> Pages {
+        let machine = Machine::from_topology(Topology::parse(&format!("node:{nodes} core:1")).unwrap());
+        let array = ArraySpec { base: 1 << 20, bytes, distribution: distribution.parse().unwrap() };
+        Pages::new(&machine, &[array]).unwrap()
+    }
+
+    fn places(pages: &mut Pages, range: Range<usize>, node: Option<usize>) -> Vec<f64> {
+        let mut places = vec![0.0; pages.locations.len()];
+        let range = (1 << 20) + range.start..(1 << 20) + range.end;
+        pages.add_places(0, range, node.map(NodeId::new), &mut places);
+        places
+    }
+
+    #[test]
+    fn the_first_touch_decides_and_later_ones_do_not() {
+        let mut pages = pages(2, "standard", 4 * PAGE);
+        assert_eq!(places(&mut pages, 0..4 * PAGE, None), [0.0, 0.0], "nobody has touched it");
+        // Half a page makes the whole page node 1's.
+        assert_eq!(places(&mut pages, 100..PAGE / 2, Some(1)), [0.0, 1948.0]);
+        assert_eq!(places(&mut pages, 0..2 * PAGE, Some(0)), [4096.0, 4096.0]);
+        assert_eq!(places(&mut pages, 0..4 * PAGE, None), [4096.0, 4096.0]);
+    }
+
+    #[test]
+    fn fine_goes_round_page_by_page() {
+        let mut pages = pages(3, "fine", 100 * PAGE);
+        // From the middle of page 1 to the middle of page 99: half of node 1's first, of node 0's last.
+        let found = places(&mut pages, PAGE + 2048..99 * PAGE + 2048, None);
+        let mut expected = [0.0; 3];
+        for byte in (PAGE + 2048..99 * PAGE + 2048).step_by(2048) {
+            expected[byte / PAGE % 3] += 2048.0;
+        }
+        assert_eq!(found, expected);
+        assert_eq!(places(&mut pages, 5..10, None), [5.0, 0.0, 0.0]);
+    }
+
+    #[test]
+    fn coarse_and_parts_lie_where_they_should() {
+        assert_eq!(places(&mut pages(2, "coarse", PAGE), 0..PAGE, None), [4096.0, 0.0]);
+        assert_eq!(places(&mut pages(2, "on:1", PAGE), 0..PAGE, None), [0.0, 4096.0]);
+        assert_eq!(places(&mut pages(2, "weighted:3,1", 4 * PAGE), PAGE..4 * PAGE, None), [8192.0, 4096.0]);
+        assert_eq!(places(&mut pages(2, "replicated", PAGE), 0..10, Some(1)), [0.0, 10.0]);
+    }
+
+    #[test]
+    fn lines_of_a_manycore_go_round_its_workers_home_caches() {
+        let machine = Machine::by_name("tilepro64").unwrap();
+        let array = ArraySpec { base: 0, bytes: 63 * 64 * 2, distribution: Distribution::Standard };
+        let mut pages = Pages::new(&machine, &[array]).unwrap();
+        let mut places = vec![0.0; 64];
+        pages.add_places(0, 0..63 * 64 * 2, None, &mut places);
+        assert_eq!(places[..63], [128.0; 63]);
+        assert_eq!(places[63], 0.0, "tile 63 is the system's");
+    }
+}

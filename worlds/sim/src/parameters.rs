@@ -1,0 +1,114 @@
+//! What nobody's data sheet tells: the free parameters of the model, the same for all machines.
+
+use std::fmt;
+
+/// The free parameters. There are eight, and no other number in the model is adjusted to results.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Parameters {
+    /// The share of computing that goes on while bytes arrive, from 0 to 1; nothing does on cores that have one miss at a time.
+    pub overlap: f64,
+    /// The share of a cache that holds what was used last; the rest is lost to conflicts.
+    pub cache_share: f64,
+    /// Making a task and queuing it, in cycles.
+    pub spawn_cycles: f64,
+    /// Taking a task from a queue of the own node, in cycles; a lock is held for as long.
+    pub take_cycles: f64,
+    /// Taking a task from another seat's queue, or another node's, in cycles.
+    pub steal_cycles: f64,
+    /// Finding out where a task's bytes lie, in cycles for each place.
+    pub deal_cycles: f64,
+    /// From a wake until the seat looks for work, in nanoseconds.
+    pub wake_ns: f64,
+    /// How much later than the first one the last seat may begin, in nanoseconds.
+    pub jitter_ns: f64,
+}
+
+impl Default for Parameters {
+    fn default() -> Parameters {
+        Parameters {
+            overlap: 0.8,
+            cache_share: 0.9,
+            spawn_cycles: 120.0,
+            take_cycles: 60.0,
+            steal_cycles: 300.0,
+            deal_cycles: 30.0,
+            wake_ns: 4000.0,
+            jitter_ns: 1000.0,
+        }
+    }
+}
+
+impl Parameters {
+    /// How many there are.
+    pub const COUNT: usize = 8;
+
+    /// What each is called.
+    pub const NAMES: [&'static str; Parameters::COUNT] = [
+        "overlap",
+        "cache_share",
+        "spawn_cycles",
+        "take_cycles",
+        "steal_cycles",
+        "deal_cycles",
+        "wake_ns",
+        "jitter_ns",
+    ];
+
+    /// Their values, in the order of [`Parameters::NAMES`].
+    pub fn values(&self) -> [f64; Parameters::COUNT] {
+        let Parameters { overlap, cache_share, spawn_cycles, take_cycles, .. } = *self;
+        let Parameters { steal_cycles, deal_cycles, wake_ns, jitter_ns, .. } = *self;
+        [overlap, cache_share, spawn_cycles, take_cycles, steal_cycles, deal_cycles, wake_ns, jitter_ns]
+    }
+
+    /// One of them larger or smaller by a factor; shares stay at most 1.
+    ///
+    /// ```
+    /// use vicus_sim::Parameters;
+    /// let more = Parameters::default().scaled("take_cycles", 1.25).unwrap();
+    /// assert_eq!(more.take_cycles, 75.0);
+    /// assert_eq!(Parameters::default().scaled("luck", 2.0), None);
+    /// ```
+    pub fn scaled(mut self, name: &str, factor: f64) -> Option<Parameters> {
+        let value = match name {
+            "overlap" => &mut self.overlap,
+            "cache_share" => &mut self.cache_share,
+            "spawn_cycles" => &mut self.spawn_cycles,
+            "take_cycles" => &mut self.take_cycles,
+            "steal_cycles" => &mut self.steal_cycles,
+            "deal_cycles" => &mut self.deal_cycles,
+            "wake_ns" => &mut self.wake_ns,
+            "jitter_ns" => &mut self.jitter_ns,
+            _ => return None,
+        };
+        *value *= factor;
+        (self.overlap, self.cache_share) = (self.overlap.min(1.0), self.cache_share.min(1.0));
+        Some(self)
+    }
+}
+
+impl fmt::Display for Parameters {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, (name, value)) in Parameters::NAMES.iter().zip(self.values()).enumerate() {
+            write!(f, "{}{name}={value}", if at == 0 { "" } else { " " })?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_can_be_scaled_alone() {
+        let before = Parameters { overlap: 0.5, cache_share: 0.5, ..Parameters::default() };
+        for (at, name) in Parameters::NAMES.iter().enumerate() {
+            let after = before.scaled(name, 1.25).unwrap().values();
+            for (other, (before, after)) in before.values().iter().zip(after).enumerate() {
+                assert_eq!(after, before * if other == at { 1.25 } else { 1.0 }, "{name}");
+            }
+        }
+        assert_eq!(before.scaled("overlap", 4.0).unwrap().overlap, 1.0);
+    }
+}

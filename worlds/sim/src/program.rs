@@ -1,0 +1,353 @@
+//! What is to be simulated: tasks, what each of them does, and the memory that they touch. Plain data.
+//!
+//! A program comes from a kernel by a [`Recorder`](crate::Recorder), from a trace, or is written down by hand.
+
+use std::fmt;
+use std::ops::Range;
+use vicus_memory::distribution::Distribution;
+use vicus_schedule::{Access, Kind, RequestId};
+
+/// A task graph, and the arrays that its tasks touch.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Program {
+    /// What it is, for people.
+    pub name: String,
+    /// The memory, in the order of addresses. Invariant: no two overlap.
+    pub arrays: Vec<ArraySpec>,
+    /// The names of pieces of work; [`Work::leaf`] is an index.
+    pub leaves: Vec<String>,
+    /// The tasks; the first one is where it begins. Invariant: every other task is spawned by exactly one step.
+    pub tasks: Vec<TaskSpec>,
+}
+
+/// An array.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ArraySpec {
+    /// Where it begins.
+    pub base: usize,
+    /// How large it is.
+    pub bytes: usize,
+    /// How it lies over the locations.
+    pub distribution: Distribution,
+}
+
+impl ArraySpec {
+    /// Its addresses.
+    pub fn range(&self) -> Range<usize> {
+        self.base..self.base + self.bytes
+    }
+}
+
+/// A task.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TaskSpec {
+    /// In which of the two ways it is queued.
+    pub kind: Kind,
+    /// The request that it belongs to.
+    pub request: RequestId,
+    /// Its footprint: what it is dealt by.
+    pub accesses: Vec<Access>,
+    /// The seat that alone may run it, as the static schedules of loops say. Beyond the last seat it goes round.
+    pub pinned: Option<usize>,
+    /// The tasks that are over before this one is queued.
+    pub after: Vec<u32>,
+    /// What it does.
+    pub steps: Vec<Step>,
+}
+
+impl Default for TaskSpec {
+    fn default() -> TaskSpec {
+        TaskSpec {
+            kind: Kind::Deferred,
+            request: RequestId(0),
+            accesses: Vec::new(),
+            pinned: None,
+            after: Vec::new(),
+            steps: Vec::new(),
+        }
+    }
+}
+
+/// One step of a task.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Step {
+    /// Computes, and moves bytes.
+    Work(Work),
+    /// Queues tasks, one after the other.
+    Spawn(Range<u32>),
+    /// From here on, [`Step::Wait`] is for tasks spawned after this step. Such sections nest: what a branch of `join` waits
+    /// for is not what the `join` around it waits for.
+    Open,
+    /// Goes on when the tasks are over that were spawned since the innermost open section began, which it closes; without one,
+    /// all that this task spawned.
+    Wait,
+    /// The measured part begins.
+    Start,
+    /// The measured part ends.
+    End,
+    /// An array is gone: nobody may touch it any more.
+    Free(usize),
+}
+
+/// A piece of work.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Work {
+    /// Which kind of work, as an index into [`Program::leaves`].
+    pub leaf: u32,
+    /// How long it computes.
+    pub cost: Cost,
+    /// What it reads and writes.
+    pub accesses: Vec<Access>,
+}
+
+/// How long a piece of work computes, if its bytes came at once.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Cost {
+    /// So many operations, at the speed that the machine has for the leaf.
+    Flops(u64),
+    /// So long on any machine, in nanoseconds.
+    Nanos(f64),
+}
+
+/// Why a program can't be run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProgramError(pub(crate) String);
+
+impl fmt::Display for ProgramError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for ProgramError {}
+
+fn error<T>(message: String) -> Result<T, ProgramError> {
+    Err(ProgramError(message))
+}
+
+impl Program {
+    /// The array that this address lies in.
+    pub fn array_at(&self, address: usize) -> Option<usize> {
+        let at = self.arrays.partition_point(|array| array.base <= address).checked_sub(1)?;
+        self.arrays[at].range().contains(&address).then_some(at)
+    }
+
+    /// Says whether it can be run.
+    ///
+    /// # Errors
+    /// Arrays overlap; a task is spawned twice or never; tasks wait for each other in a circle; a task touches memory that is in
+    /// no array, or in one that was freed before, in the order in which one thread would run it. The message names the tasks.
+    pub fn check(&self) -> Result<(), ProgramError> {
+        if self.tasks.is_empty() {
+            return error("a program has at least one task".to_owned());
+        }
+        if let Some(pair) = self.arrays.windows(2).position(|pair| pair[0].base + pair[0].bytes > pair[1].base) {
+            return error(format!("arrays {pair} and {} overlap, or are not in the order of addresses", pair + 1));
+        }
+        self.check_spawns()?;
+        self.check_order()?;
+        self.check_memory()
+    }
+
+    fn check_spawns(&self) -> Result<(), ProgramError> {
+        let mut spawned = vec![false; self.tasks.len()];
+        spawned[0] = true;
+        for (number, task) in self.tasks.iter().enumerate() {
+            for step in &task.steps {
+                match step {
+                    Step::Spawn(range) => {
+                        for child in range.clone() {
+                            match spawned.get_mut(child as usize) {
+                                Some(spawned) if !*spawned => *spawned = true,
+                                Some(_) => {
+                                    return error(format!("task {number} spawns task {child}, which runs already"));
+                                }
+                                None => return error(format!("task {number} spawns task {child}: there is none")),
+                            }
+                        }
+                    }
+                    Step::Work(work) if work.leaf as usize >= self.leaves.len() => {
+                        return error(format!("task {number} does work of leaf {}: there is none", work.leaf));
+                    }
+                    Step::Free(array) if *array >= self.arrays.len() => {
+                        return error(format!("task {number} frees array {array}: there is none"));
+                    }
+                    _ => {}
+                }
+            }
+        }
+        match spawned.iter().position(|spawned| !spawned) {
+            Some(task) => error(format!("nobody spawns task {task}")),
+            None => Ok(()),
+        }
+    }
+
+    /// Kahn's order over the dependences.
+    fn check_order(&self) -> Result<(), ProgramError> {
+        let mut waits: Vec<usize> = self.tasks.iter().map(|task| task.after.len()).collect();
+        let mut next: Vec<Vec<u32>> = vec![Vec::new(); self.tasks.len()];
+        for (number, task) in self.tasks.iter().enumerate() {
+            for &earlier in &task.after {
+                match next.get_mut(earlier as usize) {
+                    Some(next) => next.push(number as u32),
+                    None => return error(format!("task {number} waits for task {earlier}: there is none")),
+                }
+            }
+        }
+        let mut ready: Vec<u32> = (0..self.tasks.len() as u32).filter(|&task| waits[task as usize] == 0).collect();
+        while let Some(task) = ready.pop() {
+            for &later in &next[task as usize] {
+                waits[later as usize] -= 1;
+                if waits[later as usize] == 0 {
+                    ready.push(later);
+                }
+            }
+        }
+        let Some(first) = waits.iter().position(|&waits| waits > 0) else { return Ok(()) };
+        error(format!("tasks wait for each other in a circle: {}", self.circle(first, &waits)))
+    }
+
+    /// A circle among the tasks that still wait, as text. Each of them waits for another one.
+    fn circle(&self, first: usize, waits: &[usize]) -> String {
+        let mut way = vec![first];
+        loop {
+            let last = *way.last().expect("it begins with one");
+            let after = self.tasks[last].after.iter().map(|&earlier| earlier as usize);
+            let earlier =
+                after.clone().find(|&earlier| waits[earlier] > 0).expect("who waits, waits for one who waits");
+            if let Some(from) = way.iter().position(|&task| task == earlier) {
+                way.push(earlier);
+                let names: Vec<String> = way[from..].iter().map(|task| format!("task {task}")).collect();
+                return names.join(" waits for ");
+            }
+            way.push(earlier);
+        }
+    }
+
+    /// Walks through the steps as one thread would that runs each task where it is spawned.
+    fn check_memory(&self) -> Result<(), ProgramError> {
+        let mut freed = vec![None; self.arrays.len()];
+        let mut open: Vec<(usize, usize, Range<u32>)> = vec![(0, 0, 0..0)];
+        while let Some((task, at, mut children)) = open.pop() {
+            if let Some(child) = children.next() {
+                open.push((task, at, children));
+                open.push((child as usize, 0, 0..0));
+                continue;
+            }
+            let Some(step) = self.tasks[task].steps.get(at) else { continue };
+            let mut children = 0..0;
+            match step {
+                Step::Work(work) => self.check_accesses(task, &work.accesses, &freed)?,
+                Step::Spawn(range) => children = range.clone(),
+                Step::Free(array) => {
+                    if let Some(by) = freed[*array].replace(task) {
+                        return error(format!("task {task} frees array {array}, which task {by} has freed"));
+                    }
+                }
+                _ => {}
+            }
+            open.push((task, at + 1, children));
+        }
+        Ok(())
+    }
+
+    fn check_accesses(&self, task: usize, accesses: &[Access], freed: &[Option<usize>]) -> Result<(), ProgramError> {
+        for access in accesses.iter().filter(|access| access.total_bytes() > 0) {
+            let bytes = (access.rows - 1)
+                .checked_mul(access.stride)
+                .and_then(|bytes| bytes.checked_add(access.bytes))
+                .filter(|bytes| access.start.checked_add(*bytes).is_some());
+            let array = self.array_at(access.start);
+            match (array, bytes) {
+                (Some(array), Some(bytes)) if access.start + bytes <= self.arrays[array].range().end => {
+                    if let Some(by) = freed[array] {
+                        return error(format!(
+                            "task {task} touches {access:?} of array {array}, which task {by} has freed"
+                        ));
+                    }
+                }
+                (Some(array), _) => {
+                    let end = self.arrays[array].range().end;
+                    return error(format!("task {task} touches {access:?}, and array {array} ends at {end:#x}"));
+                }
+                (None, _) => return error(format!("task {task} touches {access:?}: no array is there")),
+            }
+        }
+        Ok(())
+    }
+
+    /// The same graph for a reader who wants to see it: a line for each task, up to so many.
+    pub fn outline(&self, tasks: usize) -> String {
+        let mut text = format!("{}: {} tasks, {} arrays\n", self.name, self.tasks.len(), self.arrays.len());
+        for (number, task) in self.tasks.iter().enumerate().take(tasks) {
+            let pinned = task.pinned.map_or(String::new(), |seat| format!(" on seat{seat}"));
+            let after = if task.after.is_empty() { String::new() } else { format!(" after {:?}", task.after) };
+            text += &format!("task {number}: {:?}{pinned}{after}, {} steps\n", task.kind, task.steps.len());
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vicus_schedule::Mode;
+
+    fn two_tasks_in_turn() -> Program {
+        let array = |base| ArraySpec { base, bytes: 0x1000, distribution: Distribution::Standard };
+        let work = |start| {
+            let accesses = vec![Access::new(start, 0x100, Mode::Read)];
+            Step::Work(Work { leaf: 0, cost: Cost::Flops(1), accesses })
+        };
+        let root = TaskSpec { steps: vec![Step::Spawn(1..3), Step::Wait, work(0x1000)], ..TaskSpec::default() };
+        let first = TaskSpec { steps: vec![work(0x1f00)], ..TaskSpec::default() };
+        let second = TaskSpec { after: vec![1], ..first.clone() };
+        Program {
+            name: "two".to_owned(),
+            arrays: vec![array(0x1000), array(0x3000)],
+            leaves: vec!["leaf".to_owned()],
+            tasks: vec![root, first, second],
+        }
+    }
+
+    fn mistake(change: impl FnOnce(&mut Program)) -> String {
+        let mut program = two_tasks_in_turn();
+        assert_eq!(program.check(), Ok(()));
+        change(&mut program);
+        program.check().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_circle_names_its_tasks() {
+        let message = mistake(|program| program.tasks[1].after = vec![2]);
+        assert_eq!(message, "tasks wait for each other in a circle: task 1 waits for task 2 waits for task 1");
+        assert!(mistake(|program| program.tasks[1].after = vec![1]).ends_with("task 1 waits for task 1"));
+    }
+
+    #[test]
+    fn every_task_is_spawned_once() {
+        assert_eq!(mistake(|program| program.tasks[0].steps.truncate(0)), "nobody spawns task 1");
+        let twice = mistake(|program| program.tasks[1].steps.push(Step::Spawn(2..3)));
+        assert_eq!(twice, "task 1 spawns task 2, which runs already");
+        assert!(mistake(|program| program.tasks[1].steps.push(Step::Spawn(3..4))).ends_with("there is none"));
+    }
+
+    #[test]
+    fn memory_is_there_when_it_is_touched() {
+        let touch = |program: &mut Program, start: usize| {
+            let Step::Work(work) = &mut program.tasks[2].steps[0] else { panic!("the task works") };
+            work.accesses[0].start = start;
+        };
+        assert_eq!(mistake(|program| touch(program, 0x2000)), "task 2 touches Read 0x2000+256: no array is there");
+        assert_eq!(
+            mistake(|program| touch(program, 0x1f01)),
+            "task 2 touches Read 0x1f01+256, and array 0 ends at 0x2000"
+        );
+        let freed = mistake(|program| program.tasks[1].steps.push(Step::Free(0)));
+        assert_eq!(freed, "task 2 touches Read 0x1f00+256 of array 0, which task 1 has freed");
+        // The first array's last task is over: it may go.
+        let mut program = two_tasks_in_turn();
+        program.tasks[0].steps.push(Step::Free(0));
+        assert_eq!(program.check(), Ok(()));
+    }
+}

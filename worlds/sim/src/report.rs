@@ -1,0 +1,144 @@
+//! What a simulated run came to.
+
+use crate::memory::Resource;
+use crate::parameters::Parameters;
+use std::collections::BTreeMap;
+use std::fmt;
+use vicus_trace::Trace;
+
+/// What happened in the measured part of a run: between [`Step::Start`](crate::Step::Start) and
+/// [`Step::End`](crate::Step::End), or from the beginning to the end.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    /// What was run.
+    pub program: String,
+    /// On which machine.
+    pub machine: String,
+    /// Under which strategy, with its parameters.
+    pub strategy: String,
+    /// With which free parameters.
+    pub parameters: Parameters,
+    /// The seed.
+    pub seed: u64,
+    /// How many threads worked.
+    pub threads: usize,
+    /// How long the measured part took, in nanoseconds.
+    pub wall_ns: f64,
+    /// When the measured part began, in nanoseconds of virtual time.
+    pub start_ns: f64,
+    /// How long the whole run took.
+    pub total_ns: f64,
+    /// What was counted in the measured part.
+    pub counts: Counts,
+    /// By controller, link, shared cache and bus: which share of what it could carry it did.
+    pub resources: Vec<Utilisation>,
+    /// By task, where and when it ran; in the whole run.
+    pub tasks: Vec<TaskRecord>,
+    /// What each seat did, if it was asked for.
+    pub trace: Option<Trace>,
+}
+
+/// What is added up.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Counts {
+    /// Time in pieces of work, over all seats, in nanoseconds.
+    pub busy_ns: f64,
+    /// Time in spawning, dealing and taking tasks, over all seats, in nanoseconds.
+    pub overhead_ns: f64,
+    /// Bytes between cores and their own node's memory, or their own home cache.
+    pub near_bytes: f64,
+    /// Bytes between cores and other nodes' memory, or other home caches.
+    pub far_bytes: f64,
+    /// Bytes that a core found in a cache of its own or its group's.
+    pub cached_bytes: f64,
+    /// By rule of the plan, how many tasks it found.
+    pub takes: BTreeMap<u8, u64>,
+    /// How many of those came from a queue whose home is another node than the seat's.
+    pub far_takes: u64,
+    /// Tasks that a full queue refused, and that their spawner ran at once.
+    pub refused: u64,
+    /// Tasks that were over.
+    pub tasks: u64,
+    /// Seats that were woken.
+    pub wakes: u64,
+    /// By resource, bytes that used it.
+    pub(crate) uses: Vec<f64>,
+}
+
+/// How much of a shared resource was used.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Utilisation {
+    /// What it is, for people: `controller 3`, `link 0>1`.
+    pub name: String,
+    /// Bytes that used it.
+    pub bytes: f64,
+    /// Which share of what it could carry that is, from 0 to 1.
+    pub share: f64,
+}
+
+/// Where and when a task ran.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct TaskRecord {
+    /// The seat.
+    pub seat: u32,
+    /// When it began, in nanoseconds of virtual time.
+    pub start_ns: f64,
+    /// When it was over.
+    pub end_ns: f64,
+    /// How long its cores waited for a line on average, in nanoseconds, contention included; 0 without memory.
+    pub latency_ns: f64,
+}
+
+impl Outcome {
+    /// How many times as fast as this run of the same program, on one core, say.
+    pub fn speedup_over(&self, other: &Outcome) -> f64 {
+        other.wall_ns / self.wall_ns
+    }
+
+    /// By how much work takes longer than in this run of the same program on one core (Olivier et al., SC 2012): 1 if not at all.
+    pub fn work_inflation_over(&self, other: &Outcome) -> f64 {
+        self.counts.busy_ns / other.counts.busy_ns
+    }
+
+    /// The share of bytes that came from another node, or another's home cache.
+    pub fn far_share(&self) -> f64 {
+        let all = self.counts.near_bytes + self.counts.far_bytes;
+        if all > 0.0 { self.counts.far_bytes / all } else { 0.0 }
+    }
+
+    pub(crate) fn utilisation(resources: &[Resource], uses: &[f64], wall_ns: f64) -> Vec<Utilisation> {
+        let used = resources.iter().zip(uses).map(|(resource, &bytes)| Utilisation {
+            name: resource.name.clone(),
+            bytes,
+            share: if wall_ns > 0.0 { bytes / (resource.capacity * wall_ns / 1e9) } else { 0.0 },
+        });
+        used.collect()
+    }
+}
+
+/// The run in a few lines, for people.
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Counts { busy_ns, overhead_ns, near_bytes, far_bytes, takes, .. } = &self.counts;
+        writeln!(
+            f,
+            "{} on {}, {}, {} threads, seed {}",
+            self.program, self.machine, self.strategy, self.threads, self.seed
+        )?;
+        writeln!(f, "parameters {}", self.parameters)?;
+        writeln!(
+            f,
+            "{:.3} ms; busy {:.3} ms, overhead {:.3} ms",
+            self.wall_ns / 1e6,
+            busy_ns / 1e6,
+            overhead_ns / 1e6
+        )?;
+        writeln!(f, "{:.3} MB near, {:.3} MB far", near_bytes / 1e6, far_bytes / 1e6)?;
+        let takes: Vec<String> = takes.iter().map(|(rule, takes)| format!("rule {rule}: {takes}")).collect();
+        writeln!(f, "takes by {}", takes.join(", "))?;
+        for used in self.resources.iter().filter(|used| used.bytes > 0.0) {
+            writeln!(f, "{}: {:.0} %", used.name, used.share * 100.0)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,244 @@
+//! What the simulator keeps of each seat, of tasks that run, and of the plan's queues.
+
+use crate::fluid::Time;
+use std::collections::VecDeque;
+use vicus_schedule::{Found, Plan, Probe, Queue, QueueId, Queues, RequestId, Take, When};
+use vicus_topology::{CoreId, NodeId, PuId};
+
+/// A virtual thread on a seat.
+pub(crate) struct Seat {
+    pub(crate) pu: PuId,
+    pub(crate) core: CoreId,
+    pub(crate) node: NodeId,
+    pub(crate) doing: Doing,
+    /// The task that runs, above those that wait for it.
+    pub(crate) stack: Vec<Frame>,
+    /// Of its ring scans.
+    pub(crate) cursors: Vec<usize>,
+    /// Tasks that nobody else may run.
+    pub(crate) pinned: VecDeque<u32>,
+    /// Only the event with this number is still to happen.
+    pub(crate) version: u32,
+    /// When that is.
+    pub(crate) due: Time,
+    /// Until when it looks around before it sleeps; 0 after each task.
+    pub(crate) spins_until: Time,
+    /// The last pause of a seat that backs off, in nanoseconds; 0 after each task.
+    pub(crate) pause_ns: u64,
+    /// Costs of what it did between two steps.
+    pub(crate) debt: Time,
+    /// Queues that it may rob while it waits, because what is there may wait for nobody else: [`Plan::secluded`].
+    pub(crate) secluded: Vec<QueueId>,
+    /// The piece of work that it does.
+    pub(crate) working: Option<Working>,
+    /// Whether a trace says that it sleeps.
+    pub(crate) sleeps: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Doing {
+    /// It has an event, or a flow.
+    Busy,
+    /// It looks around, or waits for a task of its own, and takes what it sees.
+    Watching,
+    /// It looks again after a pause, or when it is woken.
+    Pausing,
+    /// Until it is woken.
+    Asleep,
+    /// A spare seat, without a thread.
+    Empty,
+}
+
+/// A piece of work under way.
+pub(crate) struct Working {
+    pub(crate) started: Time,
+    /// How long it would take alone.
+    pub(crate) alone: Time,
+    pub(crate) near: f64,
+    pub(crate) far: f64,
+    pub(crate) cached: f64,
+    pub(crate) latency_ns: f64,
+    /// Bytes that use resources, and which share of them each.
+    pub(crate) uses: Vec<(usize, f64)>,
+}
+
+/// A task that has begun.
+pub(crate) struct Frame {
+    pub(crate) task: u32,
+    /// The step.
+    pub(crate) at: usize,
+    /// How many tasks of a spawn step have been queued.
+    pub(crate) child: u32,
+    pub(crate) phase: Phase,
+    /// Open sections, the innermost last. The first one is the whole task's.
+    pub(crate) scopes: Vec<usize>,
+    pub(crate) start: Time,
+    /// Bytes, and bytes times the time that a core waits for one of their lines.
+    pub(crate) bytes: f64,
+    pub(crate) waited: f64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// It was taken.
+    Begin,
+    /// The step is to begin.
+    Ready,
+    /// The step goes on.
+    Busy,
+}
+
+/// Tasks that somebody may wait for.
+#[derive(Default)]
+pub(crate) struct Scope {
+    /// How many of them are not over.
+    pub(crate) pending: u32,
+    /// The seat whose task has opened it; `None` when that goes on without them.
+    pub(crate) owner: Option<usize>,
+}
+
+/// A task in a queue, and its request.
+pub(crate) type Waiting = (u32, RequestId);
+
+/// A queue of the plan.
+struct Ready {
+    tasks: Queue<Waiting>,
+    /// How many tasks each request has there.
+    requests: Vec<(RequestId, usize)>,
+    capacity: usize,
+    /// Whether one at a time uses it.
+    locked: bool,
+    /// Until when somebody does.
+    busy_until: Time,
+}
+
+impl Ready {
+    fn count(&mut self, request: RequestId, more: isize) {
+        let at = self.requests.iter().position(|entry| entry.0 == request).unwrap_or_else(|| {
+            self.requests.push((request, 0));
+            self.requests.len() - 1
+        });
+        self.requests[at].1 = self.requests[at].1.wrapping_add_signed(more);
+        if self.requests[at].1 == 0 {
+            self.requests.swap_remove(at);
+        }
+    }
+
+    fn push(&mut self, task: Waiting) {
+        self.tasks.push(task.1, task);
+        self.count(task.1, 1);
+    }
+
+    /// Whether a task of a request can be picked out. A Chase-Lev deque can't be searched.
+    fn has(&self, request: RequestId) -> bool {
+        self.locked && self.requests.iter().any(|entry| entry.0 == request)
+    }
+}
+
+/// All queues of a plan.
+pub(crate) struct ReadyQueues {
+    queues: Vec<Ready>,
+    /// How many tasks are in them.
+    pub(crate) count: usize,
+    rest: Vec<(RequestId, Waiting)>,
+}
+
+impl ReadyQueues {
+    pub(crate) fn new(plan: &Plan) -> ReadyQueues {
+        let ready = |(at, spec): (usize, &vicus_schedule::QueueSpec)| Ready {
+            tasks: Queue::new(spec.order),
+            requests: Vec::new(),
+            capacity: spec.capacity.map_or(usize::MAX, |tasks| tasks as usize),
+            locked: !plan.is_owner_lifo(QueueId::new(at)),
+            busy_until: 0,
+        };
+        ReadyQueues { queues: plan.queues.iter().enumerate().map(ready).collect(), count: 0, rest: Vec::new() }
+    }
+
+    /// Puts a task. Says whether there was room.
+    pub(crate) fn push(&mut self, queue: QueueId, task: Waiting) -> bool {
+        let ready = &mut self.queues[queue.index()];
+        let fits = ready.tasks.len() < ready.capacity;
+        if fits {
+            ready.push(task);
+            self.count += 1;
+        }
+        fits
+    }
+
+    /// What a seat takes whose own task waits, and that finds nothing by the probes for this: a task of the same request
+    /// wherever it looks, or one that might find nobody else. As workers of worlds/machine do.
+    pub(crate) fn take_waiting(
+        &mut self,
+        look: &[Probe],
+        secluded: &[QueueId],
+        request: RequestId,
+    ) -> Option<Found<Waiting>> {
+        for (rule, queue) in queues_of(look) {
+            let ready = &mut self.queues[queue.index()];
+            if ready.has(request)
+                && let Some(task) = ready.tasks.take_of(request)
+            {
+                ready.count(request, -1);
+                self.count -= 1;
+                return Some(Found { task, rule, queue });
+            }
+        }
+        let take = |&queue: &QueueId| Some(Found { task: self.take(queue, Take::Oldest, 0, None)?, rule: 0, queue });
+        secluded.iter().find_map(take)
+    }
+
+    /// Whether [`ReadyQueues::take_waiting`] would find something.
+    pub(crate) fn serve_waiting(&self, look: &[Probe], secluded: &[QueueId], request: RequestId) -> bool {
+        queues_of(look).any(|(_, queue)| self.queues[queue.index()].has(request))
+            || secluded.iter().any(|queue| !self.queues[queue.index()].tasks.is_empty())
+    }
+
+    /// Whether one of these probes would find something.
+    pub(crate) fn serve(&self, probes: &[Probe]) -> bool {
+        probes.iter().any(|probe| {
+            probe.scan.queues().iter().enumerate().any(|(at, queue)| {
+                let longer_than = match &probe.when {
+                    When::NotEmpty => 0,
+                    When::LongerThan(limits) => limits[at] as usize,
+                };
+                self.queues[queue.index()].tasks.len() > longer_than
+            })
+        })
+    }
+
+    /// From when on a seat may use a queue that it wants now, for so long: after those that came before.
+    pub(crate) fn lock(&mut self, queue: QueueId, now: Time, hold: Time) -> Time {
+        let ready = &mut self.queues[queue.index()];
+        if !ready.locked {
+            return now;
+        }
+        let begin = ready.busy_until.max(now);
+        ready.busy_until = begin + hold;
+        begin
+    }
+}
+
+fn queues_of(look: &[Probe]) -> impl Iterator<Item = (u8, QueueId)> {
+    look.iter().flat_map(|probe| probe.scan.queues().iter().map(|&queue| (probe.rule, queue)))
+}
+
+impl Queues for ReadyQueues {
+    type Task = Waiting;
+
+    fn take(&mut self, queue: QueueId, take: Take, longer_than: u32, rest_to: Option<QueueId>) -> Option<Waiting> {
+        let ready = &mut self.queues[queue.index()];
+        if ready.tasks.len() <= longer_than as usize {
+            return None;
+        }
+        let task = ready.tasks.take(take, &mut self.rest)?;
+        ready.count(task.1, -1);
+        self.count -= 1;
+        for (_, task) in self.rest.drain(..) {
+            let to = rest_to.expect("a probe that takes several says where the rest goes");
+            self.queues[queue.index()].count(task.1, -1);
+            self.queues[to.index()].push(task);
+        }
+        Some(task)
+    }
+}

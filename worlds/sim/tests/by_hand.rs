@@ -1,0 +1,353 @@
+//! Small programs whose times one can work out on paper.
+
+use vicus_kernels::{Leaf, Order, Schedule, Task, World};
+use vicus_memory::distribution::Distribution;
+use vicus_schedule::{Access, Kind, Mode, Plan, RequestId, Setting};
+use vicus_sim::{
+    ArraySpec, Cost, Fault, Machine, Options, Outcome, Parameters, Program, Recorder, SimError, Step, TaskSpec, Work,
+    simulate, simulate_watched,
+};
+use vicus_topology::Topology;
+
+const MB: usize = 1 << 20;
+
+/// Nothing costs anything but work.
+fn free() -> Parameters {
+    Parameters {
+        overlap: 1.0,
+        cache_share: 1.0,
+        spawn_cycles: 0.0,
+        take_cycles: 0.0,
+        steal_cycles: 0.0,
+        deal_cycles: 0.0,
+        wake_ns: 0.0,
+        jitter_ns: 0.0,
+    }
+}
+
+/// A core gets 12 GB/s from its own node, and half of it from another; a node has 20, and a link 10.
+fn machine(line: &str) -> Machine {
+    Machine::from_topology(Topology::parse(line).unwrap())
+}
+
+fn plan(machine: &Machine, strategy: &str, threads: usize) -> Plan {
+    strategy.parse::<Setting>().unwrap().plan(&machine.topology, threads)
+}
+
+fn run(machine: &Machine, strategy: &str, threads: usize, program: &Program, options: &Options) -> Outcome {
+    simulate(machine, &plan(machine, strategy, threads), program, options).unwrap()
+}
+
+fn free_of_cost() -> Options {
+    Options { parameters: free(), ..Options::default() }
+}
+
+/// Each thread reads its part of an array.
+fn all_read(threads: usize, each: usize, distribution: &str) -> Program {
+    Recorder::record_with("read", threads, |world| {
+        let array = world.array::<u64>(threads * each / 8, &distribution.parse().unwrap());
+        world.push(Step::Start);
+        world.each(threads, Schedule::Static, |thread| {
+            let part = thread * each / 8..(thread + 1) * each / 8;
+            world.work(Leaf { name: "read", flops: 0 }, &[array.reads(part)], || ());
+        });
+        world.push(Step::End);
+    })
+}
+
+fn assert_near(found: f64, expected: f64) {
+    assert!((found - expected).abs() <= 1e-4 * expected, "{found} and not {expected}");
+}
+
+#[test]
+fn a_core_alone_reads_at_its_own_speed() {
+    let machine = machine("node:1 core:2");
+    let outcome = run(&machine, "steal", 1, &all_read(1, 60 * MB, "fine"), &free_of_cost());
+    assert_near(outcome.wall_ns, 60.0 * MB as f64 / 12.0);
+    assert_eq!((outcome.counts.near_bytes, outcome.counts.far_bytes), (60.0 * MB as f64, 0.0));
+    // 12 of 20 GB/s.
+    assert_eq!(outcome.resources[0].name, "controller 0");
+    assert_near(outcome.resources[0].share, 0.6);
+    // Memory of node 0 has 90 ns.
+    assert_near(outcome.tasks[1].latency_ns, 90.0);
+}
+
+#[test]
+fn two_cores_share_a_controller() {
+    let machine = machine("node:1 core:2");
+    let outcome = run(&machine, "steal", 2, &all_read(2, 60 * MB, "fine"), &free_of_cost());
+    assert_near(outcome.wall_ns, 60.0 * MB as f64 / 10.0);
+    assert_near(outcome.resources[0].share, 1.0);
+    // They wait 12 / 10 as long for each line.
+    assert_near(outcome.tasks[1].latency_ns, 90.0 * 1.2);
+    let alone = run(&machine, "steal", 1, &all_read(2, 60 * MB, "fine"), &free_of_cost());
+    assert_near(outcome.speedup_over(&alone), 20.0 / 12.0);
+    assert_near(outcome.work_inflation_over(&alone), 1.2);
+}
+
+#[test]
+fn far_readers_share_the_link() {
+    // Four cores of node 0 read what lies on node 1: 6 GB/s each alone, but the link has 10.
+    let machine = machine("node:2 core:4");
+    let outcome = run(&machine, "steal", 4, &all_read(4, 10 * MB, "on:1"), &free_of_cost());
+    assert_near(outcome.wall_ns, 10.0 * MB as f64 / 2.5);
+    assert_eq!(outcome.far_share(), 1.0);
+    let link = outcome.resources.iter().find(|used| used.name == "link 1>0").unwrap();
+    assert_near(link.share, 1.0);
+    let alone = run(&machine, "steal", 1, &all_read(1, 10 * MB, "on:1"), &free_of_cost());
+    assert_near(alone.wall_ns, 10.0 * MB as f64 / 6.0);
+}
+
+#[test]
+fn what_is_touched_in_parallel_is_near_and_interleaving_is_between() {
+    let machine = machine("node:2 core:2");
+    let program = |distribution: &str, serial: bool| {
+        Recorder::record_with("touch", 4, |world| {
+            let array = world.array::<u64>(4 * MB, &distribution.parse().unwrap());
+            let part = |thread: usize| thread * MB..(thread + 1) * MB;
+            let leaf = Leaf { name: "touch", flops: 0 };
+            if serial {
+                world.work(leaf, &[array.writes(0..4 * MB)], || ());
+            } else {
+                let touch = |thread| world.work(leaf, &[array.writes(part(thread))], || ());
+                world.each(4, Schedule::Static, touch);
+            }
+            world.push(Step::Start);
+            world.each(4, Schedule::Static, |thread| world.work(leaf, &[array.reads(part(thread))], || ()));
+            world.push(Step::End);
+        })
+    };
+    let wall = |distribution, serial| {
+        run(&machine, "steal", 4, &program(distribution, serial), &free_of_cost()).wall_ns / (8 * MB) as f64
+    };
+    // Near: two cores at 20 GB/s for each node.
+    assert_near(wall("standard", false), 1.0 / 10.0);
+    // Serial: all on node 0, whose 20 GB/s are for four; the link's 10 for two of them.
+    assert_near(wall("standard", true), 1.0 / 5.0);
+    // Round robin: of each core half near at 12 and half far at 6: 8 GB/s, and nothing is full.
+    assert_near(wall("fine", false), 1.0 / 8.0);
+    assert_near(wall("fine", true), 1.0 / 8.0);
+}
+
+fn compute(tasks: usize, ns: f64) -> Program {
+    let work = Step::Work(Work { leaf: 0, cost: Cost::Nanos(ns), accesses: Vec::new() });
+    let task = TaskSpec { steps: vec![work], ..TaskSpec::default() };
+    let steps = vec![Step::Start, Step::Spawn(1..tasks as u32 + 1), Step::Wait, Step::End];
+    let root = TaskSpec { steps, pinned: Some(0), ..TaskSpec::default() };
+    let tasks = std::iter::once(root).chain(std::iter::repeat_n(task, tasks)).collect();
+    Program { name: "compute".to_owned(), arrays: Vec::new(), leaves: vec!["leaf".to_owned()], tasks }
+}
+
+#[test]
+fn operations_take_cycles_and_some_of_them_while_bytes_arrive() {
+    let machine = machine("node:1 core:1");
+    let program = Recorder::record_with("both", 1, |world| {
+        let array = world.array::<u64>(1500, &Distribution::Fine);
+        world.push(Step::Start);
+        // 12,000 bytes at 12 GB/s: 1000 ns; 6000 operations at 4 in a cycle of 3 GHz: 500 ns.
+        world.work(Leaf { name: "both", flops: 6000 }, &[array.reads(0..1500)], || ());
+        world.push(Step::End);
+    });
+    for (overlap, expected) in [(1.0, 1000.0), (0.0, 1500.0), (0.5, 1250.0)] {
+        let options = Options { parameters: Parameters { overlap, ..free() }, ..Options::default() };
+        assert_near(run(&machine, "las", 1, &program, &options).wall_ns, expected);
+    }
+}
+
+#[test]
+fn two_hardware_threads_of_a_core_share_it() {
+    let machine = machine("node:1 l3:1 core:2 pu:2");
+    let wall = |threads| run(&machine, "steal", threads, &compute(4, 1000.0), &free_of_cost()).wall_ns;
+    assert_near(wall(1), 4000.0);
+    assert_near(wall(2), 2000.0);
+    // Both threads of a core do 1.25 as much as one: each task takes 1.6 times as long.
+    let four = wall(4);
+    assert!((1600.0 - 1e-3..=2000.0).contains(&four), "{four}: the first ones begin before their neighbours do");
+}
+
+#[test]
+fn a_full_pool_makes_the_submitter_work() {
+    let machine = machine("node:1 core:1");
+    // One thread: 256 tasks fit; each one more is run at once.
+    let outcome = run(&machine, "central", 1, &compute(300, 10.0), &free_of_cost());
+    assert_eq!(outcome.counts.refused, 300 - 256);
+    assert_eq!(outcome.counts.tasks, 300);
+    let spacious = run(&machine, "central:capacity=300", 1, &compute(300, 10.0), &free_of_cost());
+    assert_eq!(spacious.counts.refused, 0);
+    assert_near(outcome.wall_ns, 3000.0);
+}
+
+#[test]
+fn spawning_and_taking_cost_what_the_parameters_say() {
+    let machine = machine("node:1 core:1");
+    let parameters = Parameters { spawn_cycles: 300.0, take_cycles: 30.0, ..free() };
+    let options = Options { parameters, ..Options::default() };
+    // At 3 GHz: 100 ns for each spawn, 10 for each take, 1000 of work.
+    let outcome = run(&machine, "steal", 1, &compute(5, 1000.0), &options);
+    assert_near(outcome.wall_ns, 5.0 * 1110.0);
+    assert_near(outcome.counts.overhead_ns, 5.0 * 110.0);
+    assert_near(outcome.counts.busy_ns, 5000.0);
+}
+
+#[test]
+fn a_locked_queue_serves_one_at_a_time() {
+    // Eight seats take 64 tasks without work from one pool: a take of 300 cycles holds its lock for 100 ns.
+    let machine = machine("node:1 core:8");
+    let parameters = Parameters { take_cycles: 300.0, ..free() };
+    let outcome = run(&machine, "central", 8, &compute(64, 0.0), &Options { parameters, ..Options::default() });
+    // Each task passes the lock twice, when it is put and when it is taken.
+    assert!((64.0 * 200.0 - 100.0..64.0 * 200.0 + 400.0).contains(&outcome.wall_ns), "{}", outcome.wall_ns);
+}
+
+#[test]
+fn a_slow_core_takes_longer_from_then_on() {
+    let machine = machine("node:1 core:1");
+    // Three times 1000 ns; from 1500 on at half the speed: 1500 + 2 * 1500.
+    let faults = vec![Fault::Slow { seat: 0, factor: 2.0, from_ns: 1500.0 }];
+    let outcome = run(&machine, "steal", 1, &compute(3, 1000.0), &Options { faults, ..free_of_cost() });
+    assert_near(outcome.wall_ns, 4500.0);
+    // A reader that is slow gets half the bytes in a second.
+    let faults = vec![Fault::Slow { seat: 0, factor: 2.0, from_ns: 0.0 }];
+    let outcome = run(&machine, "steal", 1, &all_read(1, 60 * MB, "fine"), &Options { faults, ..free_of_cost() });
+    assert_near(outcome.wall_ns, 60.0 * MB as f64 / 6.0);
+}
+
+#[test]
+fn a_wake_takes_its_time_and_a_late_one_longer() {
+    let machine = machine("node:1 core:2");
+    // Both seats look around for 2 µs; the first one works for 50 µs, and then gives the sleeper a task.
+    let mut program = compute(1, 1000.0);
+    program.tasks[1].pinned = Some(1);
+    program.tasks[0].steps.insert(0, Step::Work(Work { leaf: 0, cost: Cost::Nanos(50_000.0), accesses: Vec::new() }));
+    let wall = |faults| {
+        let parameters = Parameters { wake_ns: 4000.0, ..free() };
+        run(&machine, "las", 2, &program, &Options { parameters, faults, ..Options::default() }).wall_ns
+    };
+    assert_near(wall(vec![]), 5000.0);
+    let late = |from_ns| Fault::LateWake { seat: 1, from_ns, by_ns: 7000.0 };
+    assert_near(wall(vec![late(40_000.0)]), 12_000.0);
+    assert_near(wall(vec![late(60_000.0)]), 5000.0);
+}
+
+#[test]
+fn an_inner_wait_is_not_for_outer_tasks() {
+    // join(join(10, 10), 1000) on two cores: the first branch is over after 10 ns or 20, and does 500 more after that.
+    let program = Recorder::record_with("joins", 2, |world| {
+        let work = |ns: usize| world.work(Leaf { name: "work", flops: ns as u64 * 12 }, &[], || ());
+        world.push(Step::Start);
+        let inner = || {
+            world.join(|| work(10), || work(10));
+            work(500);
+        };
+        world.join(inner, || work(1000));
+        world.push(Step::End);
+    });
+    let outcome = run(&machine("node:1 core:2"), "steal", 2, &program, &free_of_cost());
+    assert!((1000.0..1020.0).contains(&outcome.wall_ns), "{}", outcome.wall_ns);
+}
+
+#[test]
+fn tasks_in_order_wait_for_their_data() {
+    let program = Recorder::record_with("chain", 4, |world| {
+        let array = world.array::<u64>(8, &Distribution::Standard);
+        world.push(Step::Start);
+        // A chain of three, and one beside it.
+        let tasks = [0, 0, 0, 4].map(|at| {
+            let work = move || world.work(Leaf { name: "step", flops: 12_000 }, &[], || ());
+            (Task::new([array.changes(at..at + 1)]), work)
+        });
+        world.tasks(Order::ByData, tasks.into_iter());
+        world.push(Step::End);
+    });
+    let outcome = run(&machine("node:1 core:4"), "steal", 4, &program, &free_of_cost());
+    assert_near(outcome.wall_ns, 3000.0);
+}
+
+#[test]
+fn a_tasks_data_decides_where_it_runs() {
+    // Vectors round four nodes: footprint deals each task to its vector's node.
+    let machine = machine("node:4 l3:1 core:2");
+    let map = vicus_kernels::Map { vectors: 64, bytes: 16 * MB, distribution: Distribution::Coarse };
+    let program = Recorder::record(&map, 8);
+    let far = |strategy: &str| run(&machine, strategy, 8, &program, &free_of_cost()).far_share();
+    // But 16 MB that the first core wrote in the beginning and still has in its cache: they go home meanwhile, beside 64
+    // times 16 MB that are read and, but for the last ones, written back.
+    for strategy in ["footprint", "vicinity:reach=1"] {
+        assert!(far(strategy) < 16.0 / 1984.0, "{strategy}: {}", far(strategy));
+    }
+    // Who finds nothing near takes what is far: at the beginning, when there are few tasks yet, and at the end.
+    assert!(far("locality-queues") < 0.25, "{}", far("locality-queues"));
+    // Everyone takes the next one, of which a quarter is near.
+    assert!((far("central") - 0.75).abs() < 0.15, "{}", far("central"));
+}
+
+#[test]
+fn what_cannot_be_run_says_why() {
+    let machine = machine("node:1 core:2");
+    let two = plan(&machine, "steal", 2);
+    let fail = |plan: &Plan, program: &Program| simulate(&machine, plan, program, &free_of_cost()).unwrap_err();
+
+    let mut program = compute(2, 1.0);
+    program.tasks[1].after = vec![2];
+    program.tasks[2].after = vec![1];
+    assert!(fail(&two, &program).to_string().contains("task 1 waits for task 2"));
+
+    // A plan that strands tasks: nobody takes from seat 0's deque.
+    let mut stranding = two.clone();
+    stranding.seats.iter_mut().for_each(|seat| seat.look.clear());
+    stranding.seats.iter_mut().for_each(|seat| seat.while_waiting = 0);
+    assert_eq!(fail(&stranding, &compute(3, 1.0)), SimError::Stuck { left: 4, task: 0 });
+
+    let mut program = compute(2, 1.0);
+    program.arrays = vec![ArraySpec { base: 0, bytes: 64, distribution: Distribution::On(9) }];
+    assert!(matches!(fail(&two, &program), SimError::Distribution(_)));
+
+    // Task 1 comes first in the program's order, but it is slow to begin: task 2 has freed the array by then.
+    let mut program = compute(2, 1000.0);
+    program.arrays = vec![ArraySpec { base: 0, bytes: 64, distribution: Distribution::Fine }];
+    let read = Work { leaf: 0, cost: Cost::Nanos(0.0), accesses: vec![Access::new(0, 64, Mode::Read)] };
+    program.tasks[1].steps.push(Step::Work(read));
+    program.tasks[2].steps = vec![Step::Free(0)];
+    assert_eq!(program.check(), Ok(()));
+    let message = fail(&two, &program).to_string();
+    assert_eq!(message, "task 1 touches Read 0x0+64 of array 0, which was freed meanwhile");
+
+    let cancelled = simulate_watched(&machine, &two, &compute(10_000, 1.0), &free_of_cost(), &mut |_| false);
+    assert_eq!(cancelled, Err(SimError::Cancelled));
+}
+
+#[test]
+fn requests_and_immediate_tasks_go_where_the_plan_says() {
+    // Two requests of one deferred task each, and an immediate one, on one LAS seat: rule 1 takes the immediate one first,
+    // rule 3 the oldest request's.
+    let mut program = compute(3, 10.0);
+    program.tasks[1].request = RequestId(2);
+    program.tasks[2].request = RequestId(1);
+    program.tasks[3].kind = Kind::Immediate;
+    program.tasks[0].steps = vec![Step::Spawn(1..4)];
+    let outcome = run(&machine("node:1 core:1"), "las", 1, &program, &free_of_cost());
+    let mut order: Vec<usize> = vec![1, 2, 3];
+    order.sort_by(|&a, &b| outcome.tasks[a].start_ns.total_cmp(&outcome.tasks[b].start_ns));
+    assert_eq!(order, [3, 2, 1]);
+    assert_eq!(outcome.counts.takes.into_iter().collect::<Vec<_>>(), [(1, 1), (3, 2)]);
+}
+
+#[test]
+fn vicinity_deals_only_what_lies_in_one_home_cache() {
+    // Algorithm 3: each vector of 16 kB, larger than L1, goes to the tile that is its home, if it is coarse.
+    let tile = Machine::by_name("tilepro64").unwrap();
+    let seats = |distribution: &str| {
+        let distribution = distribution.parse().unwrap();
+        let map = vicus_kernels::Map { vectors: 63, bytes: 16 << 10, distribution };
+        let outcome = run(&tile, "vicinity:reach=1", 63, &Recorder::record(&map, 63), &free_of_cost());
+        let mut seats: Vec<u32> = outcome.tasks[1..].iter().map(|task| task.seat).collect();
+        seats.dedup();
+        (seats.len(), outcome.far_share())
+    };
+    // The first vector's home is the first tile, and so on.
+    assert_eq!(seats("coarse"), (63, 0.0));
+    // Whoever spawns has them all; of 256 lines round 63 homes, five are the first tile's own.
+    let (seats, far) = seats("fine");
+    assert_eq!(seats, 1);
+    assert_near(far, 251.0 / 256.0);
+}

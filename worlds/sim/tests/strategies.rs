@@ -1,0 +1,288 @@
+//! Random programs under every strategy on real machines' shapes: whatever the plan, what must hold holds.
+
+use rand_pcg::Pcg64;
+use rand_pcg::rand_core::{RngCore, SeedableRng};
+use std::collections::BTreeMap;
+use vicus_memory::distribution::Distribution;
+use vicus_schedule::{ALL, Access, Kind, Mode, Plan, RequestId, SeatId, Setting};
+use vicus_sim::{ArraySpec, Cost, Machine, Options, Outcome, Program, Step, TaskSpec, Work, simulate};
+use vicus_topology::{Topology, fixtures};
+use vicus_trace::{Trace, What};
+
+struct Chance(Pcg64);
+
+impl Chance {
+    fn below(&mut self, end: usize) -> usize {
+        (self.0.next_u64() % end as u64) as usize
+    }
+}
+
+const ARRAY: usize = 1 << 20;
+
+/// Tasks that spawn, wait, depend on each other, are pinned, and touch memory, all by chance.
+fn random(seed: u64) -> Program {
+    let mut chance = Chance(Pcg64::seed_from_u64(seed));
+    let distributions = ["standard", "fine", "coarse", "blocked", "on:0"];
+    let arrays = (0..6).map(|number| ArraySpec {
+        base: number * 2 * ARRAY,
+        bytes: ARRAY,
+        distribution: distributions[chance.below(distributions.len())].parse().unwrap(),
+    });
+    let arrays = arrays.collect();
+    let root = TaskSpec { pinned: (chance.below(2) == 0).then_some(0), ..TaskSpec::default() };
+    let leaves = vec!["leaf".to_owned()];
+    let mut program = Program { name: format!("random {seed}"), arrays, leaves, tasks: vec![root] };
+    fill(&mut program, &mut chance, 0, 3);
+    program.check().unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+    program
+}
+
+fn access(chance: &mut Chance) -> Access {
+    let bytes = 1 + chance.below(ARRAY / 8);
+    let start = chance.below(6) * 2 * ARRAY + chance.below(ARRAY - bytes);
+    let mode = [Mode::Read, Mode::Write, Mode::ReadWrite][chance.below(3)];
+    let access = Access::new(start, bytes, mode);
+    let access = if chance.below(4) == 0 { access.intense() } else { access };
+    if chance.below(4) == 0 { access.streaming() } else { access }
+}
+
+fn fill(program: &mut Program, chance: &mut Chance, task: usize, depth: usize) {
+    let mut steps = Vec::new();
+    for _ in 0..1 + chance.below(3) {
+        let accesses = (0..chance.below(3)).map(|_| access(chance)).collect();
+        let cost = if chance.below(2) == 0 {
+            Cost::Flops(chance.below(50_000) as u64)
+        } else {
+            Cost::Nanos(chance.below(9000) as f64)
+        };
+        steps.push(Step::Work(Work { leaf: 0, cost, accesses }));
+        if depth == 0 {
+            continue;
+        }
+        let waits = chance.below(3) > 0;
+        let opens = waits && chance.below(2) == 0;
+        if opens {
+            steps.push(Step::Open);
+        }
+        let (from, count) = (program.tasks.len(), chance.below(7));
+        for number in 0..count {
+            let accesses = (0..chance.below(3)).map(|_| access(chance)).collect();
+            let after = (0..number).filter(|_| chance.below(4) == 0).map(|earlier| (from + earlier) as u32).collect();
+            let kind = if chance.below(2) == 0 { Kind::Immediate } else { Kind::Deferred };
+            // Nobody but a caller from outside waits for another request.
+            let other = task == 0 && chance.below(2) == 0;
+            let request = if other { RequestId(1 + chance.below(3) as u64) } else { program.tasks[task].request };
+            let pinned = (chance.below(6) == 0).then(|| chance.below(100));
+            program.tasks.push(TaskSpec { kind, request, accesses, pinned, after, steps: Vec::new() });
+        }
+        steps.push(Step::Spawn(from as u32..(from + count) as u32));
+        (from..from + count).for_each(|child| fill(program, chance, child, depth - 1));
+        if waits {
+            steps.push(Step::Wait);
+        }
+    }
+    program.tasks[task].steps = steps;
+}
+
+fn run(machine: &Machine, plan: &Plan, program: &Program, seed: u64) -> Outcome {
+    let options = Options { seed, trace: Some(1 << 14), ..Options::default() };
+    let outcome = simulate(machine, plan, program, &options);
+    outcome.unwrap_or_else(|error| panic!("{} on {}, {}: {error}", plan.strategy, machine.name, program.name))
+}
+
+/// Everything that must hold of a run, whatever the strategy.
+fn assert_sound(machine: &Machine, plan: &Plan, program: &Program, outcome: &Outcome) {
+    let what = format!("{} on {}, {}", plan.strategy, machine.name, program.name);
+    let trace = outcome.trace.as_ref().expect("a trace was asked for");
+    assert_eq!(trace.check(), [], "{what}");
+    assert_eq!(trace.lost(), 0, "{what}");
+    assert_every_task_once(program, trace, &what);
+    assert_legal_moves(plan, program, trace, &what);
+    let threads: Vec<usize> = (0..plan.seats.len()).filter(|&seat| !plan.seats[seat].spare).collect();
+    for (number, task) in program.tasks.iter().enumerate() {
+        let record = &outcome.tasks[number];
+        for &earlier in &task.after {
+            let earlier = &outcome.tasks[earlier as usize];
+            assert!(record.start_ns >= earlier.end_ns, "{what}: task {number} begins before its data is there");
+        }
+        if let Some(pinned) = task.pinned {
+            assert_eq!(record.seat as usize, threads[pinned % threads.len()], "{what}: task {number} is pinned");
+        }
+        let waits = task.steps.last() == Some(&Step::Wait);
+        for step in &task.steps {
+            let Step::Spawn(children) = step else { continue };
+            for child in children.clone().map(|child| &outcome.tasks[child as usize]) {
+                assert!(child.start_ns >= record.start_ns, "{what}: a task begins after who spawns it");
+            }
+        }
+        if let (true, Some(Step::Spawn(last))) = (waits, task.steps.iter().rev().nth(1)) {
+            for child in last.clone().map(|child| &outcome.tasks[child as usize]) {
+                assert!(child.end_ns <= record.end_ns, "{what}: task {number} waits for its tasks");
+            }
+        }
+    }
+}
+
+fn assert_every_task_once(program: &Program, trace: &Trace, what: &str) {
+    let mut begun = vec![0; program.tasks.len()];
+    for event in trace.logs().iter().flat_map(|log| &log.events) {
+        if let What::InvocationBegins { who } = event.what {
+            begun[who.index as usize] += 1;
+        }
+    }
+    assert!(begun.iter().all(|&times| times == 1), "{what}: each task runs once: {begun:?}");
+}
+
+/// Who takes a task does so by a rule of its seat; while it waits, by one of those that are allowed then, or it takes a task of
+/// its own request, or one that some seats never look for. The first task is a caller from outside: its seat is free.
+fn assert_legal_moves(plan: &Plan, program: &Program, trace: &Trace, what: &str) {
+    for (seat, log) in trace.logs().iter().enumerate() {
+        let secluded = !plan.secluded(SeatId::new(seat)).is_empty();
+        let plan = &plan.seats[seat];
+        let mut runs = Vec::new();
+        for event in &log.events {
+            match event.what {
+                What::InvocationBegins { who } => runs.push(who),
+                What::InvocationEnds { .. } => assert!(runs.pop().is_some(), "{what}"),
+                What::Taken { who, rule: 0, .. } => {
+                    let pinned = program.tasks[who.index as usize].pinned.is_some();
+                    assert!(pinned || (secluded && !runs.is_empty()), "{what}: seat {seat} takes {who} by no rule");
+                }
+                What::Taken { who, rule, .. } => {
+                    let own = runs.last().is_none_or(|outer| outer.index == 0 || outer.request == who.request);
+                    let allowed = if own { &plan.look[..] } else { &plan.look[..plan.while_waiting] };
+                    assert!(allowed.iter().any(|probe| probe.rule == rule), "{what}: seat {seat}, rule {rule}");
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+fn settings() -> Vec<Setting> {
+    let plain = ALL.iter().map(|strategy| strategy.name().to_owned());
+    let special = ["central:capacity=3", "vicinity:reach=1", "bobox:several=2"].map(str::to_owned);
+    plain.chain(special).map(|text| text.parse().unwrap()).collect()
+}
+
+#[test]
+fn every_task_runs_once_and_in_order_under_every_strategy_on_every_machine() {
+    for (number, topology) in fixtures().into_iter().enumerate() {
+        let machine = Machine::from_topology(topology);
+        let threads = machine.topology.usable_pus().count().min(20);
+        for (at, setting) in settings().iter().enumerate() {
+            let plan = setting.plan(&machine.topology, threads);
+            for seed in 0..3 {
+                let seed = (number * 100 + at * 10 + seed) as u64;
+                let program = random(seed);
+                let outcome = run(&machine, &plan, &program, seed);
+                assert_sound(&machine, &plan, &program, &outcome);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_machines_of_the_papers_run_random_programs_too() {
+    for name in Machine::names() {
+        let machine = Machine::by_name(name).unwrap();
+        for (at, setting) in settings().iter().enumerate() {
+            let plan = setting.plan(&machine.topology, machine.topology.default_threads().min(63));
+            let program = random(7000 + at as u64);
+            assert_sound(&machine, &plan, &program, &run(&machine, &plan, &program, 1));
+        }
+    }
+}
+
+fn bytes(outcome: Outcome) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    outcome.trace.expect("a trace was asked for").write_to(&mut bytes).expect("memory has room");
+    bytes
+}
+
+#[test]
+fn the_same_seed_gives_the_same_trace_and_another_one_another() {
+    let machine = Machine::by_name("opteron-6172").unwrap();
+    for setting in settings() {
+        let plan = setting.plan(&machine.topology, 48);
+        let program = random(42);
+        let trace = |seed| bytes(run(&machine, &plan, &program, seed));
+        assert!(trace(5) == trace(5), "{setting}");
+        assert!(trace(5) != trace(6), "{setting}");
+    }
+}
+
+#[test]
+fn strategies_change_when_and_where_but_not_what() {
+    // Computing alone takes as long wherever it is done.
+    let machine = Machine::from_topology(Topology::parse("node:4 l3:1 core:4").unwrap());
+    let mut program = random(3);
+    let mut computing = 0.0;
+    for step in program.tasks.iter_mut().flat_map(|task| &mut task.steps) {
+        if let Step::Work(work) = step {
+            work.accesses.clear();
+            computing += match work.cost {
+                Cost::Nanos(ns) => ns,
+                Cost::Flops(flops) => flops as f64 / 12.0,
+            };
+        }
+    }
+    for setting in settings() {
+        let outcome = run(&machine, &setting.plan(&machine.topology, 16), &program, 0);
+        assert!(
+            (outcome.counts.busy_ns - computing).abs() < 1.0,
+            "{setting}: {} of {computing}",
+            outcome.counts.busy_ns
+        );
+        assert!(outcome.wall_ns >= computing / 16.0, "{setting}");
+    }
+    // Each byte that is read comes from somewhere.
+    let mut program = random(4);
+    let mut read = 0.0;
+    for step in program.tasks.iter_mut().flat_map(|task| &mut task.steps) {
+        if let Step::Work(work) = step {
+            for access in &mut work.accesses {
+                (access.mode, access.streams) = (Mode::Read, false);
+                read += access.total_bytes() as f64;
+            }
+        }
+    }
+    for setting in settings() {
+        let counts = run(&machine, &setting.plan(&machine.topology, 16), &program, 0).counts;
+        let moved = counts.near_bytes + counts.far_bytes + counts.cached_bytes;
+        assert!((moved - read).abs() < 1.0, "{setting}: {moved} of {read}");
+    }
+}
+
+#[test]
+fn takes_and_requests_add_up() {
+    let machine = Machine::by_name("epyc-7763").unwrap();
+    for (at, setting) in settings().iter().enumerate() {
+        let program = random(900 + at as u64);
+        let outcome = run(&machine, &setting.plan(&machine.topology, 32), &program, 0);
+        let pinned = program.tasks.iter().filter(|task| task.pinned.is_some()).count() as u64;
+        let taken = outcome.counts.takes.values().sum::<u64>();
+        assert_eq!(taken + pinned + outcome.counts.refused, program.tasks.len() as u64, "{setting}");
+        let mut requests: BTreeMap<u32, i32> = BTreeMap::new();
+        for event in outcome.trace.as_ref().unwrap().logs().iter().flat_map(|log| &log.events) {
+            match event.what {
+                What::RequestSubmitted { request } => *requests.entry(request).or_default() += 1,
+                What::RequestEnded { request, .. } => *requests.entry(request).or_default() += 10,
+                _ => {}
+            }
+        }
+        assert!(requests.values().all(|&times| times == 11), "{setting}: {requests:?}");
+    }
+}
+
+#[test]
+fn a_distribution_that_does_not_fit_is_refused_on_every_machine() {
+    let array = ArraySpec { base: 0, bytes: 64, distribution: Distribution::On(1000) };
+    let program = Program { arrays: vec![array], tasks: vec![TaskSpec::default()], ..Program::default() };
+    for topology in fixtures() {
+        let machine = Machine::from_topology(topology);
+        let plan = "las".parse::<Setting>().unwrap().plan(&machine.topology, 1);
+        let error = simulate(&machine, &plan, &program, &Options::default()).unwrap_err();
+        assert!(error.to_string().contains("1000"), "{error}");
+    }
+}
