@@ -5,8 +5,10 @@ mod engine;
 mod generate;
 mod input;
 mod interrupt;
+mod kernel;
 mod memory;
 mod query;
+mod simulate;
 mod strategies;
 mod threads;
 mod topology;
@@ -37,6 +39,8 @@ enum Command {
     Topology(topology::Args),
     /// Show the scheduling strategies and their parameters, or the plan of one.
     Strategies(strategies::Args),
+    /// Predict how long something takes on a machine that is only described.
+    Simulate(simulate::Args),
     /// Look into a trace file.
     Trace(trace::Args),
     /// Measure.
@@ -49,6 +53,7 @@ fn main() -> ExitCode {
         Command::Query(args) => query::run(args),
         Command::Topology(args) => topology::run(args),
         Command::Strategies(args) => strategies::run(args),
+        Command::Simulate(args) => simulate::run(args),
         Command::Trace(args) => trace::run(args),
         Command::Bench(args) => bench::run(args),
     };

@@ -4,32 +4,24 @@
 //! Bytes near and far, and where tasks were found, are counted in a run of their own that is not timed.
 
 use super::measure::{Outcome, median, quartiles};
+use crate::kernel;
 use crate::threads::Threads;
 use anyhow::{Context, ensure};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use vicus::memory::Distribution;
 use vicus::{Runtime, Setting};
-use vicus_kernels::{AnyKernel, Kernel, NAMES, Serial, Size, by_name};
+use vicus_kernels::{AnyKernel, Kernel, Serial};
 
 /// See `vicus bench kernels --help`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Which kernels; all by default.
-    #[arg(long, value_delimiter = ',', value_name = "NAME")]
-    kernel: Vec<String>,
-    /// The strategies to compare; parameters of several strategies need several of this option.
+    #[command(flatten)]
+    kernels: kernel::Args,
+    /// The strategies to compare; for several, give it several times.
     #[arg(long, value_name = "STRATEGY", default_value = "las")]
     strategy: Vec<Setting>,
-    /// How arrays lie, one of the values of VICUS_DATA_DISTRIBUTION; by default as the papers advise for each kernel.
-    #[arg(long, value_name = "DISTRIBUTION")]
-    distribution: Vec<Distribution>,
-    /// The input: numa (Muddukrishna et al., Fig. 7; Wittmann and Hager, §1.4), manycore (Fig. 9), or a number such as 0.1 for
-    /// so many times as many tasks as numa.
-    #[arg(long, default_value = "numa", value_parser = size)]
-    size: Size,
     /// Numbers of threads; by default one for each PU that may be used.
     #[arg(long, value_delimiter = ',', value_name = "N")]
     threads: Vec<usize>,
@@ -41,34 +33,22 @@ pub(crate) struct Args {
     unchecked: bool,
 }
 
-fn size(text: &str) -> Result<Size, String> {
-    match text {
-        "numa" => Ok(Size::Numa),
-        "manycore" => Ok(Size::Manycore),
-        other => other.parse().map(Size::Times).map_err(|_| "expected numa, manycore or a number".to_owned()),
-    }
-}
-
 /// One way to run a kernel, and how long it took.
 struct Side {
+    kernel: AnyKernel,
     setting: Setting,
-    distribution: Option<Distribution>,
+    distribution: String,
     threads: usize,
     seconds: Vec<f64>,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
-    let names: Vec<&str> = match args.kernel.is_empty() {
-        true => NAMES.iter().copied().filter(|name| by_name(name, args.size).is_ok()).collect(),
-        false => args.kernel.iter().map(String::as_str).collect(),
-    };
-    let kernels = names.iter().map(|name| by_name(name, args.size)).collect::<Result<Vec<_>, _>>()?;
     let mut results = Vec::new();
     println!(
         "{:10} {:24} {:12} {:>7} {:>9} {:>17} {:>7} {:>9} {:>6}  takes by rule",
         "kernel", "strategy", "distribution", "threads", "ms", "quartiles", "GB/s", "pieces", "far"
     );
-    for kernel in kernels {
+    for kernel in args.kernels.kernels()? {
         results.extend(measure(args, &kernel)?);
     }
     Ok(results)
@@ -79,7 +59,7 @@ fn measure(args: &Args, kernel: &AnyKernel) -> anyhow::Result<Vec<Outcome>> {
     let mut sides = sides(args, kernel);
     for round in 0..=args.repeats {
         for side in &mut sides {
-            let (seconds, result) = side.once(kernel)?;
+            let (seconds, result) = side.once()?;
             if let Some(expected) = expected {
                 ensure!(
                     result == expected,
@@ -95,24 +75,18 @@ fn measure(args: &Args, kernel: &AnyKernel) -> anyhow::Result<Vec<Outcome>> {
         }
     }
     let first = median(&sides[0].seconds);
-    sides.iter().map(|side| side.report(kernel, first)).collect()
+    sides.iter().map(|side| side.report(first)).collect()
 }
 
 /// Every strategy with every distribution on every number of threads.
 fn sides(args: &Args, kernel: &AnyKernel) -> Vec<Side> {
-    let distributions: Vec<Option<Distribution>> =
-        match args.distribution.is_empty() || kernel.clone().distribution().is_none() {
-            true => vec![None],
-            false => args.distribution.iter().cloned().map(Some).collect(),
-        };
     let default_threads = [vicus::this_machine().topology.default_threads()];
     let threads = if args.threads.is_empty() { &default_threads[..] } else { &args.threads };
     let mut sides = Vec::new();
     for &threads in threads {
         for setting in &args.strategy {
-            for distribution in &distributions {
-                let (setting, distribution) = (setting.clone(), distribution.clone());
-                sides.push(Side { setting, distribution, threads, seconds: Vec::new() });
+            for (kernel, distribution) in args.kernels.distributed(kernel) {
+                sides.push(Side { kernel, setting: setting.clone(), distribution, threads, seconds: Vec::new() });
             }
         }
     }
@@ -124,17 +98,9 @@ impl Side {
         Runtime::builder().threads(self.threads).strategy(self.setting.clone())
     }
 
-    fn kernel(&self, kernel: &AnyKernel) -> AnyKernel {
-        let mut kernel = kernel.clone();
-        if let (Some(place), Some(distribution)) = (kernel.distribution(), &self.distribution) {
-            *place = distribution.clone();
-        }
-        kernel
-    }
-
     /// Runs it once: seconds, and the result.
-    fn once(&self, kernel: &AnyKernel) -> anyhow::Result<(f64, f64)> {
-        let (runtime, kernel) = (self.runtime().start(), self.kernel(kernel));
+    fn once(&self) -> anyhow::Result<(f64, f64)> {
+        let (runtime, kernel) = (self.runtime().start(), &self.kernel);
         let clock = Clock::default();
         let world = Threads::new(&runtime);
         let result = runtime.run(|| kernel.run(&world, || clock.start(), || clock.end()));
@@ -142,8 +108,8 @@ impl Side {
     }
 
     /// Counts in a run of its own, and prints a line.
-    fn report(&self, kernel: &AnyKernel, first: f64) -> anyhow::Result<Outcome> {
-        let (runtime, kernel) = (self.runtime().record(1 << 20).start(), self.kernel(kernel));
+    fn report(&self, first: f64) -> anyhow::Result<Outcome> {
+        let (runtime, kernel) = (self.runtime().record(1 << 20).start(), &self.kernel);
         let world = Threads::counting(&runtime);
         let counts = world.counts().expect("it counts");
         let bytes = Mutex::new([0; 4]);
@@ -173,7 +139,7 @@ impl Side {
             "{:10} {:24} {:12} {:>7} {:>9.2} {:>17} {:>7.2} {:>9} {:>6}  {}",
             kernel.name(),
             self.setting.to_string(),
-            distribution.unwrap_or_default(),
+            self.distribution,
             self.threads,
             seconds * 1e3,
             format!("{:.2}-{:.2}", low * 1e3, high * 1e3),

@@ -1,0 +1,249 @@
+//! `vicus simulate`: a kernel on a machine that is only described, under the same plans as threads follow.
+
+mod svg;
+
+use crate::kernel;
+use anyhow::{Context, bail};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::{ErrorKind, IsTerminal, Write};
+use vicus::Setting;
+use vicus_kernels::Kernel;
+use vicus_sim::{Fault, Machine, Options, Outcome, Parameters, Program, Recorder, simulate_watched};
+
+/// Predict how long kernels take on a machine that is only described, under the same plans as threads follow.
+///
+/// Nothing is computed: cores, caches, memory controllers and links are simulated in virtual time. The same seed gives the same
+/// run. The model has eight free parameters, the same for all machines, which `--set` scales.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The machine: one of those that come with the simulator, a machine file (.toml), an XML file that hwloc wrote, or one line
+    /// such as "node:4 core:8"; the last two with default costs. `--machines` lists the first.
+    #[arg(long, value_name = "NAME|FILE|LINE", required_unless_present = "machines")]
+    machine: Option<String>,
+    /// Lists the machines that come with the simulator.
+    #[arg(long)]
+    machines: bool,
+    #[command(flatten)]
+    kernels: kernel::Args,
+    /// The strategies to compare; for several, give it several times.
+    #[arg(long, value_name = "STRATEGY", default_value = "las")]
+    strategy: Vec<Setting>,
+    /// How many threads; by default one for each PU of the machine.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    threads: Option<u16>,
+    /// What real machines leave to chance: when each thread begins, who of several is quicker.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Scales a free parameter of the model: spawn_cycles=1.25. Without a name that exists, they are listed.
+    #[arg(long, value_name = "NAME=FACTOR", value_parser = scaling)]
+    set: Vec<(String, f64)>,
+    /// A thread that is slower from a time on: THREAD=FACTOR or THREAD=FACTOR@NANOSECONDS.
+    #[arg(long, value_name = "FAULT", value_parser = slow)]
+    slow: Vec<Fault>,
+    /// What is written: a table, JSON, or a picture of each run's time line, where a task's colour is its memory latency.
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    format: Format,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    Table,
+    Json,
+    Svg,
+}
+
+fn scaling(text: &str) -> Result<(String, f64), String> {
+    let expected = || format!("expected NAME=FACTOR with a name of {}", Parameters::NAMES.join(", "));
+    let (name, factor) = text.split_once('=').ok_or_else(expected)?;
+    let factor: f64 =
+        factor.parse().ok().filter(|factor: &f64| factor.is_finite() && *factor > 0.0).ok_or_else(expected)?;
+    Parameters::default().scaled(name, factor).ok_or_else(expected)?;
+    Ok((name.to_owned(), factor))
+}
+
+fn slow(text: &str) -> Result<Fault, String> {
+    let parse = || {
+        let (seat, rest) = text.split_once('=')?;
+        let (factor, from) = rest.split_once('@').unwrap_or((rest, "0"));
+        let (seat, factor, from_ns) = (seat.parse().ok()?, factor.parse().ok()?, from.parse().ok()?);
+        (factor > 0.0 && from_ns >= 0.0).then_some(Fault::Slow { seat, factor, from_ns })
+    };
+    parse().ok_or_else(|| "expected THREAD=FACTOR or THREAD=FACTOR@NANOSECONDS, such as 3=2.5".to_owned())
+}
+
+pub(crate) fn run(args: Args) -> anyhow::Result<()> {
+    let shown = if args.machines { list() } else { simulate_all(&args)? };
+    let mut out = std::io::stdout().lock();
+    match out.write_all(shown.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        written => Ok(written?),
+    }
+}
+
+fn list() -> String {
+    Machine::names().filter_map(Machine::by_name).fold(String::new(), |mut text, machine| {
+        writeln!(text, "{:16} {}", machine.name, machine.title).expect("a string takes everything");
+        text
+    })
+}
+
+/// The machine that a text means.
+fn machine(text: &str) -> anyhow::Result<Machine> {
+    if let Some(machine) = Machine::by_name(text) {
+        return Ok(machine);
+    }
+    if text.ends_with(".toml") {
+        let file = std::fs::read_to_string(text).with_context(|| format!("{text} can't be read"))?;
+        return Ok(Machine::parse(text, &file)?);
+    }
+    match vicus::describe(text) {
+        Ok(topology) => Ok(Machine::from_topology(topology)),
+        Err(error) => {
+            let names: Vec<&str> = Machine::names().collect();
+            bail!(
+                "`{text}` is none of the machines {}, no file ending in .toml, and otherwise: {error}",
+                names.join(", ")
+            )
+        }
+    }
+}
+
+/// One line of the result.
+#[derive(Serialize)]
+struct Row {
+    kernel: String,
+    strategy: String,
+    distribution: String,
+    threads: usize,
+    ms: f64,
+    /// Against the same strategy and distribution on one thread.
+    speedup: f64,
+    /// Time in work, against that on one thread.
+    work_inflation: f64,
+    near_bytes: f64,
+    far_bytes: f64,
+    cached_bytes: f64,
+    /// The busiest controller's share of what it could carry.
+    controller: f64,
+    /// The busiest link's.
+    link: f64,
+    takes: BTreeMap<u8, u64>,
+    /// By name, the share of what each shared resource could carry.
+    resources: BTreeMap<String, f64>,
+}
+
+fn simulate_all(args: &Args) -> anyhow::Result<String> {
+    let machine = machine(args.machine.as_deref().expect("clap requires it"))?;
+    let threads = args.threads.map_or_else(|| machine.threads(), usize::from);
+    let options = options(args);
+    let (mut rows, mut pictures) = (Vec::new(), Vec::new());
+    for kernel in args.kernels.kernels()? {
+        for (kernel, distribution) in args.kernels.distributed(&kernel) {
+            let (alone, all) = (Recorder::record(&kernel, 1), Recorder::record(&kernel, threads));
+            for setting in &args.strategy {
+                let what = format!("{} under {setting}", kernel.name());
+                let one = one_of(&machine, setting, 1, &alone, &options, &format!("{what}, one thread"))?;
+                let outcome = one_of(&machine, setting, threads, &all, &options, &what)?;
+                rows.push(row(kernel.name(), &distribution, &outcome, &one));
+                pictures.push(outcome);
+            }
+        }
+    }
+    match args.format {
+        Format::Table => Ok(table(&machine, &options, &rows)),
+        Format::Json => Ok(serde_json::to_string_pretty(&rows)? + "\n"),
+        Format::Svg => Ok(svg::render(&pictures)),
+    }
+}
+
+fn options(args: &Args) -> Options {
+    let parameters = args.set.iter().fold(Parameters::default(), |parameters, (name, factor)| {
+        parameters.scaled(name, *factor).expect("the name was looked up when it was read")
+    });
+    Options { parameters, seed: args.seed, faults: args.slow.clone(), trace: None }
+}
+
+/// Simulates, and shows how far it is.
+fn one_of(
+    machine: &Machine,
+    setting: &Setting,
+    threads: usize,
+    program: &Program,
+    options: &Options,
+    what: &str,
+) -> anyhow::Result<Outcome> {
+    let plan = setting.plan(&machine.topology, threads);
+    let bar = progress(program.tasks.len(), what);
+    let outcome = simulate_watched(machine, &plan, program, options, &mut |done| {
+        bar.set_position(done as u64);
+        true
+    });
+    bar.finish_and_clear();
+    outcome.with_context(|| format!("{what} can't be simulated"))
+}
+
+/// On a terminal, how many tasks of a long run are over.
+fn progress(tasks: usize, what: &str) -> ProgressBar {
+    if !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let style = ProgressStyle::with_template("{msg} {bar:30} {human_pos} of {human_len} tasks, {eta} left");
+    let bar = ProgressBar::new(tasks as u64).with_style(style.expect("the template is well formed"));
+    bar.with_message(what.to_owned())
+}
+
+fn row(kernel: &str, distribution: &str, outcome: &Outcome, one: &Outcome) -> Row {
+    let busiest = |prefix: &str| {
+        let of_kind = outcome.resources.iter().filter(|used| used.name.starts_with(prefix));
+        of_kind.map(|used| used.share).fold(0.0, f64::max)
+    };
+    Row {
+        kernel: kernel.to_owned(),
+        strategy: outcome.strategy.clone(),
+        distribution: distribution.to_owned(),
+        threads: outcome.threads,
+        ms: outcome.wall_ns / 1e6,
+        speedup: outcome.speedup_over(one),
+        work_inflation: outcome.work_inflation_over(one),
+        near_bytes: outcome.counts.near_bytes,
+        far_bytes: outcome.counts.far_bytes,
+        cached_bytes: outcome.counts.cached_bytes,
+        controller: busiest("controller"),
+        link: busiest("link"),
+        takes: outcome.counts.takes.clone(),
+        resources: outcome.resources.iter().map(|used| (used.name.clone(), used.share)).collect(),
+    }
+}
+
+fn table(machine: &Machine, options: &Options, rows: &[Row]) -> String {
+    let mut text = format!("{}: {}\n{}, seed {}\n\n", machine.name, machine.title, options.parameters, options.seed);
+    writeln!(
+        text,
+        "{:10} {:24} {:12} {:>10} {:>8} {:>9} {:>9} {:>9} {:>10} {:>6}  takes by rule",
+        "kernel", "strategy", "distribution", "ms", "speed-up", "inflation", "near GB", "far GB", "controller", "link"
+    )
+    .expect("a string takes everything");
+    for row in rows {
+        let takes: Vec<String> = row.takes.iter().map(|(rule, takes)| format!("{rule}: {takes}")).collect();
+        writeln!(
+            text,
+            "{:10} {:24} {:12} {:>10.3} {:>8.2} {:>9.2} {:>9.3} {:>9.3} {:>8.0} % {:>4.0} %  {}",
+            row.kernel,
+            row.strategy,
+            row.distribution,
+            row.ms,
+            row.speedup,
+            row.work_inflation,
+            row.near_bytes / 1e9,
+            row.far_bytes / 1e9,
+            100.0 * row.controller,
+            100.0 * row.link,
+            takes.join(", ")
+        )
+        .expect("a string takes everything");
+    }
+    text
+}
