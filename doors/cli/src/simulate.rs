@@ -137,7 +137,7 @@ struct Row {
 
 fn simulate_all(args: &Args) -> anyhow::Result<String> {
     let machine = machine(args.machine.as_deref().expect("clap requires it"))?;
-    let threads = args.threads.map_or_else(|| machine.threads(), usize::from);
+    let threads = args.threads.map_or_else(|| machine.topology.usable_pus().count(), usize::from);
     let options = options(args);
     let (mut rows, mut pictures) = (Vec::new(), Vec::new());
     for kernel in args.kernels.kernels()? {

@@ -133,8 +133,6 @@ impl Side {
         let total = near + far + unknown;
         let far =
             if near + far > 0 { format!("{:.0} %", 100.0 * far as f64 / (near + far) as f64) } else { "-".to_owned() };
-        let distribution =
-            self.distribution.as_ref().or(kernel.clone().distribution().as_deref()).map(ToString::to_string);
         println!(
             "{:10} {:24} {:12} {:>7} {:>9.2} {:>17} {:>7.2} {:>9} {:>6}  {}",
             kernel.name(),
