@@ -4,7 +4,7 @@ use crate::inbox::Inbox;
 use crate::queues::SharedQueues;
 use crate::recorder::Recording;
 use crate::sleep::{Barrier, SleepPool};
-use crate::tasks::Blocks;
+use crate::tasks::{Blocks, Requests};
 use crate::worker::Worker;
 use crate::{boxes, heaps, pin};
 use std::alloc::Layout;
@@ -113,6 +113,7 @@ impl RuntimeBuilder {
             next_request: AtomicU64::new(1),
             next_entry: AtomicUsize::new(0),
             requests: Mutex::new(BTreeMap::new()),
+            requests_of_tasks: Requests::default(),
             threads: Mutex::new(Vec::new()),
             warnings: Mutex::new(warnings),
         });
@@ -167,6 +168,8 @@ pub(crate) struct Shared {
     pub(crate) next_request: AtomicU64,
     next_entry: AtomicUsize,
     requests: Mutex<BTreeMap<RequestId, Arc<RequestState>>>,
+    /// Those that are closures.
+    pub(crate) requests_of_tasks: Requests,
     threads: Mutex<Vec<JoinHandle<()>>>,
     warnings: Mutex<Vec<String>>,
 }
@@ -474,6 +477,7 @@ impl Drop for Runtime {
             request.cancel();
             let _ = request.wait();
         }
+        self.shared.requests_of_tasks.end_all();
         self.shared.closing.store(true, Ordering::Release);
         fence(Ordering::SeqCst);
         for lent in &self.shared.lent {

@@ -309,7 +309,10 @@ unsafe fn run<'scope, F: FnOnce(&Scope<'scope>) + Send + 'scope>(task: TaskRef, 
         (*worker).begins(task);
         let job = HeapJob::<F>::take(worker, task);
         let scope = &*job.scope.cast::<Scope<'scope>>();
-        let f = AssertUnwindSafe(|| if scope.is_cancelled() { drop(job.f) } else { (job.f)(scope) });
+        let shared = Arc::as_ptr(&(*worker).shared);
+        let is_stopped = (*shared).requests_of_tasks.is_stopped(job.header.request);
+        let is_dropped = is_stopped || scope.is_cancelled();
+        let f = AssertUnwindSafe(|| if is_dropped { drop(job.f) } else { (job.f)(scope) });
         if let Err(panic) = catch_unwind(f) {
             scope.has_panicked(panic);
         }
