@@ -123,6 +123,8 @@ pub(crate) struct Body {
     pub(crate) outputs: std::boxed::Box<[Output]>,
     /// Which inputs had a head when the invocation began and still have it.
     pub(crate) snapshot: std::boxed::Box<[bool]>,
+    /// By input, whether its head was reported as received. Kept while somebody records.
+    reported: std::boxed::Box<[bool]>,
     /// What the action sent; it leaves at the end.
     pub(crate) outbox: Vec<(usize, Envelope)>,
     /// Senders that the action made room for.
@@ -305,6 +307,7 @@ impl Instance {
                     operator,
                     outputs: model.outputs.iter().map(output).collect(),
                     snapshot: vec![false; model.inputs.len()].into(),
+                    reported: vec![false; model.inputs.len()].into(),
                     outbox: Vec::new(),
                     resumed: Vec::new(),
                     consumed: false,
@@ -693,6 +696,10 @@ impl Running<'_> {
             *due = false;
             if desk.recording {
                 for (input, _) in body.snapshot.iter().enumerate().filter(|(_, had)| **had) {
+                    // A head that the box has seen before and left is received once.
+                    if std::mem::replace(&mut body.reported[input], true) {
+                        continue;
+                    }
                     if let Some(head) = cell.inputs[input].ring.head() {
                         desk.note(Fact::Received {
                             input,
@@ -703,6 +710,7 @@ impl Running<'_> {
                     }
                 }
             }
+            let had = if desk.recording { body.snapshot.clone() } else { std::boxed::Box::default() };
             let mut operator: std::boxed::Box<dyn Operator> =
                 std::mem::replace(&mut body.operator, std::boxed::Box::new(Absent));
             body.any_room = false;
@@ -712,6 +720,8 @@ impl Running<'_> {
             let done = catch_unwind(AssertUnwindSafe(|| operator.act(&mut turn)));
             body.operator = operator;
             if desk.recording {
+                let taken = had.iter().zip(&body.snapshot).map(|(had, has)| *had && !has);
+                body.reported.iter_mut().zip(taken).for_each(|(reported, taken)| *reported &= !taken);
                 let (near, far) = cell.tally.bytes();
                 let (near, far) = (near - before.0, far - before.1);
                 if near + far > 0 {
