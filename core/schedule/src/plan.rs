@@ -207,7 +207,7 @@ pub enum Idle {
     BackOff {
         /// The first pause, in nanoseconds.
         first_ns: u32,
-        /// By what the pause grows each time.
+        /// By what the pause grows each time. Invariant: at least 2, so that the limit is reached.
         factor: u8,
         /// The longest pause, in nanoseconds.
         max_ns: u32,

@@ -1,6 +1,6 @@
 //! The proof that no task is ever stranded, by looking at the plan alone.
 
-use crate::{Dealing, Plan, PoolId, QueueId, Robber, SeatPlan, Take, When};
+use crate::{Dealing, Idle, Plan, PoolId, QueueId, Robber, SeatPlan, Take, When};
 
 impl Plan {
     /// Panics with the fact that does not hold, if a task put somewhere by this plan could stay there for ever:
@@ -51,6 +51,9 @@ impl Plan {
                 assert!(own || wakes, "{name}: seat{index} puts tasks into {queue:?} that nobody takes");
             }
             assert!(seat.while_waiting <= seat.look.len(), "{name}: seat{index} waits with probes that it has");
+            if let Idle::BackOff { factor, .. } = seat.idle {
+                assert!(factor > 1, "{name}: seat{index}'s pauses grow");
+            }
             for probe in &seat.look {
                 if let When::LongerThan(limits) = &probe.when {
                     let queues = probe.scan.queues().len();

@@ -3,14 +3,27 @@
 //! The plan never names an implementation. A queue that one seat alone pushes to and pops from at the same end, and that
 //! others rob one task at a time at the other end, is a Chase-Lev deque; every other queue is the sequential one behind
 //! a lock, with its length beside it, so that looking into an empty queue takes no lock.
+//!
+//! Where the plan has tokens, a task is taken out of its queue, under the queue's lock, together with a token. A push adds its
+//! token when its task is there; so there are never more tokens than tasks, and nobody holds one who finds no task.
 
 use crate::deque::Deque;
 use crate::sleep::Barrier;
-use crate::sync::{Mutex, Ordering};
+use crate::sync::{Mutex, Ordering, Padded};
 use std::sync::atomic::AtomicUsize;
 use vicus_schedule::{Plan, Queue, QueueId, Queues, RequestId, SeatId, Take, TaskRef};
 
-pub(crate) struct SharedQueues(Vec<SharedQueue>);
+pub(crate) struct SharedQueues {
+    queues: Vec<SharedQueue>,
+    /// If the plan has them.
+    tokens: Option<Tokens>,
+}
+
+struct Tokens {
+    /// Invariant: no more than tasks in all queues together.
+    count: Padded<AtomicUsize>,
+    capacity: usize,
+}
 
 enum SharedQueue {
     /// Boxed: its padding would make every locked queue as large.
@@ -38,12 +51,16 @@ impl SharedQueues {
                 },
             }
         };
-        SharedQueues((0..plan.queues.len()).map(queue).collect())
+        let tokens = plan.tokens.map(|tokens| Tokens {
+            count: Padded(AtomicUsize::new(0)),
+            capacity: tokens.capacity.map_or(usize::MAX, |tokens| tokens as usize),
+        });
+        SharedQueues { queues: (0..plan.queues.len()).map(queue).collect(), tokens }
     }
 
     /// Puts a task. Gives it back if the queue is full: the caller runs it. Only the owner may put into its own queue.
     pub(crate) fn push(&self, queue: QueueId, task: TaskRef) -> Result<(), TaskRef> {
-        match &self.0[queue.index()] {
+        match &self.queues[queue.index()] {
             SharedQueue::Own { deque, .. } => {
                 deque.push(task)?;
                 // It may be long before its owner looks here again.
@@ -57,33 +74,67 @@ impl SharedQueues {
                 }
                 queue.push(task.header().request, task);
                 len.store(queue.len(), Ordering::Release);
+                drop(queue);
+                if let Some(tokens) = &self.tokens {
+                    // Release: whoever takes the token finds the task, or another's.
+                    tokens.count.0.fetch_add(1, Ordering::AcqRel);
+                }
                 Ok(())
             }
         }
     }
 
+    /// Whether there are more tokens than their pool holds: the seat that has just pushed takes a task itself.
+    #[inline]
+    pub(crate) fn is_overfull(&self) -> bool {
+        self.tokens.as_ref().is_some_and(|tokens| tokens.count.0.load(Ordering::Relaxed) > tokens.capacity)
+    }
+
+    /// Takes a token, if there is one or the plan has none. The caller takes a task that it sees under its queue's lock.
+    #[inline]
+    fn take_token(&self) -> bool {
+        self.tokens.as_ref().is_none_or(|tokens| {
+            tokens.count.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, |count| count.checked_sub(1)).is_ok()
+        })
+    }
+
+    /// How many tasks a queue holds, as it was a moment ago.
+    pub(crate) fn len(&self, queue: QueueId) -> usize {
+        match &self.queues[queue.index()] {
+            SharedQueue::Own { deque, .. } => deque.len(),
+            SharedQueue::Locked { len, .. } => len.load(Ordering::Acquire),
+        }
+    }
+
     /// Takes every box of a request out of the locked queues, and hands them to `dropped`.
     pub(crate) fn sweep_locked(&self, request: RequestId, mut dropped: impl FnMut(TaskRef)) {
-        for queue in 0..self.0.len() {
-            let is_box = |task: &TaskRef| task.header().is_box;
-            self.locked(QueueId::new(queue), |tasks| tasks.sweep(request, is_box, &mut dropped));
+        for queue in 0..self.queues.len() {
+            // One whose token somebody else has is left to be taken.
+            let goes = |task: &TaskRef| task.header().is_box && self.take_token();
+            self.locked(QueueId::new(queue), |tasks| tasks.sweep(request, goes, &mut dropped));
         }
     }
 
     /// Takes the youngest task of a request out of a locked queue.
     pub(crate) fn take_of(&self, queue: QueueId, request: RequestId) -> Option<TaskRef> {
-        self.locked(queue, |tasks| tasks.take_of(request)).flatten()
+        let goes = |task: &TaskRef| task.header().request == request && self.take_token();
+        let take = |tasks: &mut Queue<TaskRef>| match self.tokens {
+            None => tasks.take_of(request),
+            Some(_) => tasks.remove(request, goes),
+        };
+        self.locked(queue, take).flatten()
     }
 
-    /// Takes this task out of a locked queue, if it is still there.
+    /// Takes this task out of a locked queue, if it is still there, and a token is for it.
     pub(crate) fn remove(&self, queue: QueueId, task: TaskRef) -> bool {
         let request = task.header().request;
-        self.locked(queue, |tasks| tasks.remove(request, |other| *other == task)).flatten().is_some()
+        let goes = |other: &TaskRef| *other == task && self.take_token();
+        self.locked(queue, |tasks| tasks.remove(request, goes)).flatten().is_some()
     }
 
     /// Changes a locked queue that is not empty.
     fn locked<R>(&self, queue: QueueId, change: impl FnOnce(&mut Queue<TaskRef>) -> R) -> Option<R> {
-        let SharedQueue::Locked { queue, len, .. } = &self.0[queue.index()] else { return None };
+        let SharedQueue::Locked { queue, len, .. } = &self.queues[queue.index()] else { return None };
         if len.load(Ordering::Acquire) == 0 {
             return None;
         }
@@ -95,7 +146,7 @@ impl SharedQueues {
 
     /// A seat's own lock-free queue, if the strategy gives it one.
     pub(crate) fn own(&self, seat: SeatId) -> Option<&Deque> {
-        self.0.iter().find_map(|queue| match queue {
+        self.queues.iter().find_map(|queue| match queue {
             SharedQueue::Own { owner, deque } if *owner == seat => Some(&**deque),
             _ => None,
         })
@@ -115,7 +166,7 @@ impl Queues for Reach<'_> {
 
     #[inline]
     fn take(&mut self, queue: QueueId, take: Take, longer_than: u32, rest_to: Option<QueueId>) -> Option<TaskRef> {
-        match &self.queues.0[queue.index()] {
+        match &self.queues.queues[queue.index()] {
             SharedQueue::Own { deque, .. } if longer_than > 0 && deque.len() <= longer_than as usize => None,
             SharedQueue::Own { owner, deque } if *owner == self.seat => deque.pop(),
             SharedQueue::Own { deque, .. } => {
@@ -126,7 +177,7 @@ impl Queues for Reach<'_> {
                 let mut rest = Vec::new();
                 let task = {
                     let mut queue = locked.lock().expect("nothing panics under this lock");
-                    if queue.len() <= longer_than as usize {
+                    if queue.len() <= longer_than as usize || !self.queues.take_token() {
                         return None;
                     }
                     let task = queue.take(take, &mut rest);

@@ -211,13 +211,21 @@ impl Shared {
         Ok(())
     }
 
-    /// Wakes one thread for a push, near pools first. `must`: nobody but a sleeper may come for the task, so it must not be
-    /// missed (see `sleep`).
+    /// Wakes one thread for a push, near pools first; if nobody sleeps there, one of those that take from a queue when it is
+    /// long. `must`: nobody but a sleeper may come for the task, so it must not be missed (see `sleep`).
     #[inline]
     pub(crate) fn wake_for(&self, queue: QueueId, must: bool) -> Option<PoolId> {
         self.barrier.before_look(must);
-        let wake = &self.plan.queues[queue.index()].wake;
-        wake.iter().copied().find(|pool| self.pools[pool.index()].wake_one())
+        let spec = &self.plan.queues[queue.index()];
+        let near = spec.wake.iter().copied().find(|pool| self.pools[pool.index()].wake_one());
+        if near.is_some() || spec.robbers.is_empty() { near } else { self.wake_robber(queue) }
+    }
+
+    fn wake_robber(&self, queue: QueueId) -> Option<PoolId> {
+        let length = self.queues.len(queue);
+        let robbers = self.plan.queues[queue.index()].robbers.iter();
+        let mut robbers = robbers.filter(|robber| length > robber.longer_than as usize).map(|robber| robber.pool);
+        robbers.find(|pool| self.pools[pool.index()].wake_one())
     }
 
     /// Has a seat look whether what it waits for is done, and into its inbox, if it sleeps.

@@ -119,7 +119,7 @@ pub(super) const BACK_OFF: [Parameter; 3] = [
         choices: &[],
         what: "the first pause of a worker without work, in nanoseconds",
     },
-    Parameter { name: "backoff_factor", default: 2, choices: &[], what: "by what each pause is longer than the last" },
+    Parameter { name: "backoff_factor", default: 2, choices: &[], what: "how many times as long as the last each pause is, at least 2" },
     Parameter {
         name: "backoff_max_ns",
         default: 1_000_000,
@@ -130,6 +130,6 @@ pub(super) const BACK_OFF: [Parameter; 3] = [
 
 pub(super) fn back_off(setting: &Setting) -> Idle {
     let (first_ns, max_ns) = (setting.value("backoff_ns"), setting.value("backoff_max_ns"));
-    let factor = setting.value("backoff_factor").clamp(1, u32::from(u8::MAX)) as u8;
+    let factor = setting.value("backoff_factor").clamp(2, u32::from(u8::MAX)) as u8;
     Idle::BackOff { first_ns, factor, max_ns }
 }
