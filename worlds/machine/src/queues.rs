@@ -196,3 +196,94 @@ impl Queues for Reach<'_> {
         }
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::ptr::NonNull;
+    use std::sync::atomic::AtomicU8;
+    use vicus_schedule::{Kind, Setting, TaskHeader, look};
+    use vicus_topology::Topology;
+
+    #[repr(C)]
+    struct Job {
+        header: TaskHeader,
+        taken: AtomicU8,
+    }
+
+    #[expect(unsafe_code, reason = "the type of a header's function")]
+    // SAFETY of callers: nothing to keep; it is never called.
+    unsafe fn never(_: TaskRef, _: *mut ()) {
+        unreachable!("these tasks are only taken");
+    }
+
+    fn task(job: &Job) -> TaskRef {
+        #[expect(unsafe_code, reason = "a task for queues")]
+        // SAFETY: the header is the job's first field; jobs outlive the queues of a test, and are never run.
+        unsafe {
+            TaskRef::new(NonNull::from(job).cast())
+        }
+    }
+
+    /// What a thread took, by all the ways there are: a look, a whole request's, one that it knows.
+    fn take(queues: &SharedQueues, plan: &Plan, seat: usize, turn: usize, jobs: &[Job]) -> Option<TaskRef> {
+        match turn % 5 {
+            0 => {
+                let known = task(&jobs[turn * 7919 % jobs.len()]);
+                let mut all = (0..plan.queues.len()).map(QueueId::new);
+                all.any(|queue| queues.remove(queue, known)).then_some(known)
+            }
+            1 => {
+                (0..plan.queues.len()).find_map(|queue| queues.take_of(QueueId::new(queue), RequestId(turn as u64 % 3)))
+            }
+            _ => {
+                let mut reach = Reach { queues, seat: SeatId::new(seat), last: None };
+                look(&plan.seats[seat].look, &mut [], &mut reach).map(|found| found.task)
+            }
+        }
+    }
+
+    #[test]
+    fn every_token_finds_a_block_and_every_block_is_taken_once() {
+        const THREADS: usize = 4;
+        let machine = Topology::parse("node:2 core:2").unwrap();
+        let plan = "locality-queues:capacity=8".parse::<Setting>().unwrap().plan(&machine, THREADS);
+        let queues = SharedQueues::new(&plan);
+        let header =
+            |number: usize| TaskHeader { run: never, request: RequestId(number as u64 % 3), is_box: number % 2 == 0 };
+        let jobs: Vec<Job> =
+            (0..20_000).map(|number| Job { header: header(number), taken: AtomicU8::new(0) }).collect();
+        let took = |task: TaskRef| {
+            let at = (task.as_ptr().addr().get() - jobs.as_ptr().addr()) / size_of::<Job>();
+            assert_eq!(jobs[at].taken.fetch_add(1, Ordering::Relaxed), 0, "task {at} was taken twice");
+        };
+        std::thread::scope(|scope| {
+            for (seat, own) in jobs.chunks(jobs.len() / THREADS).enumerate() {
+                let (queues, plan, jobs, took) = (&queues, &plan, &jobs, &took);
+                scope.spawn(move || {
+                    let place = plan.seats[seat].place[Kind::Deferred as usize];
+                    for (turn, job) in own.iter().enumerate() {
+                        assert!(queues.push(place, task(job)).is_ok(), "it has no capacity of its own");
+                        // More than others push, or the tokens would only grow.
+                        while queues.is_overfull() {
+                            take(queues, plan, seat, turn + seat, jobs).into_iter().for_each(took);
+                            take(queues, plan, seat, 2, jobs).into_iter().for_each(took);
+                        }
+                        if turn % 64 == seat {
+                            queues.sweep_locked(RequestId(turn as u64 % 3), took);
+                        }
+                    }
+                });
+            }
+        });
+        let tokens = || queues.tokens.as_ref().unwrap().count.0.load(Ordering::Relaxed);
+        let waiting = || (0..plan.queues.len()).map(|queue| queues.len(QueueId::new(queue))).sum::<usize>();
+        assert_eq!(tokens(), waiting());
+        while tokens() > 0 {
+            let found = take(&queues, &plan, 3, 2, &jobs);
+            took(found.expect("every token finds a block"));
+        }
+        assert_eq!(waiting(), 0, "every block has a token");
+        assert!(jobs.iter().all(|job| job.taken.load(Ordering::Relaxed) == 1));
+    }
+}

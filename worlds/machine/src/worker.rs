@@ -439,7 +439,8 @@ impl Worker {
     }
 
     /// Puts a task into a queue and wakes one sleeper for it. Where the plan has no room for it, the seat works at once: it runs
-    /// the task itself, or another one if there are too many tokens. A box it runs when the present one has ended.
+    /// the task itself, or another one if there are too many tokens (Wittmann and Hager, §2). A box it runs when the present one
+    /// has ended.
     pub(crate) fn put(&mut self, task: TaskRef, queue: QueueId, kind: Kind) {
         let works_now = !task.header().is_box && self.helping < DEEPEST;
         match self.shared.queues.push(queue, task) {

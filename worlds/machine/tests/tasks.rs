@@ -222,3 +222,53 @@ fn a_box_may_join() {
         assert_eq!(sum.load(Ordering::Relaxed), 986, "the sum of the first 15 Fibonacci numbers");
     }
 }
+
+/// Spawns many tasks from one; says how many were over by the time that the last had been spawned.
+fn over_before_all_are_spawned(strategy: &str, tasks: usize) -> usize {
+    let runtime = Runtime::builder().threads(1).strategy(strategy.parse().unwrap()).quiet().start();
+    let (over, mut early) = (AtomicUsize::new(0), 0);
+    runtime.run(|| {
+        scope(|scope| {
+            for _ in 0..tasks {
+                scope.spawn(|_| {
+                    over.fetch_add(1, Ordering::Relaxed);
+                });
+            }
+            early = over.load(Ordering::Relaxed);
+        });
+    });
+    assert_eq!(over.into_inner(), tasks);
+    early
+}
+
+#[test]
+fn a_submitter_that_finds_the_pool_full_works_at_once() {
+    // Wittmann and Hager, §2.1: about 256 tasks wait; the submitter runs each one beyond that. One thread, so nobody else does.
+    for strategy in ["central", "locality-queues"] {
+        assert_eq!(over_before_all_are_spawned(strategy, 1000), 1000 - 256, "{strategy}");
+        assert_eq!(over_before_all_are_spawned(&format!("{strategy}:capacity=3"), 10), 7, "{strategy}");
+        assert_eq!(over_before_all_are_spawned(&format!("{strategy}:capacity=0"), 1000), 0, "{strategy}: no bound");
+    }
+}
+
+#[test]
+fn a_full_pool_does_not_stack_tasks_without_end() {
+    fn chain<'s>(scope: &vicus_machine::Scope<'s>, left: usize, over: &'s AtomicUsize) {
+        over.fetch_add(1, Ordering::Relaxed);
+        if left > 0 {
+            scope.spawn(move |scope| chain(scope, left - 1, over));
+        }
+    }
+    for strategy in ["central:capacity=1", "locality-queues:capacity=1"] {
+        let runtime = Runtime::builder().threads(2).strategy(strategy.parse().unwrap()).quiet().start();
+        let over = AtomicUsize::new(0);
+        runtime.run(|| {
+            scope(|scope| {
+                for _ in 0..4 {
+                    scope.spawn(|scope| chain(scope, 50_000, &over));
+                }
+            });
+        });
+        assert_eq!(over.into_inner(), 4 * 50_001, "{strategy}");
+    }
+}

@@ -181,11 +181,7 @@ impl Worker {
         if kind == Kind::Immediate && self.put_own(task).is_ok() {
             return;
         }
-        match self.shared.queues.push(queue, task) {
-            Ok(()) => self.wake(queue, kind),
-            // The submitter works when the queue is full (Wittmann and Hager, §2.1).
-            Err(task) => self.run_on_top(task, None),
-        }
+        self.put(task, queue, kind);
     }
 }
 
