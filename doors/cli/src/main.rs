@@ -5,6 +5,7 @@ mod engine;
 mod generate;
 mod input;
 mod interrupt;
+mod machine;
 mod memory;
 mod query;
 mod strategies;

@@ -119,7 +119,12 @@ pub(super) const BACK_OFF: [Parameter; 3] = [
         choices: &[],
         what: "the first pause of a worker without work, in nanoseconds",
     },
-    Parameter { name: "backoff_factor", default: 2, choices: &[], what: "how many times as long as the last each pause is, at least 2" },
+    Parameter {
+        name: "backoff_factor",
+        default: 2,
+        choices: &[],
+        what: "how many times as long as the last each pause is, at least 2",
+    },
     Parameter {
         name: "backoff_max_ns",
         default: 1_000_000,
