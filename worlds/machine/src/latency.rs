@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use vicus_schedule::Latencies;
-use vicus_topology::{CoreGroup, Topology};
+use vicus_topology::{CoreGroup, Pu, Topology};
 
 /// With more core groups than this it would take seconds, and they are single cores.
 const MOST_GROUPS: usize = 64;
@@ -98,25 +98,24 @@ fn write(topology: &Topology, file: &Path, measured: &[Vec<u32>]) -> std::io::Re
     std::fs::rename(&half, file)
 }
 
-/// By core group and core group, in nanoseconds. A way that can't be measured is as long as the longest that can.
+/// By core group and core group, in nanoseconds. A way to a group that may not be used is as long as the longest other.
 fn measure(topology: &Topology) -> Result<Vec<Vec<u32>>, String> {
     let groups = &topology.core_groups;
     let mut ways = vec![vec![None; groups.len()]; groups.len()];
     for (a, from) in groups.iter().enumerate() {
         for (b, to) in groups.iter().enumerate().skip(a) {
-            let way = ends(topology, from, to).map_or(Ok(None), |(from, to)| round_trips(from, to))?;
+            let way = ends(topology, from, to).map(|(from, to)| one_way(from, to)).transpose()?;
             (ways[a][b], ways[b][a]) = (way, way);
         }
     }
-    let longest = ways.iter().flatten().flatten().copied().max().ok_or("all cores are busy or not to be used")?;
+    let longest = ways.iter().flatten().flatten().copied().max().ok_or("no CPU may be used")?;
     Ok(ways.into_iter().map(|row| row.into_iter().map(|way| way.unwrap_or(longest)).collect()).collect())
 }
 
 /// A CPU of each of two groups; within one group of two cores, if it has as many. The same twice for a group of one.
 fn ends(topology: &Topology, from: &CoreGroup, to: &CoreGroup) -> Option<(u32, u32)> {
-    let usable = |group: &CoreGroup| {
-        let pus: Vec<_> = group.pus.iter().map(|pu| &topology.pus[pu.index()]).filter(|pu| pu.usable).collect();
-        pus
+    let usable = |group: &CoreGroup| -> Vec<&Pu> {
+        group.pus.iter().map(|pu| &topology.pus[pu.index()]).filter(|pu| pu.usable).collect()
     };
     let (from, to) = (usable(from), usable(to));
     let first = *from.first()?;
@@ -131,14 +130,16 @@ struct Line(AtomicU64);
 const ROUNDS: u64 = 500;
 const SAMPLES: usize = 5;
 
-/// Half of the median time that a line takes to another CPU and back, in nanoseconds; `None` if one of them is too busy.
-fn round_trips(from: u32, to: u32) -> Result<Option<u32>, String> {
+/// How long two CPUs may take: each waits for the other, and may be kept from running.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+/// Half of the median time that a line takes to another CPU and back, in nanoseconds.
+fn one_way(from: u32, to: u32) -> Result<u32, String> {
     if from == to {
-        return std::thread::scope(|scope| scope.spawn(|| pinned(from, own_line)).join().expect("it does not panic"))
-            .map(Some);
+        return std::thread::scope(|scope| scope.spawn(|| pinned(from, own_line)).join().expect("it does not panic"));
     }
     let (line, stop) = (Line(AtomicU64::new(0)), AtomicBool::new(false));
-    let until = Instant::now() + Duration::from_millis(50);
+    let until = Instant::now() + PATIENCE;
     // Waits for a number; `false` if it takes too long.
     let wait = |number: u64| {
         let mut turns = 0u32;
@@ -181,7 +182,7 @@ fn round_trips(from: u32, to: u32) -> Result<Option<u32>, String> {
         let asked = scope.spawn(|| pinned(from, ask).inspect_err(|_| stop.store(true, Ordering::Relaxed)));
         let (answered, asked) = (answering.join(), asked.join());
         answered.expect("it does not panic")?;
-        asked.expect("it does not panic")
+        asked.expect("it does not panic")?.ok_or_else(|| format!("CPU {from} or {to} has too much to do"))
     })
 }
 
@@ -298,29 +299,33 @@ mod tests {
         assert!(!folder.0.join("none.json").exists());
     }
 
+    /// Tries again while other programs keep the CPUs busy.
+    fn patiently<R>(measure: impl Fn() -> Result<R, String>) -> R {
+        let mut results = std::iter::repeat_with(measure).take(200);
+        results.find_map(Result::ok).expect("after 200 times it should have been measured once")
+    }
+
     #[test]
     fn a_line_takes_longer_between_cpus_than_within_one() {
         let usable: Vec<u32> = crate::this_machine().topology.usable_pus().map(|pu| pu.os_index).collect();
-        let own = round_trips(usable[0], usable[0]).unwrap().unwrap();
+        let own = patiently(|| one_way(usable[0], usable[0]));
         assert!((1..1000).contains(&own), "{own} ns");
-        if let [first, .., last] = usable[..]
-            && let Some(between) = round_trips(first, last).unwrap()
-        {
-            assert!(between < 100_000, "{between} ns");
-            assert!(between >= own, "a line of another CPU after {between} ns, its own after {own}");
+        if let [first, .., last] = usable[..] {
+            let between = patiently(|| one_way(first, last));
+            assert!((own..100_000).contains(&between), "another CPU's line after {between} ns, its own after {own}");
         }
-        let error = round_trips(usable[0], 1 << 20).unwrap_err();
+        let error = one_way(usable[0], 1 << 20).unwrap_err();
         assert!(error.contains("1048576"), "{error}");
     }
 
     #[test]
-    fn ways_to_groups_that_are_not_to_be_used_are_long() {
+    fn ways_to_groups_that_may_not_be_used_are_long() {
         let own = crate::this_machine().topology;
         let cpus: Vec<u32> = own.usable_pus().map(|pu| pu.os_index).collect();
         let mut machine = Topology::parse("l3:2 core:2").unwrap();
         machine.pus.iter_mut().for_each(|pu| pu.os_index = cpus[pu.id.index() % cpus.len()]);
         machine.pus[2..].iter_mut().for_each(|pu| pu.usable = false);
-        let ways = measure(&machine).unwrap();
+        let ways = patiently(|| measure(&machine));
         assert!(ways[0][0] >= 1);
         assert_eq!([ways[0][1], ways[1][0], ways[1][1]], [ways[0][0]; 3]);
     }
