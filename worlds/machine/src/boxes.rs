@@ -99,7 +99,7 @@ impl Worker {
         if self.shared.plan.dealing.is_none() { None } else { self.deal(task, kind, index) }
     }
 
-    #[cold]
+    #[inline(never)]
     fn deal(&mut self, task: TaskRef, kind: Kind, index: BoxId) -> Option<QueueId> {
         let Worker { shared, bytes, seat, .. } = self;
         let dealing = shared.plan.dealing.as_ref()?;

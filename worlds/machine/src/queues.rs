@@ -249,8 +249,11 @@ mod tests {
         let machine = Topology::parse("node:2 core:2").unwrap();
         let plan = "locality-queues:capacity=8".parse::<Setting>().unwrap().plan(&machine, THREADS);
         let queues = SharedQueues::new(&plan);
-        let header =
-            |number: usize| TaskHeader { run: never, request: RequestId(number as u64 % 3), is_box: number % 2 == 0 };
+        let header = |number: usize| TaskHeader {
+            run: never,
+            request: RequestId(number as u64 % 3),
+            is_box: number.is_multiple_of(2),
+        };
         let jobs: Vec<Job> =
             (0..20_000).map(|number| Job { header: header(number), taken: AtomicU8::new(0) }).collect();
         let took = |task: TaskRef| {
