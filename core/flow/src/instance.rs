@@ -598,6 +598,21 @@ pub unsafe fn share_instance(task: TaskRef) -> Arc<Instance> {
     }
 }
 
+/// What a box that is about to be queued will find: of each input's head that is no pill, where it was sent from, and its bytes.
+///
+/// # Safety
+/// `task` is of an [`Activation`] that the caller was given and has not put into a queue yet.
+#[expect(unsafe_code, reason = "follows a task pointer, and looks into rings at the consumer's end")]
+pub unsafe fn heads(task: TaskRef, mut each: impl FnMut(Place, u64)) {
+    // SAFETY: the caller's promise: the task is a cell of a live instance.
+    let cell: &BoxCell = unsafe { task.as_ptr().cast::<BoxCell>().as_ref() };
+    // The consumer's end of its rings is the caller's: the state word has made it the only one who may have the box run (its
+    // acquire saw what the last runner did), and the next runner gets the task from the caller, by way of a queue.
+    for head in cell.inputs.iter().filter_map(|input| input.ring.head()).filter(|head| !head.is_pill()) {
+        each(head.place(), head.bytes());
+    }
+}
+
 /// A box that is being run. The value is the evidence that nobody else runs it.
 #[must_use]
 pub struct Running<'a> {

@@ -9,6 +9,7 @@ mod deque;
 mod discover;
 mod heaps;
 mod inbox;
+mod latency;
 mod locality;
 mod lock;
 mod near;

@@ -133,7 +133,7 @@ impl<'scope> Scope<'scope> {
         let worker = unsafe { &mut *worker };
         let queue = match said.node {
             Some(node) => worker.home_of(node),
-            None => worker.deal(&said.accesses),
+            None => worker.dealt_by_bytes(&said.accesses),
         };
         let kind = said.kind.filter(|_| queue.is_none()).unwrap_or(Kind::Deferred);
         self.open.adds(worker.seat);
@@ -233,12 +233,7 @@ impl Worker {
             return;
         }
         let queue = queue.unwrap_or(self.shared.plan.seats[self.seat.index()].place[kind as usize]);
-        match self.shared.queues.push(queue, task) {
-            // Whoever it was dealt to may sleep.
-            Ok(()) => self.wake(queue, kind),
-            // The submitter works when the queue is full (Wittmann and Hager, §2.1).
-            Err(task) => self.run_on_top(task, None),
-        }
+        self.put(task, queue, kind);
     }
 }
 
