@@ -96,11 +96,11 @@ impl Worker {
     /// lies in one place, as memory of the distribution `coarse` does.
     #[inline]
     fn dealt(&mut self, task: TaskRef, kind: Kind, index: BoxId) -> Option<QueueId> {
-        if self.shared.plan.dealing.is_none() { None } else { self.deal(task, kind, index) }
+        if self.shared.plan.dealing.is_none() { None } else { self.deal_box(task, kind, index) }
     }
 
     #[inline(never)]
-    fn deal(&mut self, task: TaskRef, kind: Kind, index: BoxId) -> Option<QueueId> {
+    fn deal_box(&mut self, task: TaskRef, kind: Kind, index: BoxId) -> Option<QueueId> {
         let Worker { shared, bytes, seat, .. } = self;
         let dealing = shared.plan.dealing.as_ref()?;
         bytes.clear();

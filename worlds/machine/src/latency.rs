@@ -100,10 +100,13 @@ fn write(topology: &Topology, file: &Path, measured: &[Vec<u32>]) -> std::io::Re
 
 /// By core group and core group, in nanoseconds. A way to a group that may not be used is as long as the longest other.
 fn measure(topology: &Topology) -> Result<Vec<Vec<u32>>, String> {
-    let groups = &topology.core_groups;
+    let (groups, until) = (&topology.core_groups, Instant::now() + LONGEST);
     let mut ways = vec![vec![None; groups.len()]; groups.len()];
     for (a, from) in groups.iter().enumerate() {
         for (b, to) in groups.iter().enumerate().skip(a) {
+            if Instant::now() > until {
+                return Err("it takes too long".to_owned());
+            }
             let way = ends(topology, from, to).map(|(from, to)| one_way(from, to)).transpose()?;
             (ways[a][b], ways[b][a]) = (way, way);
         }
@@ -127,11 +130,14 @@ fn ends(topology: &Topology, from: &CoreGroup, to: &CoreGroup) -> Option<(u32, u
 #[repr(align(128))]
 struct Line(AtomicU64);
 
-const ROUNDS: u64 = 500;
-const SAMPLES: usize = 5;
+const ROUNDS: u64 = 100;
+const SAMPLES: usize = 7;
 
 /// How long two CPUs may take: each waits for the other, and may be kept from running.
 const PATIENCE: Duration = Duration::from_millis(50);
+
+/// How long a runtime's start may take for this.
+const LONGEST: Duration = Duration::from_secs(5);
 
 /// Half of the median time that a line takes to another CPU and back, in nanoseconds.
 fn one_way(from: u32, to: u32) -> Result<u32, String> {
