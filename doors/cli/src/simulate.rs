@@ -23,8 +23,8 @@ use vicus_trace::Trace;
 /// run. The model has eight free parameters, the same for all machines, which `--set` scales.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The machine: one of those that come with the simulator, a machine file (.toml), an XML file that hwloc wrote, or one line
-    /// such as "node:4 core:8"; the last two with default costs. `--machines` lists the first.
+    /// The machine: one of those that come with the simulator, a machine file (.toml), an XML file that hwloc wrote, one line
+    /// such as "node:4 core:8", or one that `vicus topology --from` knows; the last three with default costs. `--machines` lists the first.
     #[arg(long, value_name = "NAME|FILE|LINE", required_unless_present = "machines")]
     machine: Option<String>,
     /// Lists the machines that come with the simulator.
@@ -46,7 +46,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "GB/S", default_value_t = 10.0, requires = "trace")]
     recorded_gb_per_s: f64,
     /// The strategies to compare; for several, give it several times.
-    #[arg(long, value_name = "STRATEGY", default_value = "las")]
+    #[arg(long, value_name = "STRATEGY", default_value = "las", env = "VICUS_STRATEGY")]
     strategy: Vec<Setting>,
     /// How many threads; by default one for each PU of the machine.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
@@ -116,7 +116,7 @@ fn machine(text: &str) -> anyhow::Result<Machine> {
         let file = std::fs::read_to_string(text).with_context(|| format!("{text} can't be read"))?;
         return Ok(Machine::parse(text, &file)?);
     }
-    match vicus::describe(text) {
+    match crate::machine::named(text) {
         Ok(topology) => Ok(Machine::from_topology(topology)),
         Err(error) => {
             let names: Vec<&str> = Machine::names().collect();

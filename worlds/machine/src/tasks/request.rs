@@ -144,10 +144,13 @@ impl<R: Send> Over for Answer<R> {
     }
 }
 
+/// Whether a request is stopped, and its answer.
+type Open = (bool, Arc<dyn Over>);
+
 /// The requests of a runtime that are closures.
 #[derive(Default)]
 pub(crate) struct Requests {
-    open: Mutex<BTreeMap<RequestId, (bool, Arc<dyn Over>)>>,
+    open: Mutex<BTreeMap<RequestId, Open>>,
     /// How many of them are stopped: usually none, and then nobody takes the lock.
     stopped: AtomicUsize,
 }
