@@ -45,26 +45,35 @@ const HELD: u32 = 2;
 /// The owner moves it.
 const OWNER: u32 = 3;
 
-/// The public part: tasks from `top` on, before `end`.
+/// The public part: so many tasks from `top` on.
+///
+/// A thief reads a slot and then exchanges the word: should the owner have taken that task back meanwhile, put another one there
+/// and made it public, the word must not be what it was. So with each take-back the owner's numbers go on by a lap of the ring.
 #[derive(Clone, Copy)]
 struct Public {
-    top: u32,
-    end: u32,
+    /// 48 bits of it count.
+    top: u64,
+    len: u32,
 }
 
 impl Public {
     fn of(word: u64) -> Public {
-        Public { top: word as u32, end: (word >> 32) as u32 }
+        Public { top: word >> LEN_BITS, len: (word & ((1 << LEN_BITS) - 1)) as u32 }
     }
 
     fn word(self) -> u64 {
-        u64::from(self.end) << 32 | u64::from(self.top)
+        self.top << LEN_BITS | u64::from(self.len)
     }
 
-    fn len(self) -> u32 {
-        self.end.wrapping_sub(self.top)
+    /// The number of its first task, as the owner counts.
+    fn first(self) -> u32 {
+        self.top as u32
     }
 }
+
+/// How much of the word says how many tasks there are: more than the ring holds.
+const LEN_BITS: u32 = 16;
+const _: () = assert!(CAPACITY < 1 << LEN_BITS);
 
 impl Deque {
     pub(crate) fn new() -> Deque {
@@ -94,7 +103,7 @@ impl Deque {
     pub(crate) fn push(&self, task: TaskRef) -> Result<(), TaskRef> {
         let bottom = self.own.0.bottom.load(Ordering::Relaxed);
         // Acquire: whoever took a task has read its slot. An old value makes the ring seem fuller.
-        let top = Public::of(self.public.0.load(Ordering::Acquire)).top;
+        let top = Public::of(self.public.0.load(Ordering::Acquire)).first();
         if bottom.wrapping_sub(top) >= CAPACITY as u32 {
             return Err(task);
         }
@@ -151,7 +160,7 @@ impl Deque {
     fn pop_public(&self) -> Option<TaskRef> {
         let own = &self.own.0;
         let is_held = self.wanted.0.load(Ordering::Acquire) == HELD;
-        if !is_held && Public::of(self.public.0.load(Ordering::Relaxed)).len() == 0 {
+        if !is_held && Public::of(self.public.0.load(Ordering::Relaxed)).len == 0 {
             // It grows by the owner, or by a thief out of what is private; and nothing is.
             return None;
         }
@@ -159,21 +168,24 @@ impl Deque {
         let mut word = self.public.0.load(Ordering::Relaxed);
         let (back, public) = loop {
             let public = Public::of(word);
-            let back = public.len().div_ceil(2);
-            let less = Public { end: public.end.wrapping_sub(back), ..public };
+            let back = public.len.div_ceil(2);
+            let less = Public { top: public.top + CAPACITY as u64, len: public.len - back };
             match self.public.0.compare_exchange_weak(word, less.word(), Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => break (back, less),
                 Err(other) => word = other,
             }
         };
-        own.split.store(public.end, Ordering::Relaxed);
+        own.split.store(public.first().wrapping_add(public.len), Ordering::Relaxed);
+        // A lap on: the slots are the same.
+        let end = own.bottom.load(Ordering::Relaxed).wrapping_add(CAPACITY as u32);
+        own.bottom.store(end, Ordering::Release);
         let task = (back > 0).then(|| {
-            let youngest = own.bottom.load(Ordering::Relaxed).wrapping_sub(1);
+            let youngest = end.wrapping_sub(1);
             own.bottom.store(youngest, Ordering::Release);
             Deque::task(self.slot(youngest).load(Ordering::Relaxed))
         });
         // Release: a thief that holds the split point next sees both ends.
-        self.wanted.0.store(if public.len() == 0 { before } else { NOBODY }, Ordering::Release);
+        self.wanted.0.store(if public.len == 0 { before } else { NOBODY }, Ordering::Release);
         task
     }
 
@@ -210,8 +222,8 @@ impl Deque {
     /// Moves the split point, which the caller holds, by so many tasks.
     fn publish(&self, split: u32, tasks: u32) {
         self.own.0.split.store(split.wrapping_add(tasks), Ordering::Relaxed);
-        // Release: whoever takes a task sees its slot, and what it points to. Thieves only change the other half of the word.
-        self.public.0.fetch_add(u64::from(tasks) << 32, Ordering::AcqRel);
+        // Release: whoever takes a task sees its slot, and what it points to. What thieves take away meanwhile stays away.
+        self.public.0.fetch_add(u64::from(tasks), Ordering::AcqRel);
     }
 
     /// A thief's take: the oldest public task. Tries again when another was quicker, until it wins or nothing is left; then it
@@ -229,12 +241,11 @@ impl Deque {
         let mut word = self.public.0.load(Ordering::Acquire);
         loop {
             let public = Public::of(word);
-            if public.len() == 0 {
+            if public.len == 0 {
                 return None;
             }
-            let task = self.slot(public.top).load(Ordering::Relaxed);
-            // The end stays in the upper half: no carry gets there.
-            let next = Public { top: public.top.wrapping_add(1), ..public };
+            let task = self.slot(public.first()).load(Ordering::Relaxed);
+            let next = Public { top: public.top + 1, len: public.len - 1 };
             match self.public.0.compare_exchange_weak(word, next.word(), Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => return Some(Deque::task(task)),
                 Err(other) => word = other,
@@ -277,7 +288,7 @@ impl Deque {
 
     /// How many tasks it holds. A hint.
     pub(crate) fn len(&self) -> usize {
-        let top = Public::of(self.public.0.load(Ordering::Acquire)).top;
+        let top = Public::of(self.public.0.load(Ordering::Acquire)).first();
         let len = self.own.0.bottom.load(Ordering::Acquire).wrapping_sub(top);
         usize::try_from(len.cast_signed()).unwrap_or(0)
     }
@@ -398,6 +409,38 @@ pub(crate) mod tests {
     fn loom_every_public_task_is_taken_once() {
         model(3, 1, |deque, _| deque.steal(), true);
         model(2, 2, |deque, _| deque.steal(), true);
+    }
+
+    /// What happened: a thief read a slot, the owner took the task back, put another one there and made it public; the word was
+    /// the same again, and the thief took the first task a second time.
+    #[cfg(loom)]
+    #[test]
+    fn loom_a_slot_that_is_used_again_is_not_mistaken() {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(3);
+        model.check(|| {
+            let deque = loom::sync::Arc::new(Deque::new());
+            let thief = {
+                let deque = deque.clone();
+                loom::thread::spawn(move || deque.steal().map(number))
+            };
+            let mut taken = Vec::new();
+            for n in 0..2 {
+                for n in [n, n + 10] {
+                    if deque.push(task(n)).is_err() {
+                        taken.push(n);
+                    }
+                    deque.share(true);
+                    if n < 10 {
+                        taken.extend(deque.pop().map(number));
+                    }
+                }
+            }
+            taken.extend(thief.join().unwrap());
+            taken.extend(std::iter::from_fn(|| deque.pop().map(number)));
+            taken.sort_unstable();
+            assert_eq!(taken, [0, 1, 10, 11]);
+        });
     }
 
     #[cfg(loom)]

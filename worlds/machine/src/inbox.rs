@@ -1,5 +1,6 @@
 //! Tasks that one seat alone may run.
 
+use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use vicus_schedule::TaskRef;
@@ -9,7 +10,7 @@ use vicus_schedule::TaskRef;
 pub(crate) struct Inbox {
     /// How many there are, so that its seat looks without a lock.
     waiting: AtomicUsize,
-    tasks: Mutex<Vec<TaskRef>>,
+    tasks: Mutex<VecDeque<TaskRef>>,
 }
 
 impl Inbox {
@@ -18,10 +19,14 @@ impl Inbox {
         self.waiting.load(Ordering::Acquire) != 0
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.waiting.load(Ordering::Relaxed)
+    }
+
     /// The seat may sleep: see `Shared::call`.
     pub(crate) fn put(&self, task: TaskRef) {
         let mut tasks = self.tasks.lock().expect("nothing panics under this lock");
-        tasks.push(task);
+        tasks.push_back(task);
         self.waiting.store(tasks.len(), Ordering::Release);
     }
 
@@ -33,7 +38,7 @@ impl Inbox {
     #[cold]
     fn take_waiting(&self) -> Option<TaskRef> {
         let mut tasks = self.tasks.lock().expect("nothing panics under this lock");
-        let task = (!tasks.is_empty()).then(|| tasks.remove(0));
+        let task = tasks.pop_front();
         self.waiting.store(tasks.len(), Ordering::Release);
         task
     }

@@ -491,25 +491,41 @@ impl Runtime {
 
 impl Drop for Runtime {
     fn drop(&mut self) {
+        if !self.shared.is_here() {
+            return self.shared.end();
+        }
+        // The last owner is a task of its own, for which it can't wait.
+        let shared = Arc::clone(&self.shared);
+        let ender = std::thread::Builder::new().name("vicus end".to_owned()).spawn(move || shared.end());
+        if ender.is_err() {
+            // No thread is to be had: requests are told to end, and the threads stay.
+            self.shared.requests_of_tasks.end_all(false);
+        }
+    }
+}
+
+impl Shared {
+    /// Ends all requests, and then the threads.
+    fn end(self: &Arc<Self>) {
         let open: Vec<Arc<RequestState>> =
-            self.shared.requests.lock().expect("nothing panics under this lock").values().cloned().collect();
+            self.requests.lock().expect("nothing panics under this lock").values().cloned().collect();
         for state in open {
-            let request = Request { shared: Arc::clone(&self.shared), state };
+            let request = Request { shared: Arc::clone(self), state };
             request.cancel();
             let _ = request.wait();
         }
-        self.shared.requests_of_tasks.end_all();
-        self.shared.closing.store(true, Ordering::Release);
+        self.requests_of_tasks.end_all(true);
+        self.closing.store(true, Ordering::Release);
         fence(Ordering::SeqCst);
-        for lent in &self.shared.lent {
+        for lent in &self.lent {
             let _lock = lent.lock.lock().expect("nothing panics under this lock");
             lent.changed.notify_all();
         }
         loop {
-            let thread = self.shared.threads.lock().expect("nothing panics under this lock").pop();
+            let thread = self.threads.lock().expect("nothing panics under this lock").pop();
             let Some(thread) = thread else { break };
             while !thread.is_finished() {
-                self.shared.pools.iter().for_each(|pool| while pool.wake_one() {});
+                self.pools.iter().for_each(|pool| while pool.wake_one() {});
                 std::thread::yield_now();
             }
             if let Err(panic) = thread.join() {

@@ -10,6 +10,7 @@ use crate::queues::Reach;
 use crate::recorder::Recorder;
 use crate::runtime::Shared;
 use crate::sleep::{SleepPool, Woken};
+use crate::sync::light_fence;
 use crate::tasks::{Awaited, Slab};
 use std::cell::Cell;
 use std::ptr;
@@ -198,7 +199,7 @@ impl Worker {
             self.recorder.sleep_ends(&shared, pool);
             if woken && (found.is_some() || slept == Some(Woken::Reason) || !goes_on()) {
                 // The spawn that woke it was for another task than the one it found by itself, or for someone who works.
-                sleepers.wake_one();
+                shared.wake_for(plan.place[Kind::Deferred as usize], true);
             }
             if let Some((task, found)) = found {
                 self.run(task, found);
@@ -240,6 +241,7 @@ impl Worker {
     /// Whether an immediate task that is put there may wake somebody.
     #[inline]
     fn is_anybody_asleep(&self) -> bool {
+        light_fence();
         self.near.iter().any(|&pool| {
             #[expect(unsafe_code, reason = "a way to a part of what the worker shares that is short")]
             // SAFETY: a pool of `shared`, where pools stay.
@@ -287,10 +289,6 @@ impl Worker {
             return Some((task, None));
         }
         self.refused.pop().map(|task| (task, None))
-    }
-
-    fn has_kept(&self) -> bool {
-        self.next.is_some() || !self.refused.is_empty() || self.shared.inboxes[self.seat.index()].is_waiting()
     }
 
     /// `last`: the seat would sleep otherwise.
@@ -390,6 +388,7 @@ impl Worker {
     pub(crate) unsafe fn wait(worker: *mut Worker, request: Option<RequestId>, awaited: &impl Awaited) {
         // SAFETY: the caller's promise; tasks that are run below borrow it again from this one.
         let worker = unsafe { &mut *worker };
+        let bomb = Abort;
         let shared = Arc::clone(&worker.shared);
         let plan = &shared.plan.seats[worker.seat.index()];
         let sleepers = &shared.pools[plan.pool.index()];
@@ -416,10 +415,11 @@ impl Worker {
             let slept = (found.is_none() && awaited.falls_asleep()).then(|| sleepers.sleep(worker.slot, is_called));
             let woken = slept == Some(Woken::Spawn) || sleepers.stay();
             worker.recorder.sleep_ends(&shared, plan.pool);
-            if woken && (found.is_some() || awaited.is_done()) {
-                sleepers.wake_one();
-            } else if woken && !worker.has_kept() {
-                // For a task that this seat may not take while it waits, perhaps: somebody else is to look.
+            let wakes_for_it = woken && found.is_none() && !awaited.is_done();
+            let found = if wakes_for_it { find(worker, false) } else { found };
+            if woken && !(wakes_for_it && found.is_some()) {
+                // Its wake was for a task that it may not take while it waits, or leaves for the one it found: somebody else is
+                // to look.
                 shared.wake_for(plan.place[Kind::Deferred as usize], true);
             }
             if let Some((task, found)) = found {
@@ -427,6 +427,7 @@ impl Worker {
             }
             idle_since = None;
         }
+        std::mem::forget(bomb);
         // Others can't see it, and the task that waited may run on for long.
         if let Some(next) = worker.next.take() {
             worker.put(next.task, next.queue, Kind::Immediate);
@@ -504,6 +505,16 @@ const DEEPEST: u32 = 64;
 
 /// How long a waiting seat looks around before it sleeps.
 const SPIN: Duration = Duration::from_micros(5);
+
+/// Ends the process if it is dropped: a panic that leaves a waiting frame would take away what other threads use. Users' panics
+/// never get there.
+struct Abort;
+
+impl Drop for Abort {
+    fn drop(&mut self) {
+        std::process::abort();
+    }
+}
 
 /// Another worker's task runs on this thread again.
 struct Restore(*mut Worker);

@@ -401,3 +401,127 @@ fn a_request_that_has_not_begun_is_dropped_when_it_is_cancelled() {
     assert_eq!(first.wait(), Ok(()));
     assert_eq!(second.wait(), Err(vicus_machine::Cancelled));
 }
+
+#[test]
+#[should_panic(expected = "shared in another one")]
+fn what_one_scope_shares_no_task_of_another_says() {
+    let mut numbers = [0; 4];
+    scope(|outer| {
+        let shared = outer.share(&mut numbers);
+        scope(|inner| inner.task().writes(shared.part(..)).spawn(|_| ()));
+    });
+}
+
+#[test]
+fn tasks_without_bytes_are_one_after_the_other_as_well() {
+    struct Token;
+    let runtime = Runtime::builder().threads(2).quiet().start();
+    let (mut tokens, inside) = ([Token], AtomicUsize::new(0));
+    runtime.run(|| {
+        scope(|scope| {
+            let tokens = scope.share(&mut tokens);
+            for _ in 0..50 {
+                scope.task().writes(tokens.part(..)).spawn(|(_tokens,)| {
+                    assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0);
+                    std::thread::yield_now();
+                    inside.fetch_sub(1, Ordering::SeqCst);
+                });
+            }
+        });
+    });
+}
+
+#[test]
+fn a_scope_belongs_to_the_threads_of_one_runtime() {
+    let (a, b) = (Runtime::builder().threads(1).quiet().start(), Runtime::builder().threads(1).quiet().start());
+    let caught = catch_unwind(AssertUnwindSafe(|| a.run(|| scope(|scope| b.run(|| scope.spawn(|_| ()))))));
+    assert!(caught.is_err());
+}
+
+/// Panics when it is dropped, as a payload or as a result.
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            panic!("dropped");
+        }
+    }
+}
+
+#[test]
+fn panics_that_panic_when_they_are_dropped_harm_nobody_else() {
+    let runtime = Runtime::builder().threads(2).quiet().start();
+    for _ in 0..20 {
+        let caught = catch_unwind(AssertUnwindSafe(|| {
+            runtime.run(|| scope(|scope| (0..8).for_each(|_| scope.spawn(|_| std::panic::panic_any(Bomb)))))
+        }));
+        std::mem::forget(caught);
+        // Here, if it is over by now; else where it ends, which must not harm the thread.
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(runtime.spawn(|| Bomb))));
+        let caught = catch_unwind(AssertUnwindSafe(|| {
+            runtime.run(|| vicus_machine::for_each(0..64, |_| std::panic::panic_any(Bomb)))
+        }));
+        std::mem::forget(caught);
+    }
+    assert_eq!(runtime.run(|| fib(15)), 610);
+}
+
+#[test]
+fn a_runtime_may_end_while_somebody_waits_or_in_a_task_of_its_own() {
+    for _ in 0..50 {
+        let runtime = Runtime::builder().threads(2).quiet().start();
+        let request = runtime.spawn(|| ());
+        let waits = std::thread::spawn(move || request.wait());
+        drop(runtime);
+        let _ = waits.join().unwrap();
+
+        let runtime = std::sync::Arc::new(Runtime::builder().threads(1).quiet().start());
+        let (own, (tells, told)) = (runtime.clone(), std::sync::mpsc::channel());
+        let request = runtime.spawn(move || {
+            told_after(move || drop(own), tells);
+        });
+        drop(runtime);
+        told.recv().unwrap();
+        let _ = request.wait();
+    }
+}
+
+fn told_after(f: impl FnOnce(), tells: std::sync::mpsc::Sender<()>) {
+    f();
+    tells.send(()).unwrap();
+}
+
+#[test]
+fn iterations_know_that_their_request_is_cancelled_on_every_thread() {
+    let runtime = Runtime::builder().threads(2).quiet().start();
+    let request = std::sync::Arc::new(Mutex::new(None::<vicus_machine::TaskRequest<()>>));
+    let (own, begun) = (request.clone(), AtomicUsize::new(0));
+    let begun = std::sync::Arc::new(begun);
+    let begins = begun.clone();
+    let spawned = runtime.spawn(move || {
+        vicus_machine::for_each(0..2, |_| {
+            begins.fetch_add(1, Ordering::SeqCst);
+            while !vicus_machine::is_cancelled() {
+                std::thread::yield_now();
+            }
+        });
+    });
+    *own.lock().unwrap() = Some(spawned);
+    while begun.load(Ordering::SeqCst) == 0 {
+        std::thread::yield_now();
+    }
+    let spawned = request.lock().unwrap().take().unwrap();
+    spawned.cancel();
+    assert_eq!(spawned.wait(), Ok(()));
+}
+
+#[test]
+fn a_loop_may_end_at_the_largest_number() {
+    let runtime = Runtime::builder().threads(2).quiet().start();
+    let sum = AtomicUsize::new(0);
+    runtime.run(|| {
+        vicus_machine::for_each(usize::MAX - 100..usize::MAX, |n| _ = sum.fetch_add(usize::MAX - n, Ordering::Relaxed))
+    });
+    assert_eq!(sum.into_inner(), 5050);
+}

@@ -17,6 +17,8 @@ use vicus_topology::NodeId;
 pub struct Shared<'scope, T> {
     start: *mut T,
     len: usize,
+    /// Whose tasks share them, by its address: another scope would not know of them.
+    scope: *const (),
     elements: PhantomData<&'scope mut [T]>,
 }
 
@@ -51,6 +53,13 @@ unsafe impl<T: Send> Sync for Shared<'_, T> {}
 // SAFETY: as for `Shared`; tasks at once may read it, so references to elements go to several threads.
 unsafe impl<T: Send + Sync> Send for Part<'_, T> {}
 
+impl<T> Part<'_, T> {
+    fn access(&self, mode: Mode) -> Access {
+        // What takes no memory is still one task's at a time.
+        Access::new(self.0.start.addr(), self.0.len * size_of::<T>().max(1), mode)
+    }
+}
+
 impl<'scope, T> Shared<'scope, T> {
     /// Some of its elements. Panics if there are not so many.
     pub fn part(self, elements: impl RangeBounds<usize>) -> Part<'scope, T> {
@@ -59,7 +68,7 @@ impl<'scope, T> Shared<'scope, T> {
         #[expect(unsafe_code, reason = "a pointer into the elements")]
         // SAFETY: inside of them, or at their end.
         let first = unsafe { self.start.add(start) };
-        Part(Shared { start: first, len: end - start, elements: PhantomData })
+        Part(Shared { start: first, len: end - start, ..self })
     }
 
     /// How many elements it has.
@@ -95,9 +104,9 @@ pub trait Data {
     #[doc(hidden)]
     fn access(&self) -> Access;
 
-    /// Whether other tasks of the scope may have said the same.
+    /// The scope whose other tasks may have said the same; `None` if nobody else has it.
     #[doc(hidden)]
-    const IS_SHARED: bool;
+    fn scope(&self) -> Option<*const ()>;
 
     /// # Safety
     /// Called when the task runs, whose turn it is to read or write it; the view ends with the task.
@@ -114,11 +123,13 @@ pub struct Writes<D>(D);
 
 impl<T: Sync + 'static> Data for Reads<Part<'_, T>> {
     type View<'v> = &'v [T];
-    const IS_SHARED: bool = true;
+
+    fn scope(&self) -> Option<*const ()> {
+        Some(self.0.0.scope)
+    }
 
     fn access(&self) -> Access {
-        let Part(Shared { start, len, .. }) = self.0;
-        Access::new(start.addr(), len * size_of::<T>(), Mode::Read)
+        self.0.access(Mode::Read)
     }
 
     #[expect(unsafe_code, reason = "makes a slice of a part")]
@@ -130,11 +141,13 @@ impl<T: Sync + 'static> Data for Reads<Part<'_, T>> {
 
 impl<T: Send + 'static> Data for Writes<Part<'_, T>> {
     type View<'v> = &'v mut [T];
-    const IS_SHARED: bool = true;
+
+    fn scope(&self) -> Option<*const ()> {
+        Some(self.0.0.scope)
+    }
 
     fn access(&self) -> Access {
-        let Part(Shared { start, len, .. }) = self.0;
-        Access::new(start.addr(), len * size_of::<T>(), Mode::ReadWrite)
+        self.0.access(Mode::ReadWrite)
     }
 
     #[expect(unsafe_code, reason = "makes a slice of a part")]
@@ -146,7 +159,10 @@ impl<T: Send + 'static> Data for Writes<Part<'_, T>> {
 
 impl<'scope, T: Sync> Data for Reads<&'scope [T]> {
     type View<'v> = &'scope [T];
-    const IS_SHARED: bool = false;
+
+    fn scope(&self) -> Option<*const ()> {
+        None
+    }
 
     fn access(&self) -> Access {
         Access::of(self.0, Mode::Read)
@@ -160,7 +176,10 @@ impl<'scope, T: Sync> Data for Reads<&'scope [T]> {
 
 impl<'scope, T: Send> Data for Writes<&'scope mut [T]> {
     type View<'v> = &'scope mut [T];
-    const IS_SHARED: bool = false;
+
+    fn scope(&self) -> Option<*const ()> {
+        None
+    }
 
     fn access(&self) -> Access {
         Access::of(&*self.0, Mode::ReadWrite)
@@ -263,7 +282,8 @@ pub(super) struct Said {
 impl<'scope> Scope<'scope> {
     /// Lets tasks of this scope share elements. From now on the elements are theirs, until the scope ends.
     pub fn share<T: Send>(&self, elements: &'scope mut [T]) -> Shared<'scope, T> {
-        Shared { start: elements.as_mut_ptr(), len: elements.len(), elements: PhantomData }
+        let scope = std::ptr::from_ref(self).cast();
+        Shared { start: elements.as_mut_ptr(), len: elements.len(), scope, elements: PhantomData }
     }
 
     /// A task that says what it reads and writes. It runs after the earlier ones that write what it reads, or that read or
@@ -321,7 +341,9 @@ impl<'a, 'scope, V> TaskBuilder<'a, 'scope, V> {
             panic!("a task says that it uses the same memory twice: {other:?} and {access:?}");
         }
         self.said.accesses.push(access);
-        if D::IS_SHARED {
+        if let Some(scope) = data.scope() {
+            let own: *const () = std::ptr::from_ref(self.scope).cast();
+            assert!(scope == own, "a task of one scope says that it uses what is shared in another one");
             self.said.ordered.push(access);
         }
         TaskBuilder { scope: self.scope, said: self.said, views: self.views.append(data) }
@@ -539,7 +561,8 @@ impl Drop for Turn {
                 // SAFETY: turns end in tasks; `here` gave it, and nobody has a reference to it.
                 let worker = unsafe { &mut *here() };
                 // It goes on with what was just written.
-                worker.queue(Queued { kind: Kind::Immediate, ..queued });
+                let kind = if queued.queue.is_some() { queued.kind } else { Kind::Immediate };
+                worker.queue(Queued { kind, ..queued });
             }
         }
     }

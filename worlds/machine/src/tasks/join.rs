@@ -88,6 +88,9 @@ fn take_back(worker: *mut Worker, task: TaskRef, is_own: bool) -> bool {
     if !is_own {
         return worker.remove(task);
     }
+    if !worker.refused.is_empty() && worker.takes_refused(task) {
+        return true;
+    }
     loop {
         match worker.own().and_then(Deque::pop) {
             Some(youngest) if youngest == task => {
@@ -96,7 +99,7 @@ fn take_back(worker: *mut Worker, task: TaskRef, is_own: bool) -> bool {
             }
             // Spawned since, and not waited for by then.
             Some(younger) => worker.run_younger(younger),
-            None => return worker.takes_refused(task),
+            None => return false,
         }
     }
 }

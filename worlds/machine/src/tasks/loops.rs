@@ -1,6 +1,7 @@
 //! Loops whose iterations are near the same place each time.
 
 use super::Awaited;
+use super::scope::keep_first;
 use crate::runtime::{Runtime, Shared};
 use crate::sync::Padded;
 use crate::worker::{Worker, here};
@@ -14,6 +15,9 @@ use vicus_schedule::{RequestId, SeatId, TaskHeader, TaskRef};
 
 /// How many pieces each thread's share of a loop is cut into, so that others can help.
 const PIECES: usize = 16;
+
+/// A thread that has not come to so many loops yet is not invited to another one.
+const UNHEARD: usize = 8;
 
 /// Runs a closure for each number of a range, on all threads, and returns when all is done. The range is cut into as many parts
 /// as there are threads, always in the same way: the same number comes to the same thread in the next loop over the same range,
@@ -73,10 +77,11 @@ fn pieces(range: Range<usize>, f: &(dyn Fn(Range<usize>) + Sync)) {
     }
     #[expect(unsafe_code, reason = "the worker of the task that runs")]
     // SAFETY: `here` gave it, and nobody has a reference to it.
-    let (shared, seat) = unsafe { (Arc::clone(&(*here()).shared), (*here()).seat) };
-    let work = Arc::new(Loop::new(&shared, seat, range, f));
+    let (shared, seat, request) = unsafe { (Arc::clone(&(*here()).shared), (*here()).seat, (*here()).request) };
+    let work = Arc::new(Loop::new(&shared, seat, request, range, f));
     for other in (0..work.parts.len()).map(SeatId::new).filter(|&other| other != seat) {
-        if !work.parts[other.index()].range.is_empty() {
+        // Who has not come to several loops by now is busy with something longer.
+        if !work.parts[other.index()].range.is_empty() && shared.inboxes[other.index()].len() < UNHEARD {
             shared.call(other, Invitation::task(&work));
         }
     }
@@ -86,7 +91,6 @@ fn pieces(range: Range<usize>, f: &(dyn Fn(Range<usize>) + Sync)) {
     #[expect(unsafe_code, reason = "the worker of the task that runs")]
     // SAFETY: `here` gave it, and nobody has a reference to it.
     unsafe {
-        let request = (*here()).request;
         Worker::wait(here(), Some(request), &*work);
     }
     let panic = work.panic.lock().expect("nothing panics under this lock").take();
@@ -105,6 +109,10 @@ struct Loop {
     state: AtomicUsize,
     /// The caller's seat, which waits for them.
     seat: SeatId,
+    /// The caller's request, of which all iterations are.
+    request: RequestId,
+    /// The first number.
+    start: usize,
     panic: Mutex<Option<Box<dyn Any + Send>>>,
 }
 
@@ -128,9 +136,16 @@ unsafe impl Send for Loop {}
 unsafe impl Sync for Loop {}
 
 impl Loop {
-    fn new<'a>(shared: &Shared, seat: SeatId, range: Range<usize>, f: &'a (dyn Fn(Range<usize>) + Sync + 'a)) -> Loop {
+    fn new<'a>(
+        shared: &Shared,
+        seat: SeatId,
+        request: RequestId,
+        range: Range<usize>,
+        f: &'a (dyn Fn(Range<usize>) + Sync + 'a),
+    ) -> Loop {
         let threads = shared.plan.threads();
-        let at = |thread: usize| range.start + (range.len() as u128 * thread as u128 / threads as u128) as usize;
+        // Counted from 0, so that no number is beyond the largest.
+        let at = |thread: usize| (range.len() as u128 * thread as u128 / threads as u128) as usize;
         let part = |thread: usize| {
             let range = at(thread)..at(thread + 1);
             Part { next: Padded(AtomicUsize::new(range.start)), range }
@@ -140,7 +155,15 @@ impl Loop {
         let f = unsafe {
             std::mem::transmute::<*const (dyn Fn(Range<usize>) + Sync + 'a), *const (dyn Fn(Range<usize>) + Sync)>(f)
         };
-        Loop { parts: (0..threads).map(part).collect(), f, state: AtomicUsize::new(0), seat, panic: Mutex::new(None) }
+        Loop {
+            parts: (0..threads).map(part).collect(),
+            f,
+            state: AtomicUsize::new(0),
+            seat,
+            request,
+            start: range.start,
+            panic: Mutex::new(None),
+        }
     }
 
     /// Does pieces until there are none left: those of this seat's part, and then of others', the nearest first.
@@ -152,8 +175,9 @@ impl Loop {
         let mut part = (seat.index() < self.parts.len()).then_some(seat.index());
         loop {
             while let Some(piece) = part.and_then(|part| self.parts[part].take()) {
+                let piece = self.start + piece.start..self.start + piece.end;
                 if let Err(panic) = catch_unwind(AssertUnwindSafe(|| f(piece))) {
-                    self.panic.lock().expect("nothing panics under this lock").get_or_insert(panic);
+                    keep_first(&self.panic, panic);
                     self.parts.iter().for_each(|part| part.next.0.store(part.range.end, Ordering::Relaxed));
                 }
             }
@@ -196,9 +220,10 @@ impl Part {
 
     fn take(&self) -> Option<Range<usize>> {
         let piece = self.range.len().div_ceil(PIECES);
-        // Looked at first, so that the number does not grow for ever.
-        let start = self.has_more().then(|| self.next.0.fetch_add(piece, Ordering::Relaxed))?;
-        (start < self.range.end).then(|| start..(start + piece).min(self.range.end))
+        let end = self.range.end;
+        let after = |start: usize| (start < end).then(|| start + piece.min(end - start));
+        let start = self.next.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, after).ok()?;
+        Some(start..start + piece.min(end - start))
     }
 }
 
@@ -226,7 +251,7 @@ struct Invitation {
 
 impl Invitation {
     fn task(work: &Arc<Loop>) -> TaskRef {
-        let header = TaskHeader { run: come, request: RequestId(0), is_box: false };
+        let header = TaskHeader { run: come, request: work.request, is_box: false };
         let invitation = Box::into_raw(Box::new(Invitation { header, work: Arc::clone(work) }));
         #[expect(unsafe_code, reason = "a task on the heap")]
         // SAFETY: the header is its first field; it stays until it is run.
@@ -246,6 +271,6 @@ unsafe fn come(task: TaskRef, seat: *mut ()) {
         (*worker).begins(task);
         let shared = Arc::clone(&(*worker).shared);
         invitation.work.visit(&shared, (*worker).seat);
-        (*worker).ends(RequestId(0));
+        (*worker).ends(invitation.work.request);
     }
 }

@@ -1,5 +1,6 @@
 //! Closures that run as requests of their own, while their caller goes on.
 
+use super::scope::drop_quietly;
 use crate::runtime::{Runtime, Shared};
 use crate::worker::{Worker, here};
 use std::any::Any;
@@ -8,7 +9,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use vicus_schedule::{RequestId, TaskHeader, TaskRef};
 
 /// The request was cancelled before its closure had begun.
@@ -58,7 +59,8 @@ impl Runtime {
     pub fn spawn<R: Send + 'static>(&self, f: impl FnOnce() -> R + Send + 'static) -> TaskRequest<R> {
         let shared = &self.shared;
         let id = RequestId(shared.next_request.fetch_add(1, Ordering::Relaxed));
-        let answer = Arc::new(Answer { result: Mutex::new(None), changed: Condvar::new() });
+        let answer =
+            Arc::new(Answer { state: Mutex::new(State { is_over: false, result: None }), changed: Condvar::new() });
         shared.requests_of_tasks.begin(id, Arc::clone(&answer) as _);
         let queue = self.next_of(&shared.plan.entry);
         let task = RequestJob::task(id, f, &answer);
@@ -98,7 +100,7 @@ impl<R> TaskRequest<R> {
 
     /// Whether its closure has returned, or never will begin.
     pub fn is_done(&self) -> bool {
-        self.answer.result.lock().expect("nothing panics under this lock").is_some()
+        self.answer.state.lock().expect("nothing panics under this lock").is_over
     }
 
     /// Its tasks that have not begun are dropped, but for those of `join`, whose results somebody needs; those that run may ask
@@ -112,21 +114,29 @@ impl<R> TaskRequest<R> {
 type Outcome<R> = Option<std::thread::Result<R>>;
 
 struct Answer<R> {
-    /// `None` until it is over.
-    result: Mutex<Option<Outcome<R>>>,
+    state: Mutex<State<R>>,
     changed: Condvar,
+}
+
+struct State<R> {
+    is_over: bool,
+    /// Until somebody has taken it.
+    result: Outcome<R>,
 }
 
 impl<R> Answer<R> {
     fn wait(&self) -> Outcome<R> {
-        let result = self.result.lock().expect("nothing panics under this lock");
-        let mut result =
-            self.changed.wait_while(result, |result| result.is_none()).expect("nothing panics under this lock");
-        result.take().expect("it is over")
+        self.over().result.take()
+    }
+
+    /// Sleeps until it is over.
+    fn over(&self) -> MutexGuard<'_, State<R>> {
+        let state = self.state.lock().expect("nothing panics under this lock");
+        self.changed.wait_while(state, |state| !state.is_over).expect("nothing panics under this lock")
     }
 
     fn set(&self, result: Outcome<R>) {
-        *self.result.lock().expect("nothing panics under this lock") = Some(result);
+        *self.state.lock().expect("nothing panics under this lock") = State { is_over: true, result };
         self.changed.notify_all();
     }
 }
@@ -139,8 +149,7 @@ pub(crate) trait Over: Send + Sync {
 
 impl<R: Send> Over for Answer<R> {
     fn wait_until_over(&self) {
-        let result = self.result.lock().expect("nothing panics under this lock");
-        drop(self.changed.wait_while(result, |result| result.is_none()).expect("nothing panics under this lock"));
+        drop(self.over());
     }
 }
 
@@ -182,14 +191,16 @@ impl Requests {
             && self.open.lock().expect("nothing panics under this lock").get(&id).is_some_and(|(stopped, _)| *stopped)
     }
 
-    /// Stops all, and waits for them.
-    pub(crate) fn end_all(&self) {
+    /// Stops all, and waits for them if that is wanted.
+    pub(crate) fn end_all(&self, waits: bool) {
         let open: Vec<_> = {
             let open = self.open.lock().expect("nothing panics under this lock");
             open.iter().map(|(id, (_, answer))| (*id, Arc::clone(answer))).collect()
         };
         open.iter().for_each(|(id, _)| self.stop(*id));
-        open.iter().for_each(|(_, answer)| answer.wait_until_over());
+        if waits {
+            open.iter().for_each(|(_, answer)| answer.wait_until_over());
+        }
     }
 }
 
@@ -231,5 +242,7 @@ unsafe fn run<F: FnOnce() -> R, R>(task: TaskRef, seat: *mut ()) {
         (*worker).ends(header.request);
         shared.requests_of_tasks.end(header.request);
         answer.set(result.transpose());
+        // If nobody wants the result, it is dropped here.
+        drop_quietly(answer);
     }
 }

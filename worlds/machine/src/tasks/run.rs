@@ -39,8 +39,9 @@ impl Runtime {
         })
     }
 
-    /// Runs a closure once on each of its threads at once, told which of how many it is, and waits for all. A thread that
-    /// is busy does it when its task is over or waits. This is what OpenMP calls a parallel region.
+    /// Runs a closure once on each of its threads, told which of how many it is, and waits for all. This is what OpenMP calls a
+    /// parallel region, but a thread that is busy comes when its task is over or waits: calls that wait for one another, as at a
+    /// barrier, may wait for ever if somebody else uses the threads as well.
     ///
     /// ```
     /// use std::sync::atomic::{AtomicUsize, Ordering};

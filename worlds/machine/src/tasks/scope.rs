@@ -41,9 +41,11 @@ pub fn in_place_scope<'scope, R>(f: impl FnOnce(&Scope<'scope>) -> R) -> R {
     assert!(!here().is_null(), "in_place_scope is called in a task; Runtime::run makes one, and scope does without");
     #[expect(unsafe_code, reason = "the worker of the task that runs")]
     // SAFETY: `here` gave it, and nobody has a reference to it.
-    let (seat, request) = unsafe { ((*here()).seat, (*here()).request) };
+    let (seat, request, runtime) =
+        unsafe { ((*here()).seat, (*here()).request, Arc::as_ptr(&(*here()).shared).addr()) };
     let scope = Scope {
         open: Open { own: AtomicIsize::new(0), others: AtomicIsize::new(0), seat },
+        runtime,
         request,
         cancelled: AtomicBool::new(false),
         graph: Mutex::default(),
@@ -66,6 +68,8 @@ pub fn in_place_scope<'scope, R>(f: impl FnOnce(&Scope<'scope>) -> R) -> R {
 /// Where tasks are spawned that are over before it ends.
 pub struct Scope<'scope> {
     open: Open,
+    /// The runtime whose seats its counts are about, by its address.
+    runtime: usize,
     request: RequestId,
     cancelled: AtomicBool,
     /// Tasks that say what they read and write.
@@ -105,20 +109,25 @@ impl<'scope> Scope<'scope> {
 
     /// Has a seat run a task that nobody else may run.
     pub(crate) fn call(&self, seat: SeatId, f: impl FnOnce(&Scope<'scope>) + Send + 'scope) {
-        #[expect(unsafe_code, reason = "the worker of the task that runs")]
-        // SAFETY: `here` gave it, and nobody has a reference to it.
-        let worker = unsafe { &mut *here() };
+        let worker = self.worker();
         let task = HeapJob::task(worker, self, f);
         self.open.adds(worker.seat);
         worker.shared.call(seat, task);
     }
 
-    fn put(&self, kind: Kind, node: Option<NodeId>, f: impl FnOnce(&Scope<'scope>) + Send + 'scope) {
-        let worker = here();
-        assert!(!worker.is_null(), "a scope's tasks are spawned by its own closure or by its tasks");
+    /// The calling thread's worker. Panics if it is not one of the scope's runtime.
+    #[inline]
+    #[expect(clippy::mut_from_ref, reason = "it is the thread's, not the scope's")]
+    fn worker(&self) -> &mut Worker {
         #[expect(unsafe_code, reason = "the worker of the task that runs")]
-        // SAFETY: `here` gave it, and nobody has a reference to it.
-        let worker = unsafe { &mut *worker };
+        // SAFETY: `here` gave it, and nobody has a reference to it; callers let go of it before a user's code runs.
+        let worker = unsafe { here().as_mut() };
+        let worker = worker.filter(|worker| Arc::as_ptr(&worker.shared).addr() == self.runtime);
+        worker.expect("a scope's tasks are spawned by its own closure or by its tasks, on its own runtime's threads")
+    }
+
+    fn put(&self, kind: Kind, node: Option<NodeId>, f: impl FnOnce(&Scope<'scope>) + Send + 'scope) {
+        let worker = self.worker();
         let task = HeapJob::task(worker, self, f);
         self.open.adds(worker.seat);
         worker.spawn(task, kind, node);
@@ -126,11 +135,7 @@ impl<'scope> Scope<'scope> {
 
     /// Spawns a task that has said what it reads and writes.
     pub(super) fn put_said(&self, said: Said, f: impl FnOnce(&Scope<'scope>) + Send + 'scope) {
-        let worker = here();
-        assert!(!worker.is_null(), "a scope's tasks are spawned by its own closure or by its tasks");
-        #[expect(unsafe_code, reason = "the worker of the task that runs")]
-        // SAFETY: `here` gave it, and nobody has a reference to it.
-        let worker = unsafe { &mut *worker };
+        let worker = self.worker();
         let queue = match said.node {
             Some(node) => worker.home_of(node),
             None => worker.dealt_by_bytes(&said.accesses),
@@ -156,8 +161,23 @@ impl<'scope> Scope<'scope> {
     }
 
     fn has_panicked(&self, panic: Box<dyn Any + Send>) {
-        let mut first = self.panic.lock().expect("nothing panics under this lock");
-        first.get_or_insert(panic);
+        keep_first(&self.panic, panic);
+    }
+}
+
+/// Keeps a panic for who waits, if it is the first.
+pub(super) fn keep_first(first: &Mutex<Option<Box<dyn Any + Send>>>, panic: Box<dyn Any + Send>) {
+    let mut slot = first.lock().expect("nothing panics under this lock");
+    let other = if slot.is_none() { slot.replace(panic) } else { Some(panic) };
+    drop(slot);
+    drop_quietly(other);
+}
+
+/// Drops a user's value where a panic would be nobody's to catch.
+pub(super) fn drop_quietly<T>(value: T) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(value))) {
+        // It may panic as well when it is dropped.
+        std::mem::forget(panic);
     }
 }
 
@@ -232,6 +252,8 @@ impl Worker {
         if kind == Kind::Immediate && queue.is_none() && self.put_own(task).is_ok() {
             return;
         }
+        // Who is sent elsewhere shares nothing with this seat, which may not even look there.
+        let kind = if queue.is_some() { Kind::Deferred } else { kind };
         let queue = queue.unwrap_or(self.shared.plan.seats[self.seat.index()].place[kind as usize]);
         self.put(task, queue, kind);
     }
