@@ -337,6 +337,7 @@ pub(crate) fn looks_after() -> Option<std::time::Duration> {
 }
 
 /// A seat does not look after what waits any more. Says whether something was freed meanwhile, so that somebody has to.
+#[cfg(not(loom))]
 pub(crate) fn leaves_off() -> bool {
     KEPT.store(false, Ordering::SeqCst);
     FREED.load(Ordering::SeqCst)
@@ -349,6 +350,7 @@ pub(crate) fn leaves_seat() {
 }
 
 /// Gives back some of what waits beyond its bound; says whether there is more.
+#[cfg(not(loom))]
 pub(crate) fn give_back() -> bool {
     process().is_some_and(|process| process.memory.give_back())
 }

@@ -276,6 +276,33 @@ mod loom_models {
         });
     }
 
+    /// A thread that waits for something of its own, and who makes that true: it is never slept over, and a spawn's wake that came
+    /// meanwhile is neither left behind nor lost.
+    #[test]
+    fn loom_a_reason_is_never_slept_over() {
+        loom::model(|| {
+            let (pool, reason) = (Arc::new(SleepPool::new(1)), Arc::new(AtomicUsize::new(0)));
+            let waits = {
+                let (pool, reason) = (pool.clone(), reason.clone());
+                loom::thread::spawn(move || {
+                    let is_there = || reason.load(Ordering::Acquire) == 1;
+                    let mut woken = 0;
+                    while !is_there() {
+                        pool.announce(&Barrier::new());
+                        let slept = (!is_there()).then(|| pool.sleep(0, is_there));
+                        woken += usize::from(slept == Some(Woken::Spawn) || pool.stay());
+                    }
+                    woken
+                })
+            };
+            let woke = usize::from(pool.wake_one());
+            reason.store(1, Ordering::Release);
+            pool.ask(0);
+            assert_eq!(waits.join().unwrap(), woke);
+            assert_eq!(pool.lock().permits + pool.announced.0.load(Ordering::Relaxed), 0);
+        });
+    }
+
     /// What happened: a thread that had found work waited for a permit which another, on its way to sleep, consumed. Both
     /// slept, one of them with a task in its hands.
     #[test]
