@@ -1,7 +1,11 @@
 //! Which kernels a command is about, and with which input.
 
+use clap::ValueEnum;
 use vicus::memory::Distribution;
-use vicus_kernels::{AnyKernel, Kernel, NAMES, NoKernel, Size, by_name};
+use vicus_kernels::{
+    AnyKernel, BlockOrder, FirstTouch, Jacobi3d, Kernel, NAMES, NoKernel, Schedule, Size, Submission, Submitters,
+    by_name,
+};
 
 /// What commands about kernels share.
 #[derive(clap::Args)]
@@ -17,6 +21,58 @@ pub(crate) struct Args {
     /// How arrays lie, one of the values of VICUS_DATA_DISTRIBUTION; by default as the papers advise for each kernel.
     #[arg(long, value_name = "DISTRIBUTION")]
     distribution: Vec<Distribution>,
+    /// Who touches the grids of jacobi3d first: one thread, or all in a loop dealt by equal parts or by single blocks in turn.
+    #[arg(long, value_enum, default_value_t = Touch::Static)]
+    touch: Touch,
+    /// How the blocks of jacobi3d get to the threads, to compare: as a static loop, or as tasks in either order, submitted by one
+    /// thread or by all.
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "ijk")]
+    submission: Vec<Submit>,
+    /// Has jacobi3d write past the caches, by non-temporal stores.
+    #[arg(long)]
+    streaming: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Touch {
+    Serial,
+    Static,
+    Single,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Submit {
+    Loop,
+    Ijk,
+    Kji,
+    IjkAll,
+    KjiAll,
+}
+
+impl Touch {
+    fn meant(self) -> FirstTouch {
+        match self {
+            Touch::Serial => FirstTouch::Serial,
+            Touch::Static => FirstTouch::Loop(Schedule::Static),
+            Touch::Single => FirstTouch::Loop(Schedule::Chunks(1)),
+        }
+    }
+}
+
+impl Submit {
+    fn meant(self, touch: FirstTouch) -> Submission {
+        match self {
+            // As the blocks were touched, so that each thread finds its own near.
+            Submit::Loop => Submission::Loop(match touch {
+                FirstTouch::Loop(schedule) => schedule,
+                FirstTouch::Serial => Schedule::Static,
+            }),
+            Submit::Ijk => Submission::Tasks(BlockOrder::Ijk, Submitters::One),
+            Submit::Kji => Submission::Tasks(BlockOrder::Kji, Submitters::One),
+            Submit::IjkAll => Submission::Tasks(BlockOrder::Ijk, Submitters::All),
+            Submit::KjiAll => Submission::Tasks(BlockOrder::Kji, Submitters::All),
+        }
+    }
 }
 
 fn size(text: &str) -> Result<Size, String> {
@@ -41,8 +97,21 @@ impl Args {
         self.kernel.iter().map(|name| by_name(name, self.size)).collect()
     }
 
-    /// A kernel with each distribution that was asked for, and the distribution's name.
-    pub(crate) fn distributed(&self, kernel: &AnyKernel) -> Vec<(AnyKernel, String)> {
+    /// A kernel with each distribution, and jacobi3d with each submission, that was asked for; and what that is called.
+    pub(crate) fn variants(&self, kernel: &AnyKernel) -> Vec<(AnyKernel, String)> {
+        let AnyKernel::Jacobi3d(jacobi) = kernel else { return self.distributed(kernel) };
+        let touch = self.touch.meant();
+        let submitted = |submit: &Submit| {
+            let submission = submit.meant(touch);
+            let jacobi = Jacobi3d { touch, submission, streaming: self.streaming, ..jacobi.clone() };
+            let name = submit.to_possible_value().expect("none is hidden");
+            let named = |(kernel, distribution)| (kernel, format!("{distribution} {}", name.get_name()));
+            self.distributed(&jacobi.into()).into_iter().map(named).collect::<Vec<_>>()
+        };
+        self.submission.iter().flat_map(submitted).collect()
+    }
+
+    fn distributed(&self, kernel: &AnyKernel) -> Vec<(AnyKernel, String)> {
         let mut advised = kernel.clone();
         let name = advised.distribution().map(|advised| advised.to_string());
         let Some(name) = name else { return vec![(advised, String::new())] };

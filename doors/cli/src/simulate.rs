@@ -191,7 +191,7 @@ fn subjects(args: &Args, threads: usize) -> anyhow::Result<Vec<Subject>> {
     }
     let mut subjects = Vec::new();
     for kernel in args.kernels.kernels()? {
-        for (kernel, distribution) in args.kernels.distributed(&kernel) {
+        for (kernel, distribution) in args.kernels.variants(&kernel) {
             let (alone, all) = (Recorder::record(&kernel, 1), Recorder::record(&kernel, threads));
             subjects.push(Subject { name: kernel.name().to_owned(), distribution, alone, all, says: String::new() });
         }

@@ -1,9 +1,10 @@
 //! The papers' kernels on threads.
 //!
-//! Strategies and distributions are measured in turn, so that a machine that is busy with something else slows all of them.
+//! Strategies and distributions are measured in turn, and compared with the first line (its time divided by theirs, so that more is
+//! better), so that a machine that is busy with something else slows all of them.
 //! Bytes near and far, and where tasks were found, are counted in a run of their own that is not timed.
 
-use super::measure::{Outcome, median, quartiles};
+use super::measure::{Outcome, interval, median, quartiles};
 use crate::kernel;
 use crate::threads::Threads;
 use anyhow::{Context, ensure};
@@ -45,8 +46,8 @@ struct Side {
 pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
     let mut results = Vec::new();
     println!(
-        "{:10} {:24} {:12} {:>7} {:>9} {:>17} {:>7} {:>9} {:>6}  takes by rule",
-        "kernel", "strategy", "distribution", "threads", "ms", "quartiles", "GB/s", "pieces", "far"
+        "{:10} {:24} {:12} {:>7} {:>9} {:>17} {:>7} {:>5} {:>11} {:>9} {:>6}  takes by rule",
+        "kernel", "strategy", "distribution", "threads", "ms", "quartiles", "GB/s", "ratio", "95 %", "pieces", "far"
     );
     for kernel in args.kernels.kernels()? {
         results.extend(measure(args, &kernel)?);
@@ -74,8 +75,8 @@ fn measure(args: &Args, kernel: &AnyKernel) -> anyhow::Result<Vec<Outcome>> {
             }
         }
     }
-    let first = median(&sides[0].seconds);
-    sides.iter().map(|side| side.report(first)).collect()
+    let first = sides[0].seconds.clone();
+    sides.iter().map(|side| side.report(&first)).collect()
 }
 
 /// Every strategy with every distribution on every number of threads.
@@ -85,7 +86,7 @@ fn sides(args: &Args, kernel: &AnyKernel) -> Vec<Side> {
     let mut sides = Vec::new();
     for &threads in threads {
         for setting in &args.strategy {
-            for (kernel, distribution) in args.kernels.distributed(kernel) {
+            for (kernel, distribution) in args.kernels.variants(kernel) {
                 sides.push(Side { kernel, setting: setting.clone(), distribution, threads, seconds: Vec::new() });
             }
         }
@@ -108,7 +109,7 @@ impl Side {
     }
 
     /// Counts in a run of its own, and prints a line.
-    fn report(&self, first: f64) -> anyhow::Result<Outcome> {
+    fn report(&self, first: &[f64]) -> anyhow::Result<Outcome> {
         let (runtime, kernel) = (self.runtime().record(1 << 20).start(), &self.kernel);
         let world = Threads::counting(&runtime);
         let counts = world.counts().expect("it counts");
@@ -133,8 +134,10 @@ impl Side {
         let total = near + far + unknown;
         let far =
             if near + far > 0 { format!("{:.0} %", 100.0 * far as f64 / (near + far) as f64) } else { "-".to_owned() };
+        // Bandwidth against the first line's, over pairs of rounds.
+        let (least, most) = interval(&[first.to_vec(), self.seconds.clone()], 1);
         println!(
-            "{:10} {:24} {:12} {:>7} {:>9.2} {:>17} {:>7.2} {:>9} {:>6}  {}",
+            "{:10} {:24} {:12} {:>7} {:>9.2} {:>17} {:>7.2} {:>5.2} {:>11} {:>9} {:>6}  {}",
             kernel.name(),
             self.setting.to_string(),
             self.distribution,
@@ -142,12 +145,14 @@ impl Side {
             seconds * 1e3,
             format!("{:.2}-{:.2}", low * 1e3, high * 1e3),
             total as f64 / seconds / 1e9,
+            median(first) / seconds,
+            format!("{least:.2}-{most:.2}"),
             pieces,
             far,
             rules.join(", ")
         );
         let name = format!("{} {} {} threads", kernel.name(), self.setting, self.threads);
-        Ok(Outcome::new(name, "ms", seconds * 1e3, "the first line", first * 1e3))
+        Ok(Outcome::new(name, "ms", seconds * 1e3, "the first line", median(first) * 1e3))
     }
 }
 
