@@ -2,7 +2,7 @@
 
 use crate::heaps;
 use crate::runtime::Shared;
-use crate::worker::Worker;
+use crate::worker::{Worker, outside};
 use std::sync::Arc;
 use vicus_flow::{Activation, BoxId, FlowError, Instance, Place, World, begin, heads, instance_of, share_instance};
 use vicus_schedule::{Found, Kind, PoolId, QueueId, SeatId, TaskRef};
@@ -17,7 +17,7 @@ use vicus_trace::Outcome;
 pub(crate) unsafe fn run(task: TaskRef, seat: *mut ()) {
     // SAFETY: the caller's promise.
     let worker = unsafe { &mut *seat.cast::<Worker>() };
-    worker.run_box(task);
+    outside(|| worker.run_box(task));
 }
 
 impl Worker {
@@ -134,6 +134,7 @@ impl Worker {
         if let Some(outcome) = self.shared.settle(&instance) {
             self.recorder.request_ended(&instance, outcome);
         }
+        outside(|| drop(instance));
     }
 
     /// Drops the boxes of stopped requests from this seat's own queue.

@@ -78,6 +78,14 @@ pub(crate) fn here() -> *mut Worker {
     HERE.get()
 }
 
+/// Does something as if the calling thread ran no task: what a user's destructors do there must not find the worker, which is in
+/// use.
+#[inline]
+pub(crate) fn outside<R>(f: impl FnOnce() -> R) -> R {
+    let _inside = Restore(HERE.replace(ptr::null_mut()));
+    f()
+}
+
 /// A thread that is woken within this time goes on with what it has: to give superblocks up and take them again costs more
 /// than a small query's rows.
 #[cfg(not(loom))]
