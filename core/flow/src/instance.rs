@@ -123,6 +123,8 @@ pub(crate) struct Body {
     pub(crate) outputs: std::boxed::Box<[Output]>,
     /// Which inputs had a head when the invocation began and still have it.
     pub(crate) snapshot: std::boxed::Box<[bool]>,
+    /// By input, whether its head was reported as received. Kept while somebody records.
+    reported: std::boxed::Box<[bool]>,
     /// What the action sent; it leaves at the end.
     pub(crate) outbox: Vec<(usize, Envelope)>,
     /// Senders that the action made room for.
@@ -305,6 +307,7 @@ impl Instance {
                     operator,
                     outputs: model.outputs.iter().map(output).collect(),
                     snapshot: vec![false; model.inputs.len()].into(),
+                    reported: vec![false; model.inputs.len()].into(),
                     outbox: Vec::new(),
                     resumed: Vec::new(),
                     consumed: false,
@@ -595,6 +598,21 @@ pub unsafe fn share_instance(task: TaskRef) -> Arc<Instance> {
     }
 }
 
+/// What a box that is about to be queued will find: of each input's head that is no pill, where it was sent from, and its bytes.
+///
+/// # Safety
+/// `task` is of an [`Activation`] that the caller was given and has not put into a queue yet.
+#[expect(unsafe_code, reason = "follows a task pointer, and looks into rings at the consumer's end")]
+pub unsafe fn heads(task: TaskRef, mut each: impl FnMut(Place, u64)) {
+    // SAFETY: the caller's promise: the task is a cell of a live instance.
+    let cell: &BoxCell = unsafe { task.as_ptr().cast::<BoxCell>().as_ref() };
+    // The consumer's end of its rings is the caller's: the state word has made it the only one who may have the box run (its
+    // acquire saw what the last runner did), and the next runner gets the task from the caller, by way of a queue.
+    for head in cell.inputs.iter().filter_map(|input| input.ring.head()).filter(|head| !head.is_pill()) {
+        each(head.place(), head.bytes());
+    }
+}
+
 /// A box that is being run. The value is the evidence that nobody else runs it.
 #[must_use]
 pub struct Running<'a> {
@@ -693,6 +711,10 @@ impl Running<'_> {
             *due = false;
             if desk.recording {
                 for (input, _) in body.snapshot.iter().enumerate().filter(|(_, had)| **had) {
+                    // A head that the box has seen before and left is received once.
+                    if std::mem::replace(&mut body.reported[input], true) {
+                        continue;
+                    }
                     if let Some(head) = cell.inputs[input].ring.head() {
                         desk.note(Fact::Received {
                             input,
@@ -703,6 +725,7 @@ impl Running<'_> {
                     }
                 }
             }
+            let had = if desk.recording { body.snapshot.clone() } else { std::boxed::Box::default() };
             let mut operator: std::boxed::Box<dyn Operator> =
                 std::mem::replace(&mut body.operator, std::boxed::Box::new(Absent));
             body.any_room = false;
@@ -712,6 +735,8 @@ impl Running<'_> {
             let done = catch_unwind(AssertUnwindSafe(|| operator.act(&mut turn)));
             body.operator = operator;
             if desk.recording {
+                let taken = had.iter().zip(&body.snapshot).map(|(had, has)| *had && !has);
+                body.reported.iter_mut().zip(taken).for_each(|(reported, taken)| *reported &= !taken);
                 let (near, far) = cell.tally.bytes();
                 let (near, far) = (near - before.0, far - before.1);
                 if near + far > 0 {

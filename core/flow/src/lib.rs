@@ -33,7 +33,7 @@ pub use counts::{BoxCounts, InputCounts, OutputCounts, Place};
 pub use envelope::Envelope;
 pub use error::{FlowError, OverBudget};
 pub use instance::{
-    Activation, Desk, Fact, Instance, RULES, RunTask, Running, Totals, begin, instance_of, share_instance,
+    Activation, Desk, Fact, Instance, RULES, RunTask, Running, Totals, begin, heads, instance_of, share_instance,
 };
 pub use model::{BoxId, BoxModel, InputId, LinkOptions, Model, ModelBox, ModelBuilder, ModelError, OutputId};
 pub use operator::{BoxError, Operator, Turn, World};

@@ -131,6 +131,11 @@ impl ModelBox {
             .map(|(schema, links)| (schema, links.iter().map(|link| link.receiver.input(link.input)).collect()))
     }
 
+    /// For each input, the box that sends and the number of its output.
+    pub fn sources(&self) -> impl Iterator<Item = (BoxId, usize)> {
+        self.inputs.iter().map(|(from, _)| (from.sender, from.output))
+    }
+
     /// Who sends to each input.
     pub fn senders(&self) -> impl Iterator<Item = BoxId> {
         self.inputs.iter().map(|(from, _)| from.sender)

@@ -107,6 +107,11 @@ impl Lies<'_> {
         (location, end.clamp(offset + 1, self.bytes))
     }
 
+    /// Whether all of it lies at one location, and was to.
+    pub(crate) fn is_in_one_place(&self) -> bool {
+        self.kind == ONE
+    }
+
     /// Where a unit lies.
     pub(crate) fn at_unit(&self, unit: usize) -> Option<Location> {
         self.at(unit * self.unit).0

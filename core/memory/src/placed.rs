@@ -216,6 +216,10 @@ impl Placing {
 
     /// Adds up the bytes from an address on that are not behind `end`, as far as they are in one range or in none. Gives
     /// where that ends.
+    fn is_in_one_place(&self, address: usize) -> bool {
+        self.atlas.get().and_then(|atlas| atlas.ask(address, |lies| lies.is_in_one_place())).unwrap_or(false)
+    }
+
     /// The first address of a range that is ours and nobody's.
     fn freed_in(&self, range: Range<usize>) -> Option<usize> {
         let atlas = self.atlas.get()?;
@@ -376,6 +380,12 @@ impl Memory {
     pub fn footprint<T>(&self, of: &[T]) -> Footprint {
         let range = of.as_ptr_range();
         self.footprint_at(range.start.addr()..range.end.addr())
+    }
+
+    /// Whether the allocation that an address is in was asked for as a whole on one node: by a heap, or by a distribution that
+    /// does so.
+    pub fn is_in_one_place(&self, address: usize) -> bool {
+        self.superblocks.ranges.index(address).is_some() || self.placing.is_in_one_place(address)
     }
 
     /// The first address of a range that begins in the region of placed memory, and is nobody's: it was freed, or never given

@@ -31,8 +31,9 @@ pub use by_request::ByRequest;
 pub use depend::Dependences;
 pub use look::{Found, Queues, look};
 pub use plan::{
-    Dealing, End, Idle, Order, Plan, Pool, PoolId, Probe, QueueId, QueueSpec, Scan, SeatId, SeatPlan, Take, When,
+    Dealing, End, Idle, Order, Plan, Pool, PoolId, Probe, QueueId, QueueSpec, Robber, Scan, SeatId, SeatPlan, Take,
+    Tokens, When,
 };
-pub use policies::{ALL, Parameter, Setting, SettingError, Strategy};
+pub use policies::{ALL, Latencies, Parameter, Setting, SettingError, Strategy};
 pub use queue::Queue;
 pub use task::{Kind, RequestId, TaskHeader, TaskRef};

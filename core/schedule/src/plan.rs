@@ -58,6 +58,20 @@ pub struct Plan {
     pub homes: Vec<Vec<QueueId>>,
     /// How a task with a footprint is dealt to a queue; `None` where only the spawner's seat decides.
     pub dealing: Option<Dealing>,
+    /// If not `None`, a seat takes a task only together with a token, of which each push adds one.
+    pub tokens: Option<Tokens>,
+}
+
+/// Locality queues' pool of tokens (Wittmann and Hager, 2010, §2.2): the queues hold blocks of work, and whoever gets a token
+/// takes a block, of its own domain if there is one.
+///
+/// A push adds its token after its block is there, and a token is taken in one step with a block: there are never more
+/// tokens than blocks, so every token finds one. We differ: there a thread holds a token while it looks for a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tokens {
+    /// A seat whose push makes more of them than this looks for a task itself, at once; `None` is unlimited. Callers without
+    /// a seat add tokens without bound.
+    pub capacity: Option<u32>,
 }
 
 /// A queue.
@@ -76,6 +90,18 @@ pub struct QueueSpec {
     /// The pools in which a push may wake one sleeper, in this order. Invariant: not empty, and every seat of them
     /// takes from this queue whenever it is not empty.
     pub wake: Vec<PoolId>,
+    /// The pools that take from it only when it is longer than something: a push that makes it longer may wake one of their
+    /// sleepers, if nobody in `wake` sleeps.
+    pub robbers: Vec<Robber>,
+}
+
+/// A pool that takes from a queue when it is long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Robber {
+    /// Which pool.
+    pub pool: PoolId,
+    /// When the queue holds more tasks than this.
+    pub longer_than: u32,
 }
 
 /// How a queue is sorted.
@@ -181,7 +207,7 @@ pub enum Idle {
     BackOff {
         /// The first pause, in nanoseconds.
         first_ns: u32,
-        /// By what the pause grows each time.
+        /// By what the pause grows each time. Invariant: at least 2, so that the limit is reached.
         factor: u8,
         /// The longest pause, in nanoseconds.
         max_ns: u32,
@@ -205,8 +231,12 @@ pub struct Dealing {
     pub only_uneven: bool,
     /// Whether the intensely used datum's home decides first, without the size test (algorithm 3, line 3).
     pub intensity_first: bool,
-    /// Whether only memory that was distributed by allocation (`coarse`) counts (algorithm 3, line 2).
+    /// Whether a world gives only what lies in one place for each allocation (distribution `coarse`, and what a seat's heap
+    /// gave) as bytes and as the intensely used datum (algorithm 3, line 2).
     pub only_coarse: bool,
+    /// By NUMA node, the locations that share what lies there: its own, or those of the nearest node that has any.
+    /// Invariant: no node is without.
+    pub locations: Vec<Vec<usize>>,
     /// The queue of each location. A location without seats has the queue of the nearest location with seats.
     pub queues: Vec<QueueId>,
     /// What a byte costs at each location (column) for a task at each location (row): the OS's value or a latency.
@@ -220,16 +250,59 @@ impl Dealing {
         if let (true, Some(home)) = (self.intensity_first, intense) {
             return Some(self.queues[home]);
         }
-        let total: u64 = bytes.iter().sum();
-        let even = bytes.iter().all(|&b| b == bytes[0]);
-        if total <= self.more_bytes_than || (self.only_uneven && even) {
+        if !self.is_worth(bytes) {
             return None;
         }
-        let cost = |at: usize| -> u128 {
-            bytes.iter().zip(&self.costs[at]).map(|(&b, &c)| u128::from(b) * u128::from(c)).sum()
-        };
+        let cost =
+            |at: usize| weigh(bytes.iter().zip(&self.costs[at]).map(|(&bytes, &cost)| (bytes, u128::from(cost))));
         (0..self.queues.len()).min_by_key(|&at| cost(at)).map(|at| self.queues[at])
     }
+
+    /// As [`Dealing::deal`], where only the bytes of each node are known: the locations of a node have equal shares of them.
+    /// Of several locations that cost the same, tasks with different numbers get different ones.
+    ///
+    /// ```
+    /// use vicus_schedule::Setting;
+    /// use vicus_topology::{NodeId, Topology};
+    ///
+    /// let machine = Topology::parse("node:2 l3:2 core:2").unwrap();
+    /// let plan = "vicinity".parse::<Setting>().unwrap().plan(&machine, 8);
+    /// let dealing = plan.dealing.unwrap();
+    /// let homes = [0, 1].map(|number| dealing.deal_by_node(&[0, 1 << 20], None, number).unwrap());
+    /// assert_eq!(homes.map(|queue| plan.queues[queue.index()].home), [NodeId::new(1); 2]);
+    /// assert_ne!(homes[0], homes[1]); // the second node's two caches take turns
+    /// ```
+    pub fn deal_by_node(&self, bytes: &[u64], intense: Option<NodeId>, number: usize) -> Option<QueueId> {
+        if let (true, Some(home)) = (self.intensity_first, intense) {
+            let locations = &self.locations[home.index()];
+            return Some(self.queues[locations[number % locations.len()]]);
+        }
+        if !self.is_worth(bytes) {
+            return None;
+        }
+        // The mean over a node's locations, in thousandths.
+        let mean = |at: usize, locations: &[usize]| {
+            let sum: u128 = locations.iter().map(|&location| u128::from(self.costs[at][location])).sum();
+            1000 * sum / locations.len() as u128
+        };
+        let cost = |at: usize| {
+            let nodes = bytes.iter().zip(&self.locations).filter(|(bytes, _)| **bytes > 0);
+            weigh(nodes.map(|(&bytes, locations)| (bytes, mean(at, locations))))
+        };
+        let least = (0..self.queues.len()).map(cost).min()?;
+        let cheapest = || (0..self.queues.len()).filter(|&at| cost(at) == least);
+        cheapest().nth(number % cheapest().count()).map(|at| self.queues[at])
+    }
+
+    /// Whether so many bytes by location are worth the dealing.
+    fn is_worth(&self, bytes: &[u64]) -> bool {
+        let even = bytes.iter().all(|&other| other == bytes[0]);
+        bytes.iter().sum::<u64>() > self.more_bytes_than && !(self.only_uneven && even)
+    }
+}
+
+fn weigh(bytes: impl Iterator<Item = (u64, u128)>) -> u128 {
+    bytes.map(|(bytes, cost)| u128::from(bytes) * cost).sum()
 }
 
 impl Scan {
@@ -314,8 +387,12 @@ impl fmt::Display for Plan {
             let capacity = queue.capacity.map_or(String::new(), |tasks| format!(", at most {tasks} tasks"));
             writeln!(
                 f,
-                "q{index} {}: {:?}, home {}{capacity}, wakes {:?}",
-                queue.name, queue.order, queue.home, queue.wake
+                "q{index} {}: {:?}, home {}{capacity}, wakes {:?}{}",
+                queue.name,
+                queue.order,
+                queue.home,
+                queue.wake,
+                queue.robbers.iter().map(Robber::to_string).collect::<String>()
             )?;
         }
         for (index, seat) in self.seats.iter().enumerate() {
@@ -334,10 +411,39 @@ impl fmt::Display for Plan {
                 };
                 writeln!(f, "  {}. {:?} of{ring} {}{when}", probe.rule, probe.take, names(probe.scan.queues()))?;
             }
+            writeln!(f, "  else {}", seat.idle)?;
         }
         for (node, queues) in self.homes.iter().enumerate() {
             writeln!(f, "data on node{node}: to {}", names(queues))?;
         }
+        if let Some(dealing) = &self.dealing {
+            let (bytes, queues) = (dealing.more_bytes_than, names(&dealing.queues));
+            let even = if dealing.only_uneven { " that lie unevenly" } else { "" };
+            let coarse = if dealing.only_coarse { ", coarse memory only" } else { "" };
+            let intense = if dealing.intensity_first { ", an intensely used datum's home first" } else { "" };
+            writeln!(f, "deals tasks of more than {bytes} bytes{even}{coarse}{intense}: to {queues}")?;
+        }
+        if let Some(Tokens { capacity }) = self.tokens {
+            let most = capacity.map_or("any number".to_owned(), |tokens| format!("at most {tokens}"));
+            writeln!(f, "tokens: {most}; a task is taken with one")?;
+        }
         writeln!(f, "entry: {}", names(&self.entry))
+    }
+}
+
+impl fmt::Display for Robber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, ", beyond {} {:?}", self.longer_than, self.pool)
+    }
+}
+
+impl fmt::Display for Idle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Idle::Sleep { spin_ns } => write!(f, "sleeps after {spin_ns} ns"),
+            Idle::BackOff { first_ns, factor, max_ns } => {
+                write!(f, "pauses for {first_ns} ns, then {factor} times as long, up to {max_ns} ns")
+            }
+        }
     }
 }

@@ -1,12 +1,13 @@
 //! The proof that no task is ever stranded, by looking at the plan alone.
 
-use crate::{Plan, QueueId, SeatPlan, When};
+use crate::{Dealing, Idle, Plan, PoolId, QueueId, Robber, SeatPlan, Take, When};
 
 impl Plan {
     /// Panics with the fact that does not hold, if a task put somewhere by this plan could stay there for ever:
     /// a wake ring is empty or names no seat with a thread; a seat that a push can wake does not take from that queue;
     /// a place, an entry or a dealt home has no queue; a home's queue is one that only its owner may push to; a pool has only
-    /// spare seats.
+    /// spare seats; a seat that waits for a queue to become long sleeps where no push wakes it; a token could be left without
+    /// a task.
     pub fn assert_valid(&self) {
         let name = &self.strategy;
         assert!(!self.seats.is_empty(), "{name}: a plan has seats");
@@ -50,6 +51,9 @@ impl Plan {
                 assert!(own || wakes, "{name}: seat{index} puts tasks into {queue:?} that nobody takes");
             }
             assert!(seat.while_waiting <= seat.look.len(), "{name}: seat{index} waits with probes that it has");
+            if let Idle::BackOff { factor, .. } = seat.idle {
+                assert!(factor > 1, "{name}: seat{index}'s pauses grow");
+            }
             for probe in &seat.look {
                 if let When::LongerThan(limits) = &probe.when {
                     let queues = probe.scan.queues().len();
@@ -64,20 +68,81 @@ impl Plan {
         for queue in self.homes.iter().flatten().map(|queue| &self.queues[queue.index()]) {
             assert!(queue.owner.is_none(), "{name}: seats elsewhere push to {}, whose owner alone may", queue.name);
         }
-        if let Some(dealing) = &self.dealing {
-            assert_eq!(dealing.costs.len(), dealing.queues.len(), "{name}: a cost row for each location");
-            assert!(dealing.costs.iter().all(|row| row.len() == dealing.queues.len()), "{name}: square costs");
+        for (index, queue) in self.queues.iter().enumerate() {
+            let mut robbers = queue.robbers.clone();
+            robbers.sort_by_key(|robber| robber.pool);
+            let expected = self.robbers_of(QueueId::new(index));
+            assert_eq!(robbers, expected, "{name}: a push that makes {} long wakes who then takes from it", queue.name);
         }
+        if let Some(dealing) = &self.dealing {
+            self.assert_dealing(dealing);
+        }
+        if self.tokens.is_some() {
+            self.assert_tokens();
+        }
+    }
+
+    /// The pools whose seats take from a queue only when it is long, and the least length that one of them wants.
+    fn robbers_of(&self, queue: QueueId) -> Vec<Robber> {
+        let robber = |pool: usize| {
+            let seats = self.pools[pool].seats.iter().map(|seat| &self.seats[seat.index()]);
+            let least = seats.filter_map(|seat| longer_than(seat, queue)).min().filter(|&length| length > 0);
+            least.map(|longer_than| Robber { pool: PoolId::new(pool), longer_than })
+        };
+        (0..self.pools.len()).filter_map(robber).collect()
+    }
+
+    fn assert_dealing(&self, dealing: &Dealing) {
+        let (name, count) = (&self.strategy, dealing.queues.len());
+        assert_eq!(dealing.costs.len(), count, "{name}: a cost row for each location");
+        assert!(dealing.costs.iter().all(|row| row.len() == count), "{name}: square costs");
+        for locations in &dealing.locations {
+            assert!(!locations.is_empty(), "{name}: what lies on a node lies at a location");
+            assert!(locations.iter().all(|&location| location < count), "{name}: a node's locations are locations");
+        }
+        for queue in dealing.queues.iter().map(|queue| &self.queues[queue.index()]) {
+            assert!(
+                queue.owner.is_none(),
+                "{name}: seats elsewhere deal to {}, whose owner alone may push",
+                queue.name
+            );
+            let first = self.pools[queue.wake[0].index()].seats[0];
+            let node = self.seats[first.index()].node;
+            assert_eq!(node, queue.home, "{name}: a deal to {} wakes a worker there first", queue.name);
+        }
+    }
+
+    /// Every seat can take from every queue, one task at a time, so whoever gets a token gets a task.
+    fn assert_tokens(&self) {
+        let name = &self.strategy;
+        for (index, queue) in self.queues.iter().enumerate() {
+            assert!(
+                queue.owner.is_none() && queue.capacity.is_none(),
+                "{name}: {} is everybody's, unbounded",
+                queue.name
+            );
+            for seat in &self.seats {
+                assert!(serves(seat, QueueId::new(index)), "{name}: every token finds what is in {}", queue.name);
+            }
+        }
+        let several = |seat: &SeatPlan| seat.look.iter().any(|probe| matches!(probe.take, Take::Several(..)));
+        assert!(!self.seats.iter().any(several), "{name}: one task is taken with a token");
     }
 }
 
 /// Whether a seat takes from a queue whenever it is not empty.
 fn serves(seat: &SeatPlan, queue: QueueId) -> bool {
-    seat.look.iter().any(|probe| {
-        let at = probe.scan.queues().iter().position(|&other| other == queue);
-        at.is_some_and(|at| match &probe.when {
-            When::NotEmpty => true,
-            When::LongerThan(limits) => limits[at] == 0,
+    longer_than(seat, queue) == Some(0)
+}
+
+/// When a seat takes from a queue: if it holds more tasks than this.
+fn longer_than(seat: &SeatPlan, queue: QueueId) -> Option<u32> {
+    let lengths = seat.look.iter().filter_map(|probe| {
+        let at = probe.scan.queues().iter().position(|&other| other == queue)?;
+        Some(match &probe.when {
+            When::NotEmpty => 0,
+            When::LongerThan(limits) => limits[at],
         })
-    })
+    });
+    lengths.min()
 }

@@ -1,6 +1,6 @@
 //! Every strategy's plan on real machines: nothing is stranded, and the papers' structure is there.
 
-use vicus_schedule::{ALL, Idle, Kind, Order, Plan, QueueId, SeatId, Setting};
+use vicus_schedule::{ALL, Idle, Kind, Latencies, Order, Plan, QueueId, SeatId, Setting};
 use vicus_topology::{NodeId, Topology, fixtures};
 
 /// Real machines, and the shapes of the papers.
@@ -54,11 +54,14 @@ fn parameters_keep_plans_valid() {
     }
 }
 
+/// Those with queues for places.
+const PLACED: [&str; 5] = ["las", "footprint", "vicinity", "locality-queues", "shepherd"];
+
 #[test]
-fn las_has_queues_for_what_lies_on_each_node() {
-    for machine in machines() {
+fn who_has_queues_for_places_has_some_for_what_lies_on_each_node() {
+    for (machine, strategy) in machines().into_iter().flat_map(|machine| PLACED.map(|name| (machine.clone(), name))) {
         for threads in thread_counts(&machine) {
-            let plan = "las".parse::<Setting>().unwrap().plan(&machine, threads);
+            let plan = strategy.parse::<Setting>().unwrap().plan(&machine, threads);
             assert_eq!(plan.homes.len(), machine.nodes.len());
             let ranks = machine.numa_ranks();
             for (node, queues) in plan.homes.iter().enumerate() {
@@ -70,7 +73,7 @@ fn las_has_queues_for_what_lies_on_each_node() {
                     let found: Vec<_> =
                         (0..queues.len()).map(|number| plan.home_queue(seat, NodeId::new(node), number)).collect();
                     let expected = |queue: &QueueId| (!is_near).then_some(*queue);
-                    assert!(found.into_iter().eq(queues.iter().map(expected)));
+                    assert!(found.into_iter().eq(queues.iter().map(expected)), "{strategy}");
                 }
             }
             assert_eq!(plan.home_queue(SeatId::new(0), NodeId::new(machine.nodes.len()), 0), None, "no such node");
@@ -133,21 +136,128 @@ fn footprint_deals_to_the_node_with_the_bytes_and_robs_only_long_queues() {
     assert!(matches!(plan.seats[0].idle, Idle::BackOff { .. }));
 }
 
+/// The strategies that deal.
+const DEALS: [&str; 3] = ["footprint", "vicinity", "locality-queues"];
+
 #[test]
-fn dealt_tasks_of_a_node_without_threads_go_to_the_nearest_one_with_threads() {
-    for machine in fixtures() {
-        for strategy in ["footprint", "vicinity", "locality-queues"] {
-            let plan = strategy.parse::<Setting>().unwrap().plan(&machine, 2);
+fn a_deal_goes_to_the_nearest_node_with_threads_and_wakes_a_worker_there_first() {
+    for machine in machines() {
+        let ranks = machine.numa_ranks();
+        for (strategy, threads) in DEALS.into_iter().flat_map(|name| [1, 2, 5].map(|threads| (name, threads))) {
+            let plan = strategy.parse::<Setting>().unwrap().plan(&machine, threads);
             let dealing = plan.dealing.as_ref().unwrap();
-            for location in 0..dealing.queues.len() {
-                let mut bytes = vec![0; dealing.queues.len()];
-                bytes[location] = 1 << 40;
-                if let Some(queue) = dealing.deal(&bytes, Some(location)) {
-                    assert!(queue.index() < plan.queues.len(), "{}: {strategy}", machine.name);
+            let seats = || plan.seats.iter().map(|seat| seat.node);
+            for (node, row) in ranks.iter().enumerate() {
+                let mut bytes = vec![0; machine.nodes.len()];
+                bytes[node] = 1 << 40;
+                // All numbers: what lies on a node is dealt to each of its home caches.
+                for number in 0..machine.core_groups.len() {
+                    let Some(queue) = dealing.deal_by_node(&bytes, None, number) else {
+                        assert_eq!((strategy, machine.nodes.len()), ("footprint", 1), "with one node all is even");
+                        continue;
+                    };
+                    let woken = plan.pools[plan.queues[queue.index()].wake[0].index()].seats[0];
+                    let (woken, least) = (plan.seats[woken.index()].node, seats().map(|node| row[node.index()]).min());
+                    if seats().any(|seat| seat.index() == node) {
+                        assert_eq!(woken.index(), node, "{}: {strategy}, {threads} threads", machine.name);
+                    } else if strategy != "vicinity"
+                        && machine.distances[node].iter().all(|&far| far >= machine.distances[node][node])
+                    {
+                        assert_eq!(Some(row[woken.index()]), least, "{}: {strategy}, {threads} threads", machine.name);
+                    }
                 }
             }
         }
     }
+}
+
+#[test]
+fn vicinity_deals_by_measured_latencies() {
+    // Three home caches on one node, which the topology can't tell apart; the middle one is far from the others.
+    let machine = Topology::parse("l3:3 core:2").unwrap();
+    let setting: Setting = "vicinity:private_bytes=1".parse().unwrap();
+    let latencies = Latencies::new(&machine, vec![vec![5, 50, 10], vec![50, 5, 50], vec![10, 50, 5]]).unwrap();
+    let (plain, measured) = (setting.plan(&machine, 6), setting.plan_with(&machine, 6, Some(&latencies)));
+    measured.assert_valid();
+    // By hand: for a little more at the middle cache than at each other, 4 x 50 + 3 x 5 + 3 x 10 = 245 at the first,
+    // 3 x 50 + 4 x 5 + 3 x 50 = 320 at the middle.
+    let dealt = |plan: &Plan| plan.dealing.as_ref().unwrap().deal(&[3, 4, 3], None).unwrap();
+    assert_eq!(dealt(&plain), plain.seats[2].place[0], "the most bytes");
+    assert_eq!(dealt(&measured), measured.seats[0].place[0], "the least latency");
+    // With one thread, in the first cache, all homes are its own.
+    let alone = setting.plan_with(&machine, 1, Some(&latencies));
+    assert!(alone.dealing.unwrap().queues.iter().all(|&queue| queue == alone.seats[0].place[0]));
+    for strategy in ALL.into_iter().filter(|strategy| !strategy.wants_latencies()) {
+        let setting: Setting = strategy.name().parse().unwrap();
+        assert_eq!(setting.plan(&machine, 6), setting.plan_with(&machine, 6, Some(&latencies)));
+    }
+}
+
+#[test]
+fn what_lies_on_a_node_is_spread_over_its_home_caches() {
+    let machine = Topology::parse("node:2 l3:2 core:2").unwrap();
+    let plan = plan("vicinity", "node:2 l3:2 core:2", 8);
+    let dealing = plan.dealing.as_ref().unwrap();
+    assert_eq!(dealing.locations, [[0, 1], [2, 3]]);
+    for number in 0..4 {
+        let by_hand = if number % 2 == 0 { 2 } else { 3 };
+        assert_eq!(dealing.deal_by_node(&[1, 1 << 20], None, number), Some(dealing.queues[by_hand]));
+        let intense = Some(machine.nodes[1].id);
+        assert_eq!(dealing.deal_by_node(&[1 << 20, 1], intense, number), Some(dealing.queues[by_hand]));
+    }
+}
+
+#[test]
+fn thresholds_are_the_caches_of_the_machine() {
+    // AMD's data sheet of the EPYC 7763: an L3 of 32 MiB for each 8 cores, an L1 of 32 KiB for each.
+    let machine = fixtures().into_iter().find(|machine| machine.name == "AMD-19h-Zen3-2xEpyc-7763").unwrap();
+    let threshold = |strategy: &str| {
+        let plan = strategy.parse::<Setting>().unwrap().plan(&machine, 128);
+        plan.dealing.unwrap().more_bytes_than
+    };
+    assert_eq!(threshold("footprint"), 4 << 20);
+    assert_eq!(threshold("vicinity"), 32 << 10);
+    assert_eq!(threshold("locality-queues"), 0);
+}
+
+#[test]
+fn memory_without_cores_belongs_to_the_nearest_home_caches() {
+    let machine = fixtures().into_iter().find(|machine| machine.name == "emulated-memory-node").unwrap();
+    let memory = machine.nodes.iter().find(|node| node.pus.is_empty()).unwrap();
+    let plan = "vicinity".parse::<Setting>().unwrap().plan(&machine, machine.usable_pus().count());
+    let dealing = plan.dealing.unwrap();
+    let rank = |group: usize| machine.numa_rank(memory.id, machine.core_groups[group].node);
+    let least = (0..machine.core_groups.len()).map(rank).min().unwrap();
+    let nearest: Vec<usize> = (0..machine.core_groups.len()).filter(|&group| rank(group) == least).collect();
+    assert_eq!(dealing.locations[memory.id.index()], nearest);
+}
+
+#[test]
+fn a_queue_that_grows_long_wakes_those_who_rob_it_then() {
+    // Rank times four cores; the queue's own node is woken whatever its length.
+    let plan = plan("footprint", "node:3 l3:1 core:4", 12);
+    let robbers =
+        |queue: usize| plan.queues[queue].robbers.iter().map(|robber| (robber.pool.index(), robber.longer_than));
+    assert!(robbers(0).eq([(1, 4), (2, 4)]) && robbers(1).eq([(2, 4), (0, 4)]));
+    let others = ALL.into_iter().filter(|strategy| strategy.name() != "footprint");
+    for strategy in others {
+        let setting: Setting = strategy.name().parse().unwrap();
+        let plan = setting.plan(&Topology::parse("node:3 l3:1 core:4").unwrap(), 12);
+        assert!(plan.queues.iter().all(|queue| queue.robbers.is_empty()), "{}", plan.strategy);
+    }
+}
+
+#[test]
+fn a_plan_tells_people_all_that_it_decides() {
+    let text = |strategy: &str| plan(strategy, "node:2 l3:1 core:2", 4).to_string();
+    assert!(text("locality-queues").contains("\ntokens: at most 256; a task is taken with one\n"));
+    assert!(text("footprint").contains("wakes [pool0], beyond 2 pool1\n"), "{}", text("footprint"));
+    assert!(text("footprint").contains("\n  else pauses for 1000 ns, then 2 times as long, up to 1000000 ns\n"));
+    assert!(
+        text("vicinity")
+            .contains(" bytes, coarse memory only, an intensely used datum's home first: to tasks of pool0")
+    );
+    assert!(text("las").contains("\n  else sleeps after 2000 ns\n"));
 }
 
 #[test]

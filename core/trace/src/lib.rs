@@ -117,6 +117,19 @@ pub struct BoxInfo {
     pub name: String,
     /// What kind of box it is; [`Trace::summary`] adds up by this.
     pub type_name: String,
+    /// Where its inputs come from. Empty in files of older versions.
+    #[serde(default)]
+    pub inputs: Vec<Source>,
+}
+
+/// Where a box's input comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Source {
+    /// The index of the box that sends.
+    #[serde(rename = "box")]
+    pub index: u32,
+    /// Which of its outputs.
+    pub output: u16,
 }
 
 impl Header {
@@ -200,7 +213,7 @@ mod tests {
     #[test]
     fn names_come_from_the_model_of_the_request() {
         let mut header = Header::for_seats(0);
-        let boxes = vec![BoxInfo { name: "scan1".into(), type_name: "Scan".into() }];
+        let boxes = vec![BoxInfo { name: "scan1".into(), type_name: "Scan".into(), inputs: Vec::new() }];
         header.models = vec![ModelInfo { name: "q1".into(), requests: vec![7, 8], boxes }];
         let trace = Trace::new(header, Vec::new());
         let names = trace.names();

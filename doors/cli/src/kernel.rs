@@ -5,6 +5,7 @@ use vicus_kernels::{AnyKernel, Kernel, NAMES, NoKernel, Size, by_name};
 
 /// What commands about kernels share.
 #[derive(clap::Args)]
+#[group(skip)]
 pub(crate) struct Args {
     /// Which kernels: map, reduction, vecmul, matmul, jacobi2d, jacobi3d, sparselu, fib, nqueens, uts; all by default.
     #[arg(long, value_delimiter = ',', value_name = "NAME")]

@@ -6,6 +6,7 @@ mod generate;
 mod input;
 mod interrupt;
 mod kernel;
+mod machine;
 mod memory;
 mod query;
 mod simulate;

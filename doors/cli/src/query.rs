@@ -39,8 +39,8 @@ pub(crate) struct Args {
     /// How results are written to standard output. `count` is one line a query: its name, a tab, its rows or yes/no.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
-    /// Who runs what next: las or nls, with parameters as in las:pin=pu.
-    #[arg(long, default_value = "las", value_parser = strategy)]
+    /// Who runs what next, with parameters as in las:pin=pu; see `vicus strategies`.
+    #[arg(long, default_value = "las", env = "VICUS_STRATEGY")]
     strategy: Setting,
     /// How many threads; by default one for each PU that this process may use.
     #[arg(long, value_name = "N")]
@@ -84,15 +84,6 @@ enum SyntaxName {
     Nt,
     /// Turtle.
     Ttl,
-}
-
-/// The strategies that queries may run under today; the others have their plans and wait for their tasks.
-fn strategy(text: &str) -> Result<Setting, String> {
-    let setting: Setting = text.parse().map_err(|error: vicus::SettingError| error.to_string())?;
-    match setting.strategy().name() {
-        "las" | "nls" => Ok(setting),
-        other => Err(format!("queries run under las or nls, not yet under {other}")),
-    }
 }
 
 fn rows(text: &str) -> Result<usize, String> {

@@ -4,15 +4,19 @@ mod paper;
 mod svg;
 
 use crate::kernel;
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{ErrorKind, IsTerminal, Write};
+use std::path::{Path, PathBuf};
 use vicus::Setting;
 use vicus_kernels::Kernel;
-use vicus_sim::{Fault, Machine, Options, Outcome, Parameters, Program, Recorder, simulate_watched};
+use vicus_sim::{
+    Fault, Machine, Options, Outcome, Parameters, Program, Recorder, Replay, ReplayOptions, simulate_watched,
+};
+use vicus_trace::Trace;
 
 /// Predict how long kernels take on a machine that is only described, under the same plans as threads follow.
 ///
@@ -23,8 +27,8 @@ use vicus_sim::{Fault, Machine, Options, Outcome, Parameters, Program, Recorder,
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Option<Command>,
-    /// The machine: one of those that come with the simulator, a machine file (.toml), an XML file that hwloc wrote, or one line
-    /// such as "node:4 core:8"; the last two with default costs. `--machines` lists the first.
+    /// The machine: one of those that come with the simulator, a machine file (.toml), an XML file that hwloc wrote, one line
+    /// such as "node:4 core:8", or one that `vicus topology --from` knows; the last three with default costs. `--machines` lists the first.
     #[arg(long, value_name = "NAME|FILE|LINE", required_unless_present = "machines")]
     machine: Option<String>,
     /// Lists the machines that come with the simulator.
@@ -32,8 +36,21 @@ pub(crate) struct Args {
     machines: bool,
     #[command(flatten)]
     kernels: kernel::Args,
+    /// Instead of kernels, replays what was recorded (`vicus query --trace FILE`): the same tasks, each as long as it was without
+    /// its time for memory, let go by the same ones.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["kernel", "size"])]
+    trace: Option<PathBuf>,
+    /// Replays these requests only, by their numbers in the trace: loading is a request as well, usually the first.
+    #[arg(long, value_name = "N", value_delimiter = ',', requires = "trace")]
+    requests: Vec<u32>,
+    /// How many times the recorded requests run at once.
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "trace", value_parser = clap::value_parser!(u16).range(1..))]
+    copies: u16,
+    /// How fast a core of the machine that recorded moves a task's bytes, in GB/s: its time for memory is taken off by this.
+    #[arg(long, value_name = "GB/S", default_value_t = 10.0, requires = "trace")]
+    recorded_gb_per_s: f64,
     /// The strategies to compare; for several, give it several times.
-    #[arg(long, value_name = "STRATEGY", default_value = "las")]
+    #[arg(long, value_name = "STRATEGY", default_value = "las", env = "VICUS_STRATEGY")]
     strategy: Vec<Setting>,
     /// How many threads; by default one for each PU of the machine.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
@@ -117,7 +134,7 @@ fn machine(text: &str) -> anyhow::Result<Machine> {
         let file = std::fs::read_to_string(text).with_context(|| format!("{text} can't be read"))?;
         return Ok(Machine::parse(text, &file)?);
     }
-    match vicus::describe(text) {
+    match crate::machine::named(text) {
         Ok(topology) => Ok(Machine::from_topology(topology)),
         Err(error) => {
             let names: Vec<&str> = Machine::names().collect();
@@ -158,23 +175,69 @@ fn simulate_all(args: &Args) -> anyhow::Result<String> {
     let threads = args.threads.map_or_else(|| machine.topology.usable_pus().count(), usize::from);
     let options = options(args);
     let (mut rows, mut pictures) = (Vec::new(), Vec::new());
-    for kernel in args.kernels.kernels()? {
-        for (kernel, distribution) in args.kernels.distributed(&kernel) {
-            let (alone, all) = (Recorder::record(&kernel, 1), Recorder::record(&kernel, threads));
-            for setting in &args.strategy {
-                let what = format!("{} under {setting}", kernel.name());
-                let one = one_of(&machine, setting, 1, &alone, &options, &format!("{what}, one thread"))?;
-                let outcome = one_of(&machine, setting, threads, &all, &options, &what)?;
-                rows.push(row(kernel.name(), &distribution, &outcome, &one));
-                pictures.push(outcome);
-            }
+    let mut heading = format!("{}: {}\n{}, seed {}\n", machine.name, machine.title, options.parameters, options.seed);
+    for Subject { name, distribution, alone, all, says } in subjects(args, threads)? {
+        heading.push_str(&says);
+        for setting in &args.strategy {
+            let what = format!("{name} under {setting}");
+            let one = one_of(&machine, setting, 1, &alone, &options, &format!("{what}, one thread"))?;
+            let outcome = one_of(&machine, setting, threads, &all, &options, &what)?;
+            rows.push(row(&name, &distribution, &outcome, &one));
+            pictures.push(outcome);
         }
     }
     match args.format {
-        Format::Table => Ok(table(&machine, &options, &rows)),
+        Format::Table => Ok(table(heading, &rows)),
         Format::Json => Ok(serde_json::to_string_pretty(&rows)? + "\n"),
         Format::Svg => Ok(svg::render(&pictures)),
     }
+}
+
+/// What is simulated: on one thread, and on all.
+struct Subject {
+    name: String,
+    distribution: String,
+    alone: Program,
+    all: Program,
+    /// What there is to say of it, in a line.
+    says: String,
+}
+
+fn subjects(args: &Args, threads: usize) -> anyhow::Result<Vec<Subject>> {
+    if let Some(path) = &args.trace {
+        return Ok(vec![replay(path, args)?]);
+    }
+    let mut subjects = Vec::new();
+    for kernel in args.kernels.kernels()? {
+        for (kernel, distribution) in args.kernels.distributed(&kernel) {
+            let (alone, all) = (Recorder::record(&kernel, 1), Recorder::record(&kernel, threads));
+            subjects.push(Subject { name: kernel.name().to_owned(), distribution, alone, all, says: String::new() });
+        }
+    }
+    Ok(subjects)
+}
+
+fn replay(path: &Path, args: &Args) -> anyhow::Result<Subject> {
+    let file = std::fs::File::open(path).with_context(|| format!("{} can't be opened", path.display()))?;
+    let trace = Trace::read_from(&mut std::io::BufReader::new(file)).with_context(|| path.display().to_string())?;
+    let bytes_per_ns = args.recorded_gb_per_s;
+    ensure!(bytes_per_ns > 0.0, "--recorded-gb-per-s {bytes_per_ns}: expected a positive number");
+    let options = ReplayOptions {
+        requests: args.requests.clone(),
+        copies: args.copies.into(),
+        bytes_per_ns,
+        ..ReplayOptions::default()
+    };
+    let Replay { program, recorded_ns, taken_off_ns } =
+        Replay::of(&trace, &options).with_context(|| path.display().to_string())?;
+    let says = format!(
+        "replay of {}: {} tasks, {:.3} ms recorded, of which {:.3} ms are taken off as time for memory at {bytes_per_ns} GB/s\n",
+        path.display(),
+        program.tasks.len() - 1,
+        recorded_ns / 1e6,
+        taken_off_ns / 1e6
+    );
+    Ok(Subject { name: "replay".to_owned(), distribution: String::new(), alone: program.clone(), all: program, says })
 }
 
 fn options(args: &Args) -> Options {
@@ -236,8 +299,8 @@ fn row(kernel: &str, distribution: &str, outcome: &Outcome, one: &Outcome) -> Ro
     }
 }
 
-fn table(machine: &Machine, options: &Options, rows: &[Row]) -> String {
-    let mut text = format!("{}: {}\n{}, seed {}\n\n", machine.name, machine.title, options.parameters, options.seed);
+fn table(heading: String, rows: &[Row]) -> String {
+    let mut text = heading + "\n";
     writeln!(
         text,
         "{:10} {:24} {:12} {:>10} {:>8} {:>9} {:>9} {:>9} {:>10} {:>6}  takes by rule",

@@ -12,9 +12,9 @@ pub(crate) struct Args {
     /// Show the plan of this strategy: its queues, whom a push wakes, and how each seat looks for work.
     #[arg(long, value_name = "STRATEGY")]
     plan: Option<Setting>,
-    /// The machine that it is for, if not this one: an XML file that hwloc wrote (`lstopo machine.xml`), or one line such
-    /// as "node:2 l3:2 core:4 pu:2".
-    #[arg(long, value_name = "FILE.xml|LINE", requires = "plan")]
+    /// The machine that it is for, if not this one: an XML file that hwloc wrote (`lstopo machine.xml`), one line such
+    /// as "node:2 l3:2 core:4 pu:2", or one that is known by name, such as AMD-19h-Zen3-2xEpyc-7763.
+    #[arg(long, value_name = "FILE.xml|LINE|NAME", requires = "plan")]
     machine: Option<String>,
     /// How many threads it is for; by default one for each PU that may be used.
     #[arg(long, value_name = "N", requires = "plan", value_parser = clap::value_parser!(u16).range(1..))]
@@ -26,7 +26,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         None => STRATEGIES.into_iter().map(list).collect(),
         Some(setting) => {
             let machine = match args.machine {
-                Some(text_or_path) => vicus::describe(&text_or_path)?,
+                Some(text) => crate::machine::named(&text)?,
                 None => vicus::this_machine().topology,
             };
             let threads = args.threads.map_or(machine.usable_pus().count(), usize::from);

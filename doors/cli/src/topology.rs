@@ -14,9 +14,9 @@ use vicus_topology::{PuId, Topology};
 /// Show the machine: PUs, cores, caches, core groups, NUMA nodes, distances, and what this process may use of them.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Another machine than this one: an XML file that hwloc wrote (`lstopo machine.xml`), or one line such as
-    /// "node:2 l3:2 core:4 pu:2".
-    #[arg(long, value_name = "FILE.xml|LINE")]
+    /// Another machine than this one: an XML file that hwloc wrote (`lstopo machine.xml`), one line such as
+    /// "node:2 l3:2 core:4 pu:2", or one that is known by name, such as AMD-19h-Zen3-2xEpyc-7763.
+    #[arg(long, value_name = "FILE.xml|LINE|NAME")]
     from: Option<String>,
     /// How to show it.
     #[arg(long, value_enum, default_value_t = Format::Text)]
@@ -39,7 +39,7 @@ enum Format {
 
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     let machine = match args.from {
-        Some(text_or_path) => vicus::describe(&text_or_path)?,
+        Some(text) => crate::machine::named(&text)?,
         None => {
             let Discovered { topology, warnings } = vicus::this_machine();
             warnings.iter().for_each(|warning| eprintln!("vicus: warning: {warning}"));

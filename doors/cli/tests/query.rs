@@ -220,6 +220,26 @@ fn data_comes_from_several_files_from_gzip_and_from_standard_input() {
 }
 
 #[test]
+fn the_environment_chooses_the_strategy_and_an_option_goes_first() {
+    let data = file("environment.nt", PEOPLE);
+    let trace = Path::new(env!("CARGO_TARGET_TMPDIR")).join("environment.trace");
+    let trace = trace.to_str().unwrap();
+    let ran = |options: &[&str]| {
+        let query = ["query", "--data", &data, NAMES, "--trace", trace];
+        stdout(&vicus().args(query).args(options).env("VICUS_STRATEGY", "vicinity:reach=4").output().unwrap());
+        stdout(&run(&["trace", "summary", trace])).lines().next().unwrap().to_owned()
+    };
+    assert_eq!(ran(&[]), "strategy: vicinity:reach=4");
+    assert_eq!(ran(&["--strategy", "central"]), "strategy: central");
+    for command in [&["query", "--data", &data, NAMES][..], &["bench", "flow"], &["bench", "envelopes"]] {
+        let output = vicus().args(command).env("VICUS_STRATEGY", "fastest").output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{command:?}");
+        let text = stderr(&output);
+        assert!(text.contains("las, nls, bobox, steal, footprint") && !text.contains("panicked"), "{text}");
+    }
+}
+
+#[test]
 fn strategies_threads_envelopes_and_copies_change_no_answer() {
     let data = generated();
     let queries = ["q5a", "q11", "q12a"].map(sp2b);
@@ -232,9 +252,13 @@ fn strategies_threads_envelopes_and_copies_change_no_answer() {
     };
     let plain = answer(&["--threads", "1"]);
     assert_eq!(plain.lines().count(), 3);
-    for strategy in ["las", "nls", "las:pin=pu"] {
+    let every_size = ["las", "nls", "las:pin=pu"].map(|strategy| (strategy, &["1", "37", "4096"][..]));
+    let tight =
+        ["footprint:share_bytes=1", "vicinity:private_bytes=1", "locality-queues:capacity=2", "central:capacity=2"];
+    let others = STRATEGIES[2..].iter().copied().chain(tight).map(|strategy| (strategy, &["37"][..]));
+    for (strategy, sizes) in every_size.into_iter().chain(others) {
         for threads in ["1", "2", "8"] {
-            for rows in ["1", "37", "4096"] {
+            for rows in sizes {
                 let options = ["--strategy", strategy, "--threads", threads, "--envelope-rows", rows];
                 let several = ["--concurrent", "3", "--repeat", "2"];
                 assert_eq!(
@@ -246,6 +270,10 @@ fn strategies_threads_envelopes_and_copies_change_no_answer() {
         }
     }
 }
+
+/// All that there are.
+const STRATEGIES: [&str; 9] =
+    ["las", "nls", "bobox", "steal", "footprint", "vicinity", "locality-queues", "central", "shepherd"];
 
 fn sp2b(name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("queries/sp2b").join(format!("{name}.sparql"));
@@ -489,12 +517,14 @@ fn the_17_queries_have_the_published_counts() {
         let name = cells.next().unwrap();
         let expected: String = names.iter().zip(cells).map(|(name, count)| format!("{name}\t{count}\n")).collect();
         let data = folder.join("data").join(name);
-        // The large ones once; `./dev bench counts` runs all of them under everything.
-        let settings: &[(&str, &str)] = match name {
-            "sp2b-1000000.nt.gz" => &[],
-            "sp2b-250000.nt.gz" => &[("las", "2")],
-            _ => &[("las", "1"), ("las", "2"), ("las", "8"), ("nls", "1"), ("nls", "2"), ("nls", "8")],
+        // The large ones once; `vicus bench counts` runs all of them under everything.
+        let (strategies, threads): (&[&str], &[&str]) = match name {
+            "sp2b-1000000.nt.gz" => (&[], &[]),
+            "sp2b-250000.nt.gz" => (&["las"], &["2"]),
+            "sp2b-10000.nt.gz" => (&STRATEGIES, &["1", "2", "8"]),
+            _ => (&["las", "nls"], &["1", "2", "8"]),
         };
+        let settings = strategies.iter().flat_map(|strategy| threads.iter().map(move |threads| (strategy, threads)));
         for (strategy, threads) in settings {
             let mut args = vec!["query", "--data", data.to_str().unwrap(), "--format", "count"];
             args.extend(["--strategy", strategy, "--threads", threads, "--query"]);

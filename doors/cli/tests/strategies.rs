@@ -20,7 +20,31 @@ fn each_strategy_stands_there_with_its_paper_and_parameters() {
     let all = ["las", "nls", "bobox", "steal", "footprint", "vicinity", "locality-queues", "central", "shepherd"];
     assert_eq!(names, all);
     assert!(text.contains("Falt et al., §4\n  pin=group (default) or pu: "), "{text}");
-    assert!(text.contains("  backoff_ns=1000: "), "{text}");
+    for parameter in [
+        "spin_ns=2000",
+        "several=4",
+        "share_bytes=0",
+        "even=stays (default) or dealt",
+        "distance=rank (default) or value",
+        "backoff_ns=1000",
+        "backoff_factor=2",
+        "backoff_max_ns=1000000",
+        "reach=16",
+        "intensity=off or on (default)",
+        "coarse=off or on (default)",
+        "private_bytes=0",
+        "capacity=256",
+    ] {
+        assert!(text.contains(&format!("\n  {parameter}: ")), "{parameter}: {text}");
+    }
+}
+
+#[test]
+fn machines_are_known_by_name() {
+    let plan = stdout(&["--plan", "footprint", "--machine", "48amd64-4pa2n6c-sparse"]);
+    // Four packages of two nodes of six cores.
+    assert_eq!(plan.lines().filter(|line| line.starts_with('q')).count(), 8, "{plan}");
+    assert!(plan.contains("seat47: "), "{plan}");
 }
 
 #[test]
@@ -42,6 +66,7 @@ fn what_there_is_not_is_named() {
         (&["--plan", "lsa"][..], "las, nls, bobox"),
         (&["--plan", "las:pins=1"], "it has pin, spares"),
         (&["--plan", "las", "--machine", "node:0"], "node:0"),
+        (&["--plan", "las", "--machine", "no-such-machine"], "16amd64-8n2c, "),
         (&["--plan", "las", "--threads", "0"], "0"),
         (&["--machine", "node:2"], "--plan"),
     ] {

@@ -65,7 +65,10 @@ pub use vicus_machine::{
 ///
 /// They run in the runtime whose task calls them ([`Runtime::run`]), else in [`Runtime::global`].
 pub mod tasks {
-    pub use vicus_machine::{Part, Scope, Shared, TaskBuilder, for_each, for_each_mut, in_place_scope, join, scope};
+    pub use vicus_machine::{
+        Cancelled, Part, Scope, Shared, TaskBuilder, TaskRequest, for_each, for_each_mut, in_place_scope, is_cancelled,
+        join, scope,
+    };
     pub use vicus_schedule::{Access, Kind, Mode};
 }
 /// Memory that knows its node.

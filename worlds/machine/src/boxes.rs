@@ -4,7 +4,7 @@ use crate::heaps;
 use crate::runtime::Shared;
 use crate::worker::Worker;
 use std::sync::Arc;
-use vicus_flow::{Activation, BoxId, FlowError, Instance, Place, World, begin, instance_of, share_instance};
+use vicus_flow::{Activation, BoxId, FlowError, Instance, Place, World, begin, heads, instance_of, share_instance};
 use vicus_schedule::{Found, Kind, PoolId, QueueId, SeatId, TaskRef};
 use vicus_topology::NodeId;
 use vicus_trace::Outcome;
@@ -69,10 +69,11 @@ impl Worker {
         for (number, activation) in activations.drain(..).enumerate() {
             let Activation { task, kind, index, home } = activation;
             let home = home.and_then(|home| self.home_queue(home, index));
+            let elsewhere = home.or_else(|| self.dealt(task, kind, index));
             // Whoever is there shares nothing with this seat.
-            let kind = if home.is_some() { Kind::Deferred } else { kind };
+            let kind = if elsewhere.is_some() { Kind::Deferred } else { kind };
             let plan = &self.shared.plan.seats[self.seat.index()];
-            let queue = home.unwrap_or(plan.place[kind as usize]);
+            let queue = elsewhere.unwrap_or(plan.place[kind as usize]);
             self.recorder.enqueued(instance, index, kind, by);
             if number == last && kind == Kind::Immediate && self.own().is_some() {
                 let next = Found { task, rule: plan.look[0].rule, queue };
@@ -89,6 +90,28 @@ impl Worker {
     /// The queue of a box whose data lies elsewhere.
     fn home_queue(&self, home: Place, index: BoxId) -> Option<QueueId> {
         self.shared.plan.home_queue(self.seat, NodeId::new(home.0.into()), index.index())
+    }
+
+    /// The queue of a box whose inputs' heads were mostly sent from elsewhere, if the plan deals tasks by their bytes. An envelope
+    /// lies in one place, as memory of the distribution `coarse` does.
+    #[inline]
+    fn dealt(&mut self, task: TaskRef, kind: Kind, index: BoxId) -> Option<QueueId> {
+        if self.shared.plan.dealing.is_none() { None } else { self.deal_box(task, kind, index) }
+    }
+
+    #[inline(never)]
+    fn deal_box(&mut self, task: TaskRef, kind: Kind, index: BoxId) -> Option<QueueId> {
+        let Worker { shared, bytes, seat, .. } = self;
+        let dealing = shared.plan.dealing.as_ref()?;
+        bytes.clear();
+        bytes.resize(dealing.locations.len(), 0);
+        #[expect(unsafe_code, reason = "looks at what a box will find")]
+        // SAFETY: the task is of an activation of this seat's last invocation, and not queued yet.
+        unsafe {
+            heads(task, |place, more| bytes[usize::from(place.0)] += more);
+        }
+        let queue = dealing.deal_by_node(bytes, None, index.index())?;
+        (queue != shared.plan.seats[seat.index()].place[kind as usize]).then_some(queue)
     }
 
     /// Makes the box's request the current one.

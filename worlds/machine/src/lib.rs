@@ -9,6 +9,7 @@ mod deque;
 mod discover;
 mod heaps;
 mod inbox;
+mod latency;
 mod locality;
 mod lock;
 mod near;
@@ -29,6 +30,7 @@ pub use locality::{footprint, footprint_of, forget, here, node_of};
 pub use pages::{SystemPages, free_bytes};
 pub use runtime::{Request, Runtime, RuntimeBuilder};
 pub use tasks::{
-    Append, Data, Part, Scope, Shared, TaskBuilder, Views, for_each, for_each_mut, in_place_scope, join, scope,
+    Append, Cancelled, Data, Part, Scope, Shared, TaskBuilder, TaskRequest, Views, for_each, for_each_mut,
+    in_place_scope, is_cancelled, join, scope,
 };
 pub use wait::block_on;

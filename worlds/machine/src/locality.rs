@@ -42,6 +42,12 @@ pub fn footprint<T>(of: &[T]) -> Footprint {
     footprint_at(range.start.addr()..range.end.addr())
 }
 
+/// Whether a range begins in memory of this library that was given out as a whole on one node: by `coarse`, `on` one node, or by a
+/// seat's heap.
+pub(crate) fn is_in_one_place(range: &Range<usize>) -> bool {
+    process().is_some_and(|process| process.memory.is_in_one_place(range.start))
+}
+
 /// The first address of a range that is placed memory of this library, and nobody's.
 pub(crate) fn freed_in(range: Range<usize>) -> Option<usize> {
     process()?.memory.freed_in(range)

@@ -3,14 +3,28 @@
 //! The plan never names an implementation. A queue that one seat alone pushes to and pops from at the same end, and that
 //! others rob one task at a time at the other end, is a Chase-Lev deque; every other queue is the sequential one behind
 //! a lock, with its length beside it, so that looking into an empty queue takes no lock.
+//!
+//! Where the plan has tokens, a task is taken out of its queue, under the queue's lock, together with a token. A push adds its
+//! token when its task is there; so there are never more tokens than tasks, and nobody holds one who finds no task.
 
 use crate::deque::Deque;
 use crate::lock::ShortLock;
 use crate::sleep::Barrier;
+use crate::sync::Padded;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use vicus_schedule::{Plan, Queue, QueueId, Queues, RequestId, SeatId, Take, TaskRef};
 
-pub(crate) struct SharedQueues(Vec<SharedQueue>);
+pub(crate) struct SharedQueues {
+    queues: Vec<SharedQueue>,
+    /// If the plan has them.
+    tokens: Option<Tokens>,
+}
+
+struct Tokens {
+    /// Invariant: no more than tasks in all queues together.
+    count: Padded<AtomicUsize>,
+    capacity: usize,
+}
 
 enum SharedQueue {
     /// Boxed: its padding would make every locked queue as large.
@@ -38,12 +52,16 @@ impl SharedQueues {
                 },
             }
         };
-        SharedQueues((0..plan.queues.len()).map(queue).collect())
+        let tokens = plan.tokens.map(|tokens| Tokens {
+            count: Padded(AtomicUsize::new(0)),
+            capacity: tokens.capacity.map_or(usize::MAX, |tokens| tokens as usize),
+        });
+        SharedQueues { queues: (0..plan.queues.len()).map(queue).collect(), tokens }
     }
 
     /// Puts a task. Gives it back if the queue is full: the caller runs it. Only the owner may put into its own queue.
     pub(crate) fn push(&self, queue: QueueId, task: TaskRef) -> Result<(), TaskRef> {
-        match &self.0[queue.index()] {
+        match &self.queues[queue.index()] {
             SharedQueue::Own { deque, .. } => {
                 deque.push(task)?;
                 // It may be long before its owner looks here again.
@@ -57,40 +75,74 @@ impl SharedQueues {
                 }
                 queue.push(task.header().request, task);
                 len.store(queue.len(), Ordering::Release);
+                drop(queue);
+                if let Some(tokens) = &self.tokens {
+                    // Release: whoever takes the token finds the task, or another's.
+                    tokens.count.0.fetch_add(1, Ordering::AcqRel);
+                }
                 Ok(())
             }
         }
     }
 
+    /// Whether there are more tokens than their pool holds: the seat that has just pushed takes a task itself.
+    #[inline]
+    pub(crate) fn is_overfull(&self) -> bool {
+        self.tokens.as_ref().is_some_and(|tokens| tokens.count.0.load(Ordering::Relaxed) > tokens.capacity)
+    }
+
+    /// Takes a token, if there is one or the plan has none. The caller takes a task that it sees under its queue's lock.
+    #[inline]
+    fn take_token(&self) -> bool {
+        self.tokens.as_ref().is_none_or(|tokens| {
+            tokens.count.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, |count| count.checked_sub(1)).is_ok()
+        })
+    }
+
+    /// How many tasks a queue holds, as it was a moment ago.
+    pub(crate) fn len(&self, queue: QueueId) -> usize {
+        match &self.queues[queue.index()] {
+            SharedQueue::Own { deque, .. } => deque.len(),
+            SharedQueue::Locked { len, .. } => len.load(Ordering::Acquire),
+        }
+    }
+
     /// Takes every box of a request out of the locked queues, and hands them to `dropped`.
     pub(crate) fn sweep_locked(&self, request: RequestId, mut dropped: impl FnMut(TaskRef)) {
-        for queue in 0..self.0.len() {
-            let is_box = |task: &TaskRef| task.header().is_box;
-            self.locked(QueueId::new(queue), |tasks| tasks.sweep(request, is_box, &mut dropped));
+        for queue in 0..self.queues.len() {
+            // One whose token somebody else has is left to be taken.
+            let goes = |task: &TaskRef| task.header().is_box && self.take_token();
+            self.locked(QueueId::new(queue), |tasks| tasks.sweep(request, goes, &mut dropped));
         }
     }
 
     /// Whether it is behind a lock.
     pub(crate) fn is_locked(&self, queue: QueueId) -> bool {
-        matches!(self.0[queue.index()], SharedQueue::Locked { .. })
+        matches!(self.queues[queue.index()], SharedQueue::Locked { .. })
     }
 
     /// Takes the youngest task of a request out of a locked queue.
     #[inline]
     pub(crate) fn take_of(&self, queue: QueueId, request: RequestId) -> Option<TaskRef> {
-        self.locked(queue, |tasks| tasks.take_of(request)).flatten()
+        let goes = |task: &TaskRef| task.header().request == request && self.take_token();
+        let take = |tasks: &mut Queue<TaskRef>| match self.tokens {
+            None => tasks.take_of(request),
+            Some(_) => tasks.remove(request, goes),
+        };
+        self.locked(queue, take).flatten()
     }
 
-    /// Takes this task out of a locked queue, if it is still there.
+    /// Takes this task out of a locked queue, if it is still there, and a token is for it.
     pub(crate) fn remove(&self, queue: QueueId, task: TaskRef) -> bool {
         let request = task.header().request;
-        self.locked(queue, |tasks| tasks.remove(request, |other| *other == task)).flatten().is_some()
+        let goes = |other: &TaskRef| *other == task && self.take_token();
+        self.locked(queue, |tasks| tasks.remove(request, goes)).flatten().is_some()
     }
 
     /// Changes a locked queue that is not empty.
     #[inline]
     fn locked<R>(&self, queue: QueueId, change: impl FnOnce(&mut Queue<TaskRef>) -> R) -> Option<R> {
-        let SharedQueue::Locked { queue, len, .. } = &self.0[queue.index()] else { return None };
+        let SharedQueue::Locked { queue, len, .. } = &self.queues[queue.index()] else { return None };
         if len.load(Ordering::Acquire) == 0 {
             return None;
         }
@@ -102,7 +154,7 @@ impl SharedQueues {
 
     /// A seat's own lock-free queue, if the strategy gives it one.
     pub(crate) fn own(&self, seat: SeatId) -> Option<&Deque> {
-        self.0.iter().find_map(|queue| match queue {
+        self.queues.iter().find_map(|queue| match queue {
             SharedQueue::Own { owner, deque } if *owner == seat => Some(&**deque),
             _ => None,
         })
@@ -122,7 +174,7 @@ impl Queues for Reach<'_> {
 
     #[inline]
     fn take(&mut self, queue: QueueId, take: Take, longer_than: u32, rest_to: Option<QueueId>) -> Option<TaskRef> {
-        match &self.queues.0[queue.index()] {
+        match &self.queues.queues[queue.index()] {
             SharedQueue::Own { deque, .. } if longer_than > 0 && deque.len() <= longer_than as usize => None,
             SharedQueue::Own { owner, deque } if *owner == self.seat => deque.pop(),
             SharedQueue::Own { deque, .. } => {
@@ -133,7 +185,7 @@ impl Queues for Reach<'_> {
                 let mut rest = Vec::new();
                 let task = {
                     let mut queue = locked.lock();
-                    if queue.len() <= longer_than as usize {
+                    if queue.len() <= longer_than as usize || !self.queues.take_token() {
                         return None;
                     }
                     let task = queue.take(take, &mut rest);
@@ -150,5 +202,99 @@ impl Queues for Reach<'_> {
                 task
             }
         }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::ptr::NonNull;
+    use std::sync::atomic::AtomicU8;
+    use vicus_schedule::{Kind, Setting, TaskHeader, look};
+    use vicus_topology::Topology;
+
+    #[repr(C)]
+    struct Job {
+        header: TaskHeader,
+        taken: AtomicU8,
+    }
+
+    #[expect(unsafe_code, reason = "the type of a header's function")]
+    // SAFETY of callers: nothing to keep; it is never called.
+    unsafe fn never(_: TaskRef, _: *mut ()) {
+        unreachable!("these tasks are only taken");
+    }
+
+    fn task(job: &Job) -> TaskRef {
+        #[expect(unsafe_code, reason = "a task for queues")]
+        // SAFETY: the header is the job's first field; jobs outlive the queues of a test, and are never run.
+        unsafe {
+            TaskRef::new(NonNull::from(job).cast())
+        }
+    }
+
+    /// What a thread took, by all the ways there are: a look, a whole request's, one that it knows.
+    fn take(queues: &SharedQueues, plan: &Plan, seat: usize, turn: usize, jobs: &[Job]) -> Option<TaskRef> {
+        match turn % 5 {
+            0 => {
+                let known = task(&jobs[turn * 7919 % jobs.len()]);
+                let mut all = (0..plan.queues.len()).map(QueueId::new);
+                all.any(|queue| queues.remove(queue, known)).then_some(known)
+            }
+            1 => {
+                (0..plan.queues.len()).find_map(|queue| queues.take_of(QueueId::new(queue), RequestId(turn as u64 % 3)))
+            }
+            _ => {
+                let mut reach = Reach { queues, seat: SeatId::new(seat), last: None };
+                look(&plan.seats[seat].look, &mut [], &mut reach).map(|found| found.task)
+            }
+        }
+    }
+
+    #[test]
+    fn every_token_finds_a_block_and_every_block_is_taken_once() {
+        const THREADS: usize = 4;
+        let machine = Topology::parse("node:2 core:2").unwrap();
+        let plan = "locality-queues:capacity=8".parse::<Setting>().unwrap().plan(&machine, THREADS);
+        let queues = SharedQueues::new(&plan);
+        let header = |number: usize| TaskHeader {
+            run: never,
+            request: RequestId(number as u64 % 3),
+            is_box: number.is_multiple_of(2),
+        };
+        let jobs: Vec<Job> =
+            (0..20_000).map(|number| Job { header: header(number), taken: AtomicU8::new(0) }).collect();
+        let took = |task: TaskRef| {
+            let at = (task.as_ptr().addr().get() - jobs.as_ptr().addr()) / size_of::<Job>();
+            assert_eq!(jobs[at].taken.fetch_add(1, Ordering::Relaxed), 0, "task {at} was taken twice");
+        };
+        std::thread::scope(|scope| {
+            for (seat, own) in jobs.chunks(jobs.len() / THREADS).enumerate() {
+                let (queues, plan, jobs, took) = (&queues, &plan, &jobs, &took);
+                scope.spawn(move || {
+                    let place = plan.seats[seat].place[Kind::Deferred as usize];
+                    for (turn, job) in own.iter().enumerate() {
+                        assert!(queues.push(place, task(job)).is_ok(), "it has no capacity of its own");
+                        // More than others push, or the tokens would only grow.
+                        while queues.is_overfull() {
+                            take(queues, plan, seat, turn + seat, jobs).into_iter().for_each(took);
+                            take(queues, plan, seat, 2, jobs).into_iter().for_each(took);
+                        }
+                        if turn % 64 == seat {
+                            queues.sweep_locked(RequestId(turn as u64 % 3), took);
+                        }
+                    }
+                });
+            }
+        });
+        let tokens = || queues.tokens.as_ref().unwrap().count.0.load(Ordering::Relaxed);
+        let waiting = || (0..plan.queues.len()).map(|queue| queues.len(QueueId::new(queue))).sum::<usize>();
+        assert_eq!(tokens(), waiting());
+        while tokens() > 0 {
+            let found = take(&queues, &plan, 3, 2, &jobs);
+            took(found.expect("every token finds a block"));
+        }
+        assert_eq!(waiting(), 0, "every block has a token");
+        assert!(jobs.iter().all(|job| job.taken.load(Ordering::Relaxed) == 1));
     }
 }

@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
-use vicus_flow::{BoxId, Desk, Fact, Instance, Model};
+use vicus_flow::{BoxId, Desk, Fact, Instance, Model, ModelBox};
 use vicus_schedule::{Kind, Plan, PoolId, RequestId, SeatId};
 use vicus_topology::Topology;
-use vicus_trace::{BoxInfo, Header, Log, ModelInfo, Outcome, SeatInfo, SeatLog, TaskKind, Trace, What};
+use vicus_trace::{BoxInfo, Header, Log, ModelInfo, Outcome, SeatInfo, SeatLog, Source, TaskKind, Trace, What};
 
 /// What a recorded run keeps beside its seats' logs.
 pub(crate) struct Recording {
@@ -86,11 +86,7 @@ impl Recording {
         let model = |(model, requests): &Instances| ModelInfo {
             name: model.name().to_owned(),
             requests: requests.clone(),
-            boxes: model
-                .boxes()
-                .iter()
-                .map(|b| BoxInfo { name: b.name().to_owned(), type_name: b.type_name().to_owned() })
-                .collect(),
+            boxes: model.boxes().iter().map(box_info).collect(),
         };
         let header = Header {
             strategy: plan.strategy.clone(),
@@ -109,6 +105,15 @@ impl Recording {
 
     fn now(&self) -> u64 {
         self.began.elapsed().as_nanos() as u64
+    }
+}
+
+fn box_info(b: &ModelBox) -> BoxInfo {
+    let source = |(sender, output): (BoxId, usize)| Source { index: sender.index() as u32, output: output as u16 };
+    BoxInfo {
+        name: b.name().to_owned(),
+        type_name: b.type_name().to_owned(),
+        inputs: b.sources().map(source).collect(),
     }
 }
 

@@ -4,9 +4,9 @@ use crate::inbox::Inbox;
 use crate::queues::SharedQueues;
 use crate::recorder::Recording;
 use crate::sleep::{Barrier, SleepPool};
-use crate::tasks::Blocks;
+use crate::tasks::{Blocks, Requests};
 use crate::worker::Worker;
-use crate::{boxes, heaps, pin};
+use crate::{boxes, heaps, latency, pin};
 use std::alloc::Layout;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
@@ -20,21 +20,14 @@ use vicus_schedule::{Plan, PoolId, QueueId, RequestId, SeatId, Setting, TaskRef}
 use vicus_topology::{NodeId, Topology};
 
 /// What to start a [`Runtime`] with.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct RuntimeBuilder {
     topology: Option<Topology>,
     threads: Option<usize>,
-    strategy: Setting,
+    strategy: Option<Setting>,
     events: Option<usize>,
     quiet: bool,
     distribution: Option<Distribution>,
-}
-
-impl Default for RuntimeBuilder {
-    fn default() -> Self {
-        let strategy = "las".parse().expect("the default strategy exists");
-        RuntimeBuilder { topology: None, threads: None, strategy, events: None, quiet: false, distribution: None }
-    }
 }
 
 impl RuntimeBuilder {
@@ -50,9 +43,13 @@ impl RuntimeBuilder {
         self
     }
 
-    /// The strategy; by default `las`.
+    /// The strategy; by default what `VICUS_STRATEGY` says when the runtime starts, such as `footprint:backoff_ns=500`, else
+    /// `las`. If there is no such strategy, that is a warning, and it is `las`.
+    ///
+    /// A strategy that deals tasks by latencies (`vicinity`) has them measured when it is first used on a machine with several
+    /// core groups. They are kept in the file that `VICUS_LATENCY_FILE` names, else in `vicus` in the user's cache folder.
     pub fn strategy(mut self, strategy: Setting) -> Self {
-        self.strategy = strategy;
+        self.strategy = Some(strategy);
         self
     }
 
@@ -79,13 +76,19 @@ impl RuntimeBuilder {
     /// Starts the threads. What the machine does not allow is left out, and said once on standard error.
     pub fn start(self) -> Runtime {
         let mut warnings = Vec::new();
+        let strategy = self.strategy.unwrap_or_else(|| strategy_of_environment(&mut warnings));
+        let is_found = self.topology.is_none();
         let topology = self.topology.unwrap_or_else(|| {
             let found = crate::this_machine();
             warnings.extend(found.warnings);
             found.topology
         });
+        // A machine that is only described can't be measured.
+        let is_this = || is_found || crate::this_machine().topology == topology;
+        let wants_latencies = strategy.strategy().wants_latencies() && topology.core_groups.len() > 1 && is_this();
+        let latencies = if wants_latencies { latency::of_this_machine(&topology, &mut warnings) } else { None };
         let threads = self.threads.unwrap_or_else(|| topology.default_threads()).max(1);
-        let plan = self.strategy.plan(&topology, threads);
+        let plan = strategy.plan_with(&topology, threads, latencies.as_ref());
         let memory = heaps::memory_for(&topology, &mut warnings);
         let barrier = Barrier::new();
         if !barrier.is_expedited() {
@@ -113,6 +116,7 @@ impl RuntimeBuilder {
             next_request: AtomicU64::new(1),
             next_entry: AtomicUsize::new(0),
             requests: Mutex::new(BTreeMap::new()),
+            requests_of_tasks: Requests::default(),
             threads: Mutex::new(Vec::new()),
             warnings: Mutex::new(warnings),
         });
@@ -137,6 +141,16 @@ impl RuntimeBuilder {
         }
         runtime
     }
+}
+
+/// What `VICUS_STRATEGY` says; the default if it says nothing, or nothing that there is.
+fn strategy_of_environment(warnings: &mut Vec<String>) -> Setting {
+    let default = || "las".parse().expect("the default strategy exists");
+    let Ok(text) = std::env::var("VICUS_STRATEGY") else { return default() };
+    text.parse().unwrap_or_else(|error| {
+        warnings.push(format!("VICUS_STRATEGY: {error}; it is las now"));
+        default()
+    })
 }
 
 /// What a thread's stack may grow to; a page is taken when it is touched. A task that waits runs others on top of itself.
@@ -167,6 +181,8 @@ pub(crate) struct Shared {
     pub(crate) next_request: AtomicU64,
     next_entry: AtomicUsize,
     requests: Mutex<BTreeMap<RequestId, Arc<RequestState>>>,
+    /// Those that are closures.
+    pub(crate) requests_of_tasks: Requests,
     threads: Mutex<Vec<JoinHandle<()>>>,
     warnings: Mutex<Vec<String>>,
 }
@@ -211,13 +227,21 @@ impl Shared {
         Ok(())
     }
 
-    /// Wakes one thread for a push, near pools first. `must`: nobody but a sleeper may come for the task, so it must not be
-    /// missed (see `sleep`).
+    /// Wakes one thread for a push, near pools first; if nobody sleeps there, one of those that take from a queue when it is
+    /// long. `must`: nobody but a sleeper may come for the task, so it must not be missed (see `sleep`).
     #[inline]
     pub(crate) fn wake_for(&self, queue: QueueId, must: bool) -> Option<PoolId> {
         self.barrier.before_look(must);
-        let wake = &self.plan.queues[queue.index()].wake;
-        wake.iter().copied().find(|pool| self.pools[pool.index()].wake_one())
+        let spec = &self.plan.queues[queue.index()];
+        let near = spec.wake.iter().copied().find(|pool| self.pools[pool.index()].wake_one());
+        if near.is_some() || spec.robbers.is_empty() { near } else { self.wake_robber(queue) }
+    }
+
+    fn wake_robber(&self, queue: QueueId) -> Option<PoolId> {
+        let length = self.queues.len(queue);
+        let robbers = self.plan.queues[queue.index()].robbers.iter();
+        let mut robbers = robbers.filter(|robber| length > robber.longer_than as usize).map(|robber| robber.pool);
+        robbers.find(|pool| self.pools[pool.index()].wake_one())
     }
 
     pub(crate) fn topology(&self) -> &Topology {
@@ -474,6 +498,7 @@ impl Drop for Runtime {
             request.cancel();
             let _ = request.wait();
         }
+        self.shared.requests_of_tasks.end_all();
         self.shared.closing.store(true, Ordering::Release);
         fence(Ordering::SeqCst);
         for lent in &self.shared.lent {

@@ -41,6 +41,8 @@ pub(crate) struct Worker {
     pub(crate) next: Option<Found<TaskRef>>,
     /// Tasks that a full queue refused: this seat runs them itself, the youngest first.
     pub(crate) refused: Vec<TaskRef>,
+    /// How many tasks it runs on top of others that found no room for what they spawned.
+    helping: u32,
     /// The lock-free queue into which this seat puts immediate tasks and from which it takes the youngest first (rule 1 of
     /// most strategies); null if the plan has no such queue. It lives in `shared`.
     own: *const Deque,
@@ -54,6 +56,8 @@ pub(crate) struct Worker {
     pause_ns: u64,
     /// Memory for tasks.
     pub(crate) slab: Slab,
+    /// For the bytes of a task by node.
+    pub(crate) bytes: Vec<u64>,
     /// How many tasks it has spawned, so that those for one place go to its queues in turn.
     pub(crate) spawned: usize,
     /// The sweep that this seat has done.
@@ -78,9 +82,18 @@ pub(crate) fn here() -> *mut Worker {
 #[cfg(not(loom))]
 const NAP: Duration = Duration::from_millis(10);
 
-/// Sleeps until it is woken. After a nap, what the thread has for its next blocks is others' meanwhile; and after a while that
-/// goes back to the system, though nobody works.
-fn sleep(sleepers: &SleepPool, slot: usize, reason: impl Fn() -> bool) -> Woken {
+/// A pause that is shorter costs less than to say that others may end it.
+const SHORT: Duration = Duration::from_micros(50);
+
+/// Sleeps until it is woken, or for a pause. After a nap, what the thread has for its next blocks is others' meanwhile; and
+/// after a while that goes back to the system, though nobody works.
+fn sleep(sleepers: &SleepPool, slot: usize, pause: Option<Duration>, reason: impl Fn() -> bool) -> Woken {
+    #[cfg(not(loom))]
+    if let Some(pause) = pause {
+        return sleepers.sleep_for(slot, pause, &reason);
+    }
+    #[cfg(loom)]
+    let _ = pause;
     #[cfg(not(loom))]
     let nap = |long| match sleepers.sleep_for(slot, long, &reason) {
         Woken::Late => None,
@@ -131,12 +144,14 @@ impl Worker {
             current: None,
             next: None,
             refused: Vec::new(),
+            helping: 0,
             own,
             near,
             locked: locked(&shared, plan),
             secluded: shared.plan.secluded(seat),
             pause_ns: 0,
             slab: Slab::new(seat),
+            bytes: Vec::new(),
             spawned: 0,
             swept: 0,
             recorder,
@@ -168,8 +183,9 @@ impl Worker {
                 self.run(task, found);
                 continue;
             }
-            if let Idle::BackOff { .. } = plan.idle {
-                // `look_around` has paused already.
+            let pause = self.next_pause(plan);
+            if let Some(pause) = pause.filter(|pause| *pause < SHORT) {
+                std::thread::sleep(pause);
                 continue;
             }
             self.recorder.sleep_begins();
@@ -177,7 +193,7 @@ impl Worker {
             // A task that was found is out of its queue: it is run, even if the seat is to be left meanwhile.
             let found = self.find(plan, true);
             let is_called = || shared.inboxes[self.seat.index()].is_waiting();
-            let slept = (found.is_none() && goes_on()).then(|| sleep(sleepers, self.slot, is_called));
+            let slept = (found.is_none() && goes_on()).then(|| sleep(sleepers, self.slot, pause, is_called));
             let woken = slept == Some(Woken::Spawn) || sleepers.stay();
             self.recorder.sleep_ends(&shared, pool);
             if woken && (found.is_some() || slept == Some(Woken::Reason) || !goes_on()) {
@@ -286,7 +302,7 @@ impl Worker {
     fn look(&mut self, plan: &SeatPlan, probes: usize, last: bool) -> Option<(TaskRef, Option<(u8, QueueId)>)> {
         let last = last.then_some(&self.shared.barrier);
         let mut reach = Reach { queues: &self.shared.queues, seat: self.seat, last };
-        let found = look(&plan.look[..probes], &mut self.cursors, &mut reach)?;
+        let found = look(&plan.look[..probes.min(plan.look.len())], &mut self.cursors, &mut reach)?;
         Some((found.task, Some((found.rule, found.queue))))
     }
 
@@ -325,20 +341,22 @@ impl Worker {
                     }
                 }
             }
-            Idle::BackOff { first_ns, factor, max_ns } => {
-                let next = self.pause_ns.saturating_mul(u64::from(factor));
-                let longest = u64::from(max_ns.max(first_ns));
-                self.pause_ns = next.clamp(u64::from(first_ns), longest);
-                if self.pause_ns == longest {
-                    // It never sleeps for good.
-                    heaps::trim();
-                    heaps::give_back();
-                }
-                std::thread::sleep(Duration::from_nanos(self.pause_ns));
-                return self.find(plan, false);
-            }
+            Idle::BackOff { .. } => {}
         }
         None
+    }
+
+    /// How long a seat that backs off pauses now. `None`: it sleeps until it is woken, since the strategy has no pauses, or since
+    /// the longest one was in vain. Whoever makes a queue long enough for it wakes it ([`Shared::wake_for`]).
+    fn next_pause(&mut self, plan: &SeatPlan) -> Option<Duration> {
+        let Idle::BackOff { first_ns, factor, max_ns } = plan.idle else { return None };
+        let longest = u64::from(max_ns.max(first_ns).max(1));
+        if self.pause_ns >= longest {
+            return None;
+        }
+        let next = self.pause_ns.saturating_mul(u64::from(factor)).max(u64::from(first_ns));
+        self.pause_ns = next.clamp(1, longest);
+        Some(Duration::from_nanos(self.pause_ns))
     }
 
     /// Runs a task that was taken out of its queue.
@@ -423,12 +441,34 @@ impl Worker {
         (self.request, self.found, self.current) = outer;
     }
 
-    /// Puts a task into a queue and wakes one sleeper for it; a full queue's task is this seat's own to run.
+    /// Puts a task into a queue and wakes one sleeper for it. Where the plan has no room for it, the seat works at once: it runs
+    /// the task itself, or another one if there are too many tokens (Wittmann and Hager, §2). A box it runs when the present one
+    /// has ended.
     pub(crate) fn put(&mut self, task: TaskRef, queue: QueueId, kind: Kind) {
+        let works_now = !task.header().is_box && self.helping < DEEPEST;
         match self.shared.queues.push(queue, task) {
+            Ok(()) if works_now && self.shared.queues.is_overfull() => self.help(),
             Ok(()) => self.wake(queue, kind),
+            Err(task) if works_now => self.run_at_once(task, None),
             Err(task) => self.refused.push(task),
         }
+    }
+
+    #[cold]
+    fn help(&mut self) {
+        let shared = Arc::clone(&self.shared);
+        // Nothing is left if others were quicker; then there is room as well.
+        if let Some((task, found)) = self.look(&shared.plan.seats[self.seat.index()], usize::MAX, false) {
+            self.run_at_once(task, found);
+        }
+    }
+
+    /// Runs a task on top of the one that spawned another.
+    #[cold]
+    fn run_at_once(&mut self, task: TaskRef, found: Option<(u8, QueueId)>) {
+        self.helping += 1;
+        self.run_on_top(task, found);
+        self.helping -= 1;
     }
 
     /// Wakes one sleeper for a task that was put.
@@ -459,6 +499,8 @@ fn locked(shared: &Shared, plan: &SeatPlan) -> Vec<(u8, QueueId)> {
     let each = |probe: &Probe| probe.scan.queues().iter().map(|&queue| (probe.rule, queue)).collect::<Vec<_>>();
     plan.look.iter().flat_map(each).filter(|(_, queue)| shared.queues.is_locked(*queue)).collect()
 }
+/// So many tasks, each of which found no room for what it spawned, may stand on a stack. After that there has to be room.
+const DEEPEST: u32 = 64;
 
 /// How long a waiting seat looks around before it sleeps.
 const SPIN: Duration = Duration::from_micros(5);

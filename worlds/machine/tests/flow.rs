@@ -70,9 +70,8 @@ fn fan(total: &Arc<Mutex<u64>>, envelopes: u64) -> Arc<Model> {
 
 #[test]
 fn every_envelope_arrives_once_under_every_strategy_and_the_trace_is_possible() {
-    for strategy in
-        ["las", "las:pin=pu", "nls", "steal", "bobox", "shepherd", "central", "locality-queues", "footprint"]
-    {
+    let others = ["las:pin=pu", "central:capacity=2", "locality-queues:capacity=2"];
+    for strategy in vicus_schedule::ALL.map(|strategy| strategy.name()).into_iter().chain(others) {
         for threads in [1, 2, 8] {
             let runtime = runtime(strategy, threads);
             let total = Arc::new(Mutex::new(0));

@@ -7,7 +7,7 @@ use vicus_machine::Runtime;
 
 #[test]
 fn each_piece_is_done_once_under_every_kind_of_strategy() {
-    for strategy in ["las", "nls", "las:pin=pu"] {
+    for strategy in vicus_schedule::ALL.map(|strategy| strategy.name()).into_iter().chain(["las:pin=pu"]) {
         let runtime = Runtime::builder().strategy(strategy.parse().unwrap()).threads(4).quiet().start();
         let words: Vec<String> = (0..1000).map(|number| number.to_string()).collect();
         let seen = Mutex::new(BTreeSet::new());

@@ -11,8 +11,19 @@ use std::time::{Duration, Instant};
 use vicus_flow::FlowError;
 use vicus_machine::{Request, Runtime};
 
-const STRATEGIES: [&str; 9] =
-    ["las", "las:pin=pu", "nls", "bobox", "steal", "central:capacity=2", "shepherd", "locality-queues", "footprint"];
+const STRATEGIES: [&str; 11] = [
+    "las",
+    "las:pin=pu",
+    "nls",
+    "bobox",
+    "steal",
+    "central:capacity=2",
+    "shepherd",
+    "locality-queues",
+    "locality-queues:capacity=2",
+    "footprint:share_bytes=1",
+    "vicinity:private_bytes=1",
+];
 
 /// Nothing but a mistake can hold a request up.
 fn wait(request: &Request) -> Result<vicus_flow::Totals, FlowError> {

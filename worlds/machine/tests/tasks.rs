@@ -354,3 +354,50 @@ fn iterations_run_on_the_threads_of_the_runtime() {
     println!("the first iteration stayed in {firsts} of {} rounds", rounds.len());
     assert!(rounds.iter().flatten().all(|&thread| thread != std::thread::current().id()));
 }
+
+#[test]
+fn a_request_runs_beside_its_caller_and_can_be_cancelled() {
+    for runtime in runtimes() {
+        let fibs: Vec<_> = (5..15).map(|n| runtime.spawn(move || fib(n))).collect();
+        assert!(fibs.windows(2).all(|pair| pair[0].id() < pair[1].id()));
+        let fibs: Vec<u64> = fibs.into_iter().map(|fib| fib.wait().unwrap()).collect();
+        assert_eq!(fibs, [5, 8, 13, 21, 34, 55, 89, 144, 233, 377]);
+
+        let (begun, told) = (std::sync::Arc::new(AtomicBool::new(false)), std::sync::Arc::new(AtomicUsize::new(0)));
+        let (begins, tells) = (begun.clone(), told.clone());
+        let endless = runtime.spawn(move || {
+            begins.store(true, Ordering::Release);
+            while !vicus_machine::is_cancelled() {
+                std::thread::yield_now();
+            }
+            // Its own tasks are dropped from now on.
+            scope(|scope| scope.spawn(|_| _ = tells.fetch_add(1, Ordering::Relaxed)));
+            "cancelled"
+        });
+        while !begun.load(Ordering::Acquire) {
+            std::thread::yield_now();
+        }
+        assert!(!endless.is_done());
+        endless.cancel();
+        assert_eq!(endless.wait(), Ok("cancelled"));
+        assert_eq!(told.load(Ordering::Relaxed), 0);
+
+        let panics = runtime.spawn(|| -> u8 { panic!("in a request") });
+        assert!(catch_unwind(AssertUnwindSafe(|| panics.wait())).is_err());
+        // Dropped with the runtime: told to stop, and waited for.
+        drop(runtime.spawn(|| while !vicus_machine::is_cancelled() {}));
+    }
+}
+
+#[test]
+fn a_request_that_has_not_begun_is_dropped_when_it_is_cancelled() {
+    let runtime = Runtime::builder().threads(1).quiet().start();
+    let gate = std::sync::Arc::new(AtomicBool::new(false));
+    let opens = gate.clone();
+    let first = runtime.spawn(move || while !opens.load(Ordering::Acquire) {});
+    let second = runtime.spawn(|| unreachable!("it was cancelled first"));
+    second.cancel();
+    gate.store(true, Ordering::Release);
+    assert_eq!(first.wait(), Ok(()));
+    assert_eq!(second.wait().map(|()| ()), Err(vicus_machine::Cancelled));
+}

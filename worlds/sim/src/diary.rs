@@ -40,7 +40,8 @@ impl Diary {
                 crate::Step::Work(work) => Some(program.leaves[work.leaf as usize].clone()),
                 _ => None,
             });
-            BoxInfo { name: format!("task{number}"), type_name: works.unwrap_or_else(|| "(no work)".to_owned()) }
+            let type_name = works.unwrap_or_else(|| "(no work)".to_owned());
+            BoxInfo { name: format!("task{number}"), type_name, inputs: Vec::new() }
         });
         let model = ModelInfo { name: program.name.clone(), requests, boxes: boxes.collect() };
         let header = Header {

@@ -38,6 +38,7 @@ pub mod papers;
 mod parameters;
 mod program;
 mod recorder;
+mod replay;
 mod report;
 mod seats;
 
@@ -48,4 +49,5 @@ pub use options::{Fault, Options, SimError};
 pub use parameters::Parameters;
 pub use program::{ArraySpec, Cost, Program, ProgramError, Step, TaskSpec, Work};
 pub use recorder::Recorder;
+pub use replay::{Replay, ReplayError, ReplayOptions};
 pub use report::{Counts, Outcome, TaskRecord, Utilisation};

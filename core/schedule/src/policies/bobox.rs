@@ -5,7 +5,7 @@
 //! the head); a thief takes several tasks from the tail of a victim's stealing queue into its own immediate queue.
 //! Victims round robin (§3.4), not at random (§6.3).
 
-use super::{Draft, Parameter, Setting, Strategy};
+use super::{Draft, Parameter, SPIN, Setting, Strategy};
 use crate::{End, Order, Plan, PoolId, QueueId, Scan, Take};
 use vicus_topology::{PuId, Topology};
 
@@ -21,7 +21,7 @@ impl Strategy for Bobox {
     }
 
     fn parameters(&self) -> &'static [Parameter] {
-        &[Parameter { name: "several", default: 4, choices: &[], what: "how many tasks a thief takes at most" }]
+        &[Parameter { name: "several", default: 4, choices: &[], what: "how many tasks a thief takes at most" }, SPIN]
     }
 
     fn plan(&self, machine: &Topology, pus: &[PuId], setting: &Setting) -> Plan {

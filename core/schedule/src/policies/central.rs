@@ -3,7 +3,7 @@
 //! Wittmann, Hager, 2010, §2.1: tasks are served in the order of submission; the pool holds about 256 of them, and a
 //! submitter that finds it full runs the task itself.
 
-use super::{Draft, Parameter, Setting, Strategy};
+use super::{Draft, Parameter, SPIN, Setting, Strategy};
 use crate::{Order, Plan, PoolId, Scan, Take};
 use vicus_topology::{PuId, Topology};
 
@@ -19,7 +19,15 @@ impl Strategy for Central {
     }
 
     fn parameters(&self) -> &'static [Parameter] {
-        &[Parameter { name: "capacity", default: 256, choices: &[], what: "how many tasks the pool holds" }]
+        &[
+            Parameter {
+                name: "capacity",
+                default: 256,
+                choices: &[],
+                what: "how many tasks the pool holds; 0 is any number",
+            },
+            SPIN,
+        ]
     }
 
     fn plan(&self, machine: &Topology, pus: &[PuId], setting: &Setting) -> Plan {
@@ -27,7 +35,7 @@ impl Strategy for Central {
         let everyone = vec![PoolId::new(0)];
         let home = draft.pool_node(PoolId::new(0));
         let pool = draft.queue("pool".to_owned(), None, Order::Deque, home, everyone.clone());
-        draft.queues[pool.index()].capacity = Some(setting.value("capacity").max(1));
+        draft.queues[pool.index()].capacity = setting.above_zero("capacity");
         // Callers from outside have no seat to run a refused task on.
         let entry = draft.queue("entry".to_owned(), None, Order::Deque, home, everyone);
         for seat in draft.seat_ids() {

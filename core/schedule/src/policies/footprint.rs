@@ -3,12 +3,12 @@
 //! Muddukrishna et al., 2015, §4.1, algorithms 1 and 2: a first-in-first-out queue per node; a task is dealt to the
 //! node with the least distance-weighted bytes if its footprint exceeds a core's share of the last-level cache and is
 //! uneven; queues of other nodes are robbed by distance, and only when longer than distance times cores.
-//! We differ: the distance in the threshold is the rank, not the OS's value (10 × cores would never be robbed), and a
-//! node without threads deals to the nearest one with threads, or its tasks would strand.
+//! We differ: the distance in the threshold is the rank unless the OS's value is asked for (10 × cores would hardly ever be
+//! exceeded), and a node without threads deals to the nearest one with threads, or its tasks would strand.
 
-use super::{Draft, Parameter, Setting, Strategy, cache_bytes};
-use crate::{Dealing, Idle, Order, Plan, PoolId, Probe, QueueId, Scan, Take, When};
-use vicus_topology::{PuId, Topology};
+use super::{Draft, Parameter, Setting, Strategy, cache_bytes, cores};
+use crate::{Dealing, Idle, Order, Plan, PoolId, Probe, QueueId, Robber, Scan, Take, When};
+use vicus_topology::{NodeId, PuId, Topology};
 
 pub(super) struct Footprint;
 
@@ -22,7 +22,30 @@ impl Strategy for Footprint {
     }
 
     fn parameters(&self) -> &'static [Parameter] {
-        &BACK_OFF
+        const ALL: [Parameter; 6] = {
+            let [first, factor, max] = BACK_OFF;
+            let share = Parameter {
+                name: "share_bytes",
+                default: 0,
+                choices: &[],
+                what: "a task with more bytes is dealt; 0 is a core's share of the machine's last-level cache",
+            };
+            let even = Parameter {
+                name: "even",
+                default: 0,
+                choices: &["stays", "dealt"],
+                what: "what becomes of a task whose bytes are spread evenly over the nodes",
+            };
+            let distance = Parameter {
+                name: "distance",
+                default: 0,
+                choices: &["rank", "value"],
+                what: "a queue is robbed when longer than its cores times this: its distance among the machine's, or as the \
+                       operating system tells it",
+            };
+            [share, even, distance, first, factor, max]
+        };
+        &ALL
     }
 
     fn plan(&self, machine: &Topology, pus: &[PuId], setting: &Setting) -> Plan {
@@ -34,16 +57,36 @@ impl Strategy for Footprint {
                 draft.queue(format!("tasks of {home}"), None, Order::Deque, home, vec![pool])
             })
             .collect();
+        // How long the queue of a node must be for threads of another.
+        let limit = |near: NodeId, far: NodeId| {
+            let distance = if setting.value("distance") == 0 {
+                draft.ranks[near.index()][far.index()]
+            } else {
+                machine.numa_value(near, far)
+            };
+            distance.saturating_mul(cores(machine, &machine.nodes[far.index()].pus) as u32)
+        };
+        let victims_of = |pool: PoolId| -> Vec<Robber> {
+            let near = draft.pool_node(pool);
+            let limit = |&pool: &PoolId| Robber { pool, longer_than: limit(near, draft.pool_node(pool)) };
+            draft.pools_by_rank(pool)[1..].iter().map(limit).collect()
+        };
+        let victims: Vec<Vec<Robber>> = draft.pool_ids().map(victims_of).collect();
+        for victim in draft.pool_ids() {
+            let robber = |&pool: &PoolId| {
+                let victim = victims[pool.index()].iter().find(|other| other.pool == victim);
+                let victim = victim.filter(|victim| victim.longer_than > 0)?;
+                Some(Robber { pool, longer_than: victim.longer_than })
+            };
+            let robbers = draft.pools_by_rank(victim)[1..].iter().filter_map(robber).collect();
+            draft.queues[queues[victim.index()].index()].robbers = robbers;
+        }
         for seat in draft.seat_ids() {
             let pool = draft.seat(seat).pool;
             let own = queues[pool.index()];
-            let victims: Vec<PoolId> = draft.pools_by_rank(pool)[1..].to_vec();
-            let limit = |victim: &PoolId| {
-                let (near, far) = (draft.pool_node(pool), draft.pool_node(*victim));
-                draft.rank(near, far) * machine.nodes[far.index()].pus.len() as u32
-            };
-            let limits = victims.iter().map(limit).collect();
-            let scan = Scan::List(victims.iter().map(|victim| queues[victim.index()]).collect());
+            let victims = &victims[pool.index()];
+            let limits = victims.iter().map(|victim| victim.longer_than).collect();
+            let scan = Scan::List(victims.iter().map(|victim| queues[victim.pool.index()]).collect());
             draft.seats[seat.index()].place = [own, own];
             draft.seats[seat.index()].idle = back_off(setting);
             draft.probe(seat, 1, Scan::List(vec![own]), Take::Oldest);
@@ -53,35 +96,45 @@ impl Strategy for Footprint {
                 draft.seats[seat.index()].look.push(probe);
             }
         }
-        // The queue of each node: its own, or the nearest one that has threads.
-        let nearest = |node: &vicus_topology::Node| {
-            let rank = |pool: PoolId| draft.rank(node.id, draft.pool_node(pool));
-            draft.pool_ids().min_by_key(|&pool| (rank(pool), pool)).map(|pool| queues[pool.index()])
-        };
-        let dealt = machine.nodes.iter().map(|node| nearest(node).expect("a plan has a pool")).collect();
-        let share = pus.iter().map(|&pu| {
-            let cores = machine.nodes[machine.pus[pu.index()].node.index()].pus.len() as u64;
-            cache_bytes(machine, pu).0 / cores.max(1)
-        });
+        let share = || pus.iter().map(|&pu| cache_bytes(machine, pu).0).max().unwrap_or(0);
         let dealing = Dealing {
-            more_bytes_than: share.max().unwrap_or(0),
-            only_uneven: true,
+            more_bytes_than: setting.above_zero("share_bytes").map_or_else(share, u64::from),
+            only_uneven: setting.value("even") == 0,
             intensity_first: false,
             only_coarse: false,
-            queues: dealt,
+            locations: draft.node_locations(),
+            queues: draft.node_queues(&queues),
             costs: machine.distances.clone(),
         };
-        Plan { dealing: Some(dealing), ..draft.finish(setting, queues) }
+        let homes = draft.homes(&queues);
+        Plan { homes, dealing: Some(dealing), ..draft.finish(setting, queues) }
     }
 }
 
 /// The exponential back-off of §4.1; the paper gives no figures.
-pub(super) const BACK_OFF: [Parameter; 2] = [
-    Parameter { name: "backoff_ns", default: 1_000, choices: &[], what: "the first pause of a worker without work" },
-    Parameter { name: "backoff_max_ns", default: 1_000_000, choices: &[], what: "the longest pause" },
+pub(super) const BACK_OFF: [Parameter; 3] = [
+    Parameter {
+        name: "backoff_ns",
+        default: 1_000,
+        choices: &[],
+        what: "the first pause of a worker without work, in nanoseconds",
+    },
+    Parameter {
+        name: "backoff_factor",
+        default: 2,
+        choices: &[],
+        what: "how many times as long as the last each pause is, at least 2",
+    },
+    Parameter {
+        name: "backoff_max_ns",
+        default: 1_000_000,
+        choices: &[],
+        what: "the longest pause; after it, threads sleep until a push wakes them",
+    },
 ];
 
 pub(super) fn back_off(setting: &Setting) -> Idle {
     let (first_ns, max_ns) = (setting.value("backoff_ns"), setting.value("backoff_max_ns"));
-    Idle::BackOff { first_ns, factor: 2, max_ns }
+    let factor = setting.value("backoff_factor").clamp(2, u32::from(u8::MAX)) as u8;
+    Idle::BackOff { first_ns, factor, max_ns }
 }

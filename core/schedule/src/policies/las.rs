@@ -7,7 +7,7 @@
 //!
 //! [`SeatPlan`]: crate::SeatPlan
 
-use super::{Draft, Parameter, Setting, Strategy};
+use super::{Draft, Parameter, SPIN, Setting, Strategy};
 use crate::{Order, Plan, PoolId, QueueId, Scan, SeatId, Take};
 use vicus_topology::{PuId, Topology};
 
@@ -36,6 +36,7 @@ impl Strategy for Las {
                 choices: &[],
                 what: "how many threads a core group may lend for blocked ones, at most one for each of its threads",
             },
+            SPIN,
         ]
     }
 

@@ -1,12 +1,13 @@
 //! Locality queues.
 //!
 //! Wittmann, Hager, "Optimizing ccNUMA locality for task-parallel execution under OpenMP and TBB on multicore-based
-//! systems", 2010, §2.2: blocks wait in one first-in-first-out queue per locality domain; a task is only a token, and
-//! whoever runs it takes the oldest block of its own domain, else of the next domains cyclically. A token for each
-//! block is in `central`'s bounded pool, so as a plan the tokens are the act of looking.
+//! systems", 2010, §2.2: blocks wait in one first-in-first-out queue per locality domain. What the runtime's pool holds are
+//! tokens, one for each block, and about 256 of them; whoever gets one takes the oldest block of its own domain, else of
+//! the next domains cyclically. A submitter that finds the pool full runs a token itself: which may be any block of its
+//! domain, and seldom is the one that it has just submitted.
 
-use super::{Draft, Parameter, Setting, Strategy};
-use crate::{Dealing, Order, Plan, QueueId, Scan, Take};
+use super::{Draft, Parameter, SPIN, Setting, Strategy};
+use crate::{Dealing, Order, Plan, QueueId, Scan, Take, Tokens};
 use vicus_topology::{PuId, Topology};
 
 pub(super) struct LocalityQueues;
@@ -21,7 +22,13 @@ impl Strategy for LocalityQueues {
     }
 
     fn parameters(&self) -> &'static [Parameter] {
-        &[]
+        const CAPACITY: Parameter = Parameter {
+            name: "capacity",
+            default: 256,
+            choices: &[],
+            what: "how many tokens the pool holds; 0 is any number",
+        };
+        &[CAPACITY, SPIN]
     }
 
     fn plan(&self, machine: &Topology, pus: &[PuId], setting: &Setting) -> Plan {
@@ -43,18 +50,17 @@ impl Strategy for LocalityQueues {
             draft.probe(seat, 2, Scan::List(next), Take::Oldest);
         }
         // A block's home, set when its memory was first written, decides alone, whatever its size.
-        let nearest = |node: &vicus_topology::Node| {
-            let rank = |pool| draft.rank(node.id, draft.pool_node(pool));
-            draft.pool_ids().min_by_key(|&pool| (rank(pool), pool)).map(|pool| queues[pool.index()])
-        };
         let dealing = Dealing {
             more_bytes_than: 0,
             only_uneven: false,
             intensity_first: true,
             only_coarse: false,
-            queues: machine.nodes.iter().map(|node| nearest(node).expect("a plan has a pool")).collect(),
+            locations: draft.node_locations(),
+            queues: draft.node_queues(&queues),
             costs: machine.distances.clone(),
         };
-        Plan { dealing: Some(dealing), ..draft.finish(setting, queues) }
+        let homes = draft.homes(&queues);
+        let tokens = Some(Tokens { capacity: setting.above_zero("capacity") });
+        Plan { homes, dealing: Some(dealing), tokens, ..draft.finish(setting, queues) }
     }
 }

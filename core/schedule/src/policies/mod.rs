@@ -11,6 +11,7 @@ mod steal;
 mod vicinity;
 
 use crate::{Idle, Order, Plan, Pool, PoolId, Probe, QueueId, QueueSpec, Scan, SeatId, SeatPlan, Take, When};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 use vicus_topology::{GroupId, NodeId, PuId, Topology};
@@ -41,6 +42,47 @@ pub trait Strategy: Sync {
 
     /// The plan for a machine with a thread on each of these PUs. Every parameter has a value that its kind allows.
     fn plan(&self, machine: &Topology, pus: &[PuId], setting: &Setting) -> Plan;
+
+    /// Whether it makes a better plan where latencies were measured.
+    fn wants_latencies(&self) -> bool {
+        false
+    }
+
+    /// The same, where they were.
+    fn plan_with(&self, machine: &Topology, pus: &[PuId], setting: &Setting, _: &Latencies) -> Plan {
+        self.plan(machine, pus, setting)
+    }
+}
+
+/// How long a seat waits for data in a cache, as a world measured it: by the core group that the seat is in (row), and the
+/// one whose cache has the data (column).
+///
+/// ```
+/// use vicus_schedule::Latencies;
+/// let machine = vicus_topology::Topology::parse("node:2 l3:1 core:4").unwrap();
+/// assert!(Latencies::new(&machine, vec![vec![20, 90], vec![95, 20]]).is_some());
+/// assert!(Latencies::new(&machine, vec![vec![20]]).is_none()); // two core groups have four ways
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Latencies(Vec<Vec<u32>>);
+
+impl Latencies {
+    /// In any unit, such as nanoseconds. `None` if there is not one for each pair of core groups.
+    pub fn new(machine: &Topology, latencies: Vec<Vec<u32>>) -> Option<Latencies> {
+        let groups = machine.core_groups.len();
+        let fits = latencies.len() == groups && latencies.iter().all(|row| row.len() == groups);
+        fits.then_some(Latencies(latencies))
+    }
+
+    /// From one core group to another.
+    pub fn between(&self, from: GroupId, to: GroupId) -> u32 {
+        self.0[from.index()][to.index()]
+    }
+
+    /// All of them.
+    pub fn as_rows(&self) -> &[Vec<u32>] {
+        &self.0
+    }
 }
 
 /// Something that can be set.
@@ -85,8 +127,17 @@ impl Setting {
     /// The plan for a machine and a number of threads, which are seated as [`Topology::seat_pus`] says.
     /// Panics if `threads` is 0.
     pub fn plan(&self, machine: &Topology, threads: usize) -> Plan {
+        self.plan_with(machine, threads, None)
+    }
+
+    /// As [`Setting::plan`], where latencies were measured. A strategy that doesn't care makes the same plan.
+    pub fn plan_with(&self, machine: &Topology, threads: usize, latencies: Option<&Latencies>) -> Plan {
         assert!(threads > 0, "a plan is for at least one thread");
-        let plan = self.strategy.plan(machine, &machine.seat_pus(threads), self);
+        let pus = machine.seat_pus(threads);
+        let plan = match latencies {
+            Some(latencies) => self.strategy.plan_with(machine, &pus, self, latencies),
+            None => self.strategy.plan(machine, &pus, self),
+        };
         if cfg!(debug_assertions) {
             plan.assert_valid();
         }
@@ -95,8 +146,17 @@ impl Setting {
 
     /// The value of a parameter. Panics if the strategy has no such parameter.
     pub fn value(&self, name: &str) -> u32 {
+        self.find(name).unwrap_or_else(|| panic!("{} has a parameter {name}", self.strategy.name()))
+    }
+
+    fn find(&self, name: &str) -> Option<u32> {
         let at = self.strategy.parameters().iter().position(|parameter| parameter.name == name);
-        self.values[at.unwrap_or_else(|| panic!("{} has a parameter {name}", self.strategy.name()))]
+        at.map(|at| self.values[at])
+    }
+
+    /// The value of a parameter of which 0 stands for something else.
+    fn above_zero(&self, name: &str) -> Option<u32> {
+        Some(self.value(name)).filter(|&value| value > 0)
     }
 }
 
@@ -159,7 +219,12 @@ impl FromStr for Setting {
 
 /// How long an idle seat looks around before it sleeps, where a strategy's paper says nothing.
 /// Waking a thread costs about 4 µs; looking around for less than that is never the longer wait.
-const SPIN_NS: u32 = 2_000;
+const SPIN: Parameter = Parameter {
+    name: "spin_ns",
+    default: 2_000,
+    choices: &[],
+    what: "how long a worker without work looks around before it sleeps, in nanoseconds",
+};
 
 /// A plan in the making: seats in pools, and the queues given to them so far.
 struct Draft<'a> {
@@ -208,12 +273,12 @@ impl<'a> Draft<'a> {
             place: [nowhere; 2],
             look: Vec::new(),
             while_waiting: 0,
-            idle: Idle::Sleep { spin_ns: SPIN_NS },
+            idle: Idle::Sleep { spin_ns: SPIN.default },
         });
     }
 
     fn queue(&mut self, name: String, owner: Option<SeatId>, order: Order, home: NodeId, wake: Vec<PoolId>) -> QueueId {
-        self.queues.push(QueueSpec { name, owner, order, capacity: None, home, wake });
+        self.queues.push(QueueSpec { name, owner, order, capacity: None, home, wake, robbers: Vec::new() });
         QueueId::new(self.queues.len() - 1)
     }
 
@@ -271,8 +336,21 @@ impl<'a> Draft<'a> {
         (0..self.machine.nodes.len()).map(|node| nearest(NodeId::new(node))).collect()
     }
 
-    fn finish(self, setting: &Setting, entry: Vec<QueueId>) -> Plan {
+    /// Each node is a location of its own.
+    fn node_locations(&self) -> Vec<Vec<usize>> {
+        (0..self.machine.nodes.len()).map(|node| vec![node]).collect()
+    }
+
+    /// The queue of each node, of one queue for each pool: its own, or that of the nearest node with threads.
+    fn node_queues(&self, queues: &[QueueId]) -> Vec<QueueId> {
+        self.homes(queues).into_iter().map(|nearest| nearest[0]).collect()
+    }
+
+    fn finish(mut self, setting: &Setting, entry: Vec<QueueId>) -> Plan {
         let strategy = setting.to_string();
+        if let Some(spin_ns) = setting.find(SPIN.name) {
+            self.seats.iter_mut().for_each(|seat| seat.idle = Idle::Sleep { spin_ns });
+        }
         Plan {
             strategy,
             queues: self.queues,
@@ -281,17 +359,24 @@ impl<'a> Draft<'a> {
             entry,
             homes: Vec::new(),
             dealing: None,
+            tokens: None,
         }
     }
 }
 
-/// The last-level-cache bytes of a node's largest cache, and of a PU's private caches; 0 where unknown.
+/// How many cores some PUs are of.
+fn cores<'a>(machine: &Topology, pus: impl IntoIterator<Item = &'a PuId>) -> usize {
+    pus.into_iter().map(|pu| machine.pus[pu.index()].core).collect::<BTreeSet<_>>().len()
+}
+
+/// The bytes of a PU's last-level cache for each core that shares it, and of its smallest private cache; 0 where unknown.
 fn cache_bytes(machine: &Topology, pu: PuId) -> (u64, u64) {
     let of_pu = || machine.caches.iter().filter(move |cache| cache.pus.contains(&pu));
     let core = machine.pus[pu.index()].core;
     let private =
         |cache: &&vicus_topology::Cache| cache.pus.iter().all(|other| machine.pus[other.index()].core == core);
-    let last = of_pu().max_by_key(|cache| cache.level).map_or(0, |cache| cache.bytes);
+    let last = of_pu().max_by_key(|cache| cache.level);
+    let last = last.map_or(0, |cache| cache.bytes / cores(machine, &cache.pus) as u64);
     let own = of_pu().filter(private).min_by_key(|cache| cache.level).map_or(0, |cache| cache.bytes);
     (last, own)
 }
@@ -311,7 +396,7 @@ mod tests {
     fn a_wrong_setting_says_what_there_is() {
         let error = |text: &str| text.parse::<Setting>().unwrap_err().to_string();
         assert!(error("lsa").contains("las, nls, bobox"));
-        assert!(error("las:pins=2").contains("it has pin, spares"));
+        assert!(error("las:pins=2").contains("it has pin, spares, spin_ns"));
         assert!(error("las:pin=core").contains("expected one of group, pu"));
         assert!(error("las:spares=many").contains("whole number"));
     }

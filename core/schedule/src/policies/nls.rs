@@ -3,7 +3,7 @@
 //! Falt et al., "Towards Efficient Locality Aware Parallel Data Stream Processing", §6.1. The paper does not say in
 //! which order another thread's queue is looked for; here it is round robin.
 
-use super::{Draft, Parameter, Setting, Strategy};
+use super::{Draft, Parameter, SPIN, Setting, Strategy};
 use crate::{Order, Plan, PoolId, QueueId, Scan, Take};
 use vicus_topology::{PuId, Topology};
 
@@ -19,7 +19,13 @@ impl Strategy for Nls {
     }
 
     fn parameters(&self) -> &'static [Parameter] {
-        &[Parameter { name: "spares", default: 4, choices: &[], what: "how many threads may be lent for blocked ones" }]
+        const SPARES: Parameter = Parameter {
+            name: "spares",
+            default: 4,
+            choices: &[],
+            what: "how many threads may be lent for blocked ones",
+        };
+        &[SPARES, SPIN]
     }
 
     fn plan(&self, machine: &Topology, pus: &[PuId], setting: &Setting) -> Plan {

@@ -4,7 +4,7 @@
 //! Qthreads", §3: a task runs under the shepherd that it was spawned to, and is never stolen. That the queue is first
 //! in, first out is Qthreads' practice; the paper does not say. A shepherd is a core group here.
 
-use super::{Draft, Parameter, Setting, Strategy};
+use super::{Draft, Parameter, SPIN, Setting, Strategy};
 use crate::{Order, Plan, QueueId, Scan, Take};
 use vicus_topology::{PuId, Topology};
 
@@ -20,7 +20,7 @@ impl Strategy for Shepherd {
     }
 
     fn parameters(&self) -> &'static [Parameter] {
-        &[]
+        &[SPIN]
     }
 
     fn plan(&self, machine: &Topology, pus: &[PuId], setting: &Setting) -> Plan {
@@ -38,6 +38,7 @@ impl Strategy for Shepherd {
             draft.probe(seat, 1, Scan::List(vec![own]), Take::Oldest);
             draft.seats[seat.index()].while_waiting = 1;
         }
-        draft.finish(setting, queues)
+        let homes = draft.homes(&queues);
+        Plan { homes, ..draft.finish(setting, queues) }
     }
 }

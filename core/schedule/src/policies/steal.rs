@@ -3,7 +3,7 @@
 //! Muddukrishna, Jonsson, Brorsson, "Locality-Aware Task Scheduling and Data Distribution for OpenMP Programs on NUMA
 //! Systems and Manycore Processors", 2015, §5: a Chase-Lev deque per core, own work first, victims round robin.
 
-use super::{Draft, Parameter, Setting, Strategy};
+use super::{Draft, Parameter, SPIN, Setting, Strategy};
 use crate::{Order, Plan, PoolId, QueueId, Scan, Take};
 use vicus_topology::{PuId, Topology};
 
@@ -19,7 +19,7 @@ impl Strategy for Steal {
     }
 
     fn parameters(&self) -> &'static [Parameter] {
-        &[]
+        &[SPIN]
     }
 
     fn plan(&self, machine: &Topology, pus: &[PuId], setting: &Setting) -> Plan {

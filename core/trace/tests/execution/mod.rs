@@ -82,7 +82,11 @@ impl Execution {
             name: format!("model{request}"),
             requests: vec![request],
             boxes: (0..BOXES)
-                .map(|index| BoxInfo { name: format!("box{index}"), type_name: format!("Type{}", index % 2) })
+                .map(|index| BoxInfo {
+                    name: format!("box{index}"),
+                    type_name: format!("Type{}", index % 2),
+                    inputs: Vec::new(),
+                })
                 .collect(),
         });
         let header = Header { models: models.collect(), ..Header::for_seats(SEATS) };

@@ -5,7 +5,7 @@
 
 use super::measure::{self, Outcome, median};
 use super::queries;
-use vicus::Runtime;
+use vicus::{Runtime, Setting};
 use vicus_sparql::Options;
 
 #[derive(clap::Args)]
@@ -19,6 +19,9 @@ pub(crate) struct Args {
     /// Which queries.
     #[arg(long, value_delimiter = ',', default_value = "q2,q4,q5a,q6,q7,q8,q9,q11")]
     queries: Vec<String>,
+    /// The strategy that is compared with nls, with its parameters.
+    #[arg(long, default_value = "las", env = "VICUS_STRATEGY")]
+    strategy: Setting,
     /// Runs under each strategy.
     #[arg(long, default_value_t = 11)]
     repeats: usize,
@@ -32,14 +35,15 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
     crate::engine::check_threads(args.threads)?;
-    let start = |strategy: &str| {
-        let builder = Runtime::builder().strategy(strategy.parse().expect("the strategy exists"));
+    let start = |strategy: Setting| {
+        let builder = Runtime::builder().strategy(strategy);
         args.threads.map_or(builder.clone(), |threads| builder.threads(threads)).start()
     };
-    let runtimes = [start("las"), start("nls")];
+    let runtimes = [start(args.strategy.clone()), start("nls".parse().expect("the strategy exists"))];
     let loaded = queries::load(&runtimes[0], &args.data)?;
     println!("{} triples; {} copies at once, medians of {}", loaded.store.len(), args.copies, args.repeats);
-    println!("\nquery      las ms      nls ms   las/nls   95 % interval");
+    let name = args.strategy.strategy().name();
+    println!("\nquery {:>11}      nls ms     ratio   95 % interval", format!("{name} ms"));
     let mut results = Vec::new();
     for query in &queries::named(&args.queries)? {
         let name = &query.name;

@@ -1,10 +1,10 @@
-//! Result sizes against a table of known ones: every file, every query, both strategies, several numbers of threads,
+//! Result sizes against a table of known ones: every file, every query, several strategies and numbers of threads,
 //! many times in a row. Not a measurement, but too long for a test.
 
 use super::queries;
 use anyhow::{Context, ensure};
 use std::path::PathBuf;
-use vicus::Runtime;
+use vicus::{Runtime, Setting};
 use vicus_sparql::Options;
 
 #[derive(clap::Args)]
@@ -18,6 +18,9 @@ pub(crate) struct Args {
     /// Threads to try.
     #[arg(long, value_delimiter = ',', default_value = "1,2,8")]
     threads: Vec<usize>,
+    /// Strategies to try, with their parameters.
+    #[arg(long, num_args = 1.., default_values = ["las", "nls"], env = "VICUS_STRATEGY")]
+    strategy: Vec<Setting>,
     /// How often in a row.
     #[arg(long, default_value_t = 20)]
     repeats: usize,
@@ -36,9 +39,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         let loader = Runtime::builder().start();
         let store = queries::load(&loader, &[path])?.store;
         drop(loader);
-        for strategy in ["las", "nls"] {
+        for strategy in &args.strategy {
             for &threads in &args.threads {
-                let runtime = Runtime::builder().threads(threads).strategy(strategy.parse()?).quiet().start();
+                let runtime = Runtime::builder().threads(threads).strategy(strategy.clone()).quiet().start();
                 for repeat in 1..=args.repeats {
                     for (name, expected) in names.iter().zip(counts.split('\t')) {
                         let query = all.iter().find(|query| query.name == *name);

@@ -3,7 +3,7 @@
 use super::measure::{Outcome, median};
 use super::queries;
 use std::path::PathBuf;
-use vicus::Runtime;
+use vicus::{Runtime, Setting};
 use vicus_sparql::Options;
 
 #[derive(clap::Args)]
@@ -17,6 +17,9 @@ pub(crate) struct Args {
     /// How many threads; by default one for each PU that this process may use.
     #[arg(long)]
     threads: Option<usize>,
+    /// The strategy that is compared with nls, with its parameters.
+    #[arg(long, default_value = "las", env = "VICUS_STRATEGY")]
+    strategy: Setting,
     /// How often each query is run under each strategy; the medians are shown.
     #[arg(long, default_value_t = 3)]
     repeats: usize,
@@ -24,16 +27,17 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
     crate::engine::check_threads(args.threads)?;
-    let start = |strategy: &str| {
-        let builder = Runtime::builder().strategy(strategy.parse().expect("the strategy exists"));
+    let start = |strategy: Setting| {
+        let builder = Runtime::builder().strategy(strategy);
         args.threads.map_or(builder.clone(), |threads| builder.threads(threads)).start()
     };
-    let las = start("las");
+    let las = start(args.strategy.clone());
     let queries = queries::queries(args.queries.as_deref())?;
     let loaded = queries::load(&las, &args.data)?;
     println!("{} triples loaded in {:.0} ms", loaded.store.len(), loaded.load_ms);
-    println!("\nquery        rows      las ms      nls ms       tasks        near         far");
-    let nls = start("nls");
+    let name = args.strategy.strategy().name();
+    println!("\nquery        rows {:>11}      nls ms       tasks        near         far", format!("{name} ms"));
+    let nls = start("nls".parse().expect("the strategy exists"));
     let mut results = Vec::new();
     let mut sums = [0.0; 2];
     for query in &queries {

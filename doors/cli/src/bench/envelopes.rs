@@ -22,7 +22,7 @@ pub(crate) struct Args {
     #[arg(long)]
     threads: Option<usize>,
     /// The strategy, with its parameters.
-    #[arg(long, default_value = "las")]
+    #[arg(long, default_value = "las", env = "VICUS_STRATEGY")]
     strategy: Setting,
 }
 

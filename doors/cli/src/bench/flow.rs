@@ -28,7 +28,7 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 5)]
     repeats: usize,
     /// The strategy, with its parameters.
-    #[arg(long, default_value = "las")]
+    #[arg(long, default_value = "las", env = "VICUS_STRATEGY")]
     strategy: Setting,
     /// Measures only what an invocation costs.
     #[arg(long)]

@@ -70,7 +70,7 @@ fn chosen(name: &str) -> anyhow::Result<Vec<Figure>> {
 }
 
 /// Runs jobs on as many threads as the machine has, and shows how many are over.
-fn on_all_threads(jobs: &[Job<'_>], what: &str) -> Result<Vec<Sample>, SimError> {
+fn on_all_threads(jobs: &[Job<'_>], what: &str) -> Result<Vec<Vec<Sample>>, SimError> {
     let bar = progress(jobs.len(), what);
     let next = AtomicUsize::new(0);
     let samples = Mutex::new(vec![None; jobs.len()]);

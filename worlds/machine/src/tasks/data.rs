@@ -547,22 +547,32 @@ impl Drop for Turn {
 
 impl Worker {
     /// Where a task with this footprint is dealt to; `None` if that is this seat's own decision.
-    pub(super) fn deal(&self, accesses: &[Access]) -> Option<QueueId> {
+    #[inline]
+    pub(super) fn dealt_by_bytes(&mut self, accesses: &[Access]) -> Option<QueueId> {
+        if self.shared.plan.dealing.is_none() || accesses.is_empty() {
+            return None;
+        }
+        self.deal_bytes(accesses)
+    }
+
+    fn deal_bytes(&mut self, accesses: &[Access]) -> Option<QueueId> {
         let dealing = self.shared.plan.dealing.as_ref()?;
-        let mut bytes = vec![0; dealing.queues.len()];
+        self.bytes.clear();
+        self.bytes.resize(dealing.locations.len(), 0);
         let mut intense = None;
         for access in accesses {
-            let before: u64 = bytes.iter().sum();
             for stretch in access.stretches() {
-                for (node, held) in locality::footprint_at(stretch).nodes.into_iter().enumerate() {
-                    bytes[node] += held as u64;
+                if dealing.only_coarse && !locality::is_in_one_place(&stretch) {
+                    continue;
                 }
-            }
-            if access.intense && bytes.iter().sum::<u64>() > before {
-                let here = access.stretches().next().map(|stretch| locality::footprint_at(stretch).nodes);
-                intense = here.and_then(|nodes| (0..nodes.len()).max_by_key(|&node| nodes[node]));
+                let nodes = locality::footprint_at(stretch).nodes;
+                if access.intense && intense.is_none() {
+                    intense = (0..nodes.len()).filter(|&node| nodes[node] > 0).max_by_key(|&node| nodes[node]);
+                }
+                self.bytes.iter_mut().zip(nodes).for_each(|(sum, bytes)| *sum += bytes as u64);
             }
         }
-        dealing.deal(&bytes, intense)
+        self.spawned = self.spawned.wrapping_add(1);
+        dealing.deal_by_node(&self.bytes, intense.map(NodeId::new), self.spawned)
     }
 }

@@ -7,6 +7,7 @@ mod data;
 mod join;
 mod latch;
 mod loops;
+mod request;
 mod run;
 mod scope;
 mod slab;
@@ -14,6 +15,8 @@ mod slab;
 pub use data::{Append, Data, Part, Shared, TaskBuilder, Views};
 pub use join::join;
 pub use loops::{for_each, for_each_mut};
+pub(crate) use request::Requests;
+pub use request::{Cancelled, TaskRequest, is_cancelled};
 pub use scope::{Scope, in_place_scope, scope};
 pub(crate) use slab::{Blocks, Slab};
 

@@ -133,7 +133,7 @@ impl<'scope> Scope<'scope> {
         let worker = unsafe { &mut *worker };
         let queue = match said.node {
             Some(node) => worker.home_of(node),
-            None => worker.deal(&said.accesses),
+            None => worker.dealt_by_bytes(&said.accesses),
         };
         let kind = said.kind.filter(|_| queue.is_none()).unwrap_or(Kind::Deferred);
         self.open.adds(worker.seat);
@@ -233,12 +233,7 @@ impl Worker {
             return;
         }
         let queue = queue.unwrap_or(self.shared.plan.seats[self.seat.index()].place[kind as usize]);
-        match self.shared.queues.push(queue, task) {
-            // Whoever it was dealt to may sleep.
-            Ok(()) => self.wake(queue, kind),
-            // The submitter works when the queue is full (Wittmann and Hager, §2.1).
-            Err(task) => self.run_on_top(task, None),
-        }
+        self.put(task, queue, kind);
     }
 }
 
@@ -309,7 +304,10 @@ unsafe fn run<'scope, F: FnOnce(&Scope<'scope>) + Send + 'scope>(task: TaskRef, 
         (*worker).begins(task);
         let job = HeapJob::<F>::take(worker, task);
         let scope = &*job.scope.cast::<Scope<'scope>>();
-        let f = AssertUnwindSafe(|| if scope.is_cancelled() { drop(job.f) } else { (job.f)(scope) });
+        let shared = Arc::as_ptr(&(*worker).shared);
+        let is_stopped = (*shared).requests_of_tasks.is_stopped(job.header.request);
+        let is_dropped = is_stopped || scope.is_cancelled();
+        let f = AssertUnwindSafe(|| if is_dropped { drop(job.f) } else { (job.f)(scope) });
         if let Err(panic) = catch_unwind(f) {
             scope.has_panicked(panic);
         }

@@ -49,7 +49,7 @@ fn setups(machine: (&'static str, usize, bool)) -> Vec<Setup> {
         setups.push(one.under("locality-queues", format!("queues {way}")));
         setups.push(of(Submitters::All).under("central", format!("tasks {way}, all submit")));
         if way == "s ijk" {
-            setups.push(one.under("locality-queues", UNLIMITED));
+            setups.push(one.under("locality-queues:capacity=0", UNLIMITED));
         }
     }
     setups

@@ -7,7 +7,7 @@ use vicus_kernels::{AnyKernel, FirstTouch, Jacobi3d, Kernel, Submission, Submitt
 /// The strategies, and what they are called.
 const STRATEGIES: [(&str, &str); 2] = [("central", "tasks"), ("locality-queues", "queues")];
 
-/// A tenth of the layers, once.
+/// A fifth of the layers, once.
 fn smaller(mut setup: Setup) -> Setup {
     if let super::Input::Kernel(AnyKernel::Jacobi3d(kernel)) = &mut setup.input {
         *kernel = Jacobi3d { sweeps: 1, ..kernel.clone() };

@@ -212,10 +212,8 @@ pub struct Point {
 }
 
 impl Point {
-    fn of(samples: &[&Sample]) -> Point {
-        let mean = |bytes: fn(&Sample) -> f64| {
-            samples.iter().map(|sample| bytes(sample)).sum::<f64>() / samples.len() as f64
-        };
+    fn of(samples: &[Sample]) -> Point {
+        let mean = |bytes: fn(&Sample) -> f64| samples.iter().map(bytes).sum::<f64>() / samples.len() as f64;
         let mut walls: Vec<f64> = samples.iter().map(|sample| sample.wall_ns).collect();
         walls.sort_by(f64::total_cmp);
         Point { walls, near: mean(|sample| sample.near_bytes), far: mean(|sample| sample.far_bytes) }
@@ -241,7 +239,7 @@ impl Results {
     pub fn from_walls<'a>(walls: impl IntoIterator<Item = (&'a str, &'a str, f64)>) -> Results {
         let point = |(group, label, wall_ns): (&str, &str, f64)| {
             let sample = Sample { wall_ns, ..Sample::default() };
-            ((group.to_owned(), label.to_owned()), Point::of(&[&sample]))
+            ((group.to_owned(), label.to_owned()), Point::of(&[sample]))
         };
         Results(walls.into_iter().map(point).collect())
     }
@@ -329,12 +327,14 @@ enum Purpose {
     Seed,
 }
 
-/// One simulation.
+/// One run of a figure, with each of its seeds.
 pub struct Job<'a> {
     case: usize,
     setup: &'a Setup,
+    /// How large its input is.
     times: f64,
     options: Options,
+    samples: usize,
 }
 
 /// What one simulation came to.
@@ -349,17 +349,22 @@ pub struct Sample {
 }
 
 impl Job<'_> {
-    /// Runs it. `watch` is told now and then how many tasks are over, and says whether to go on.
+    /// Runs it: a sample for each seed. `watch` is told now and then how many tasks are over, and says whether to go on.
     ///
     /// # Errors
     /// See [`SimError`].
-    pub fn run(&self, watch: &mut dyn FnMut(usize) -> bool) -> Result<Sample, SimError> {
+    pub fn run(&self, watch: &mut dyn FnMut(usize) -> bool) -> Result<Vec<Sample>, SimError> {
         let machine = Machine::by_name(self.setup.machine).expect("a figure names a machine that comes with the crate");
         let setting: vicus_schedule::Setting = self.setup.strategy.parse().expect("a figure names a strategy");
         let plan = setting.plan(&machine.topology, self.setup.threads);
-        let outcome = simulate_watched(&machine, &plan, &self.setup.program(self.times), &self.options, watch)?;
-        let (near_bytes, far_bytes) = (outcome.counts.near_bytes, outcome.counts.far_bytes);
-        Ok(Sample { wall_ns: outcome.wall_ns, near_bytes, far_bytes })
+        let program = self.setup.program(self.times);
+        let run = |sample| {
+            let options = Options { seed: self.options.seed + sample as u64, ..self.options.clone() };
+            let outcome = simulate_watched(&machine, &plan, &program, &options, watch)?;
+            let (near_bytes, far_bytes) = (outcome.counts.near_bytes, outcome.counts.far_bytes);
+            Ok(Sample { wall_ns: outcome.wall_ns, near_bytes, far_bytes })
+        };
+        (0..self.samples).map(run).collect()
     }
 }
 
@@ -367,7 +372,7 @@ impl Job<'_> {
 ///
 /// # Errors
 /// The first job's that fails.
-pub fn serially(jobs: &[Job<'_>]) -> Result<Vec<Sample>, SimError> {
+pub fn serially(jobs: &[Job<'_>]) -> Result<Vec<Vec<Sample>>, SimError> {
     jobs.iter().map(|job| job.run(&mut |_| true)).collect()
 }
 
@@ -414,17 +419,13 @@ impl Figure {
         for (number, case) in self.cases(effort).into_iter().enumerate() {
             for setup in &self.setups {
                 let times = if case.reduced { setup.reduced } else { 1.0 };
-                jobs.extend((0..case.samples as u64).map(|sample| Job {
-                    case: number,
-                    setup,
-                    times,
-                    options: Options {
-                        parameters: case.parameters,
-                        seed: case.seed + sample,
-                        interleave: setup.interleave,
-                        ..Options::default()
-                    },
-                }));
+                let options = Options {
+                    parameters: case.parameters,
+                    seed: case.seed,
+                    interleave: setup.interleave,
+                    ..Options::default()
+                };
+                jobs.push(Job { case: number, setup, times, options, samples: case.samples });
             }
         }
         jobs
@@ -437,19 +438,16 @@ impl Figure {
     pub fn evaluate<E>(
         &self,
         effort: &Effort,
-        run: impl FnOnce(&[Job<'_>]) -> Result<Vec<Sample>, E>,
+        run: impl FnOnce(&[Job<'_>]) -> Result<Vec<Vec<Sample>>, E>,
     ) -> Result<Report, E> {
         let jobs = self.jobs(effort);
         let samples = run(&jobs)?;
         let cases = self.cases(effort);
-        let mut all: Vec<BTreeMap<(String, String), Vec<&Sample>>> = vec![BTreeMap::new(); cases.len()];
-        for (job, sample) in jobs.iter().zip(&samples) {
+        let mut results = vec![Results::default(); cases.len()];
+        for (job, samples) in jobs.iter().zip(&samples) {
             let key = (job.setup.group.to_owned(), job.setup.label.clone());
-            all[job.case].entry(key).or_default().push(sample);
+            results[job.case].0.insert(key, Point::of(samples));
         }
-        let results = all.into_iter().map(|runs| {
-            Results(runs.into_iter().map(|(key, samples)| (key, Point::of(&samples))).collect())
-        });
         let results: Vec<(Case, Results)> = cases.into_iter().zip(results).collect();
         Ok(report::report(self, effort, &results))
     }

@@ -1,0 +1,356 @@
+//! Every strategy's plan, interpreted: legal moves only, every token finds a block, nobody stranded, the same again.
+//!
+//! Seeded steps on each fixture: seats spawn, deal and look, callers without a seat submit. What each step did is held
+//! against a model that knows the plan as data and each task's place and age, but neither `look` nor the queues.
+
+use vicus_schedule::{
+    ALL, Found, Idle, Kind, Order, Plan, Probe, Queue, QueueId, Queues, RequestId, Scan, SeatId, Setting, Take, Tokens,
+    When, look,
+};
+use vicus_topology::{NodeId, Topology, fixtures};
+
+/// A task: its request, and its number in the order of spawning.
+type Task = (u64, usize);
+
+/// The plan's queues, sequential and bare.
+struct World<'a> {
+    plan: &'a Plan,
+    queues: Vec<Queue<Task>>,
+    tokens: u32,
+    cursors: Vec<Vec<usize>>,
+}
+
+impl Queues for World<'_> {
+    type Task = Task;
+
+    fn take(&mut self, queue: QueueId, take: Take, longer_than: u32, rest_to: Option<QueueId>) -> Option<Task> {
+        if self.plan.tokens.is_some() && self.tokens == 0 || self.queues[queue.index()].len() <= longer_than as usize {
+            return None;
+        }
+        let mut rest = Vec::new();
+        let task = self.queues[queue.index()].take(take, &mut rest)?;
+        self.tokens = self.tokens.saturating_sub(1);
+        for (request, task) in rest {
+            self.queues[rest_to.unwrap().index()].push(request, task);
+        }
+        Some(task)
+    }
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Step {
+    Submit { request: u64 },
+    Spawn { seat: usize, kind: Kind, request: u64, bytes: Vec<u64>, home: Option<usize> },
+    Look { seat: usize },
+}
+
+/// What a step did.
+#[derive(Clone, Debug, PartialEq)]
+enum Done {
+    Queued(QueueId),
+    /// The queue was full: the spawner runs it itself.
+    RunHere,
+    /// Queued; the pool of tokens was full, so the spawner ran this.
+    Helped(QueueId, Found<Task>),
+    Took(Option<Found<Task>>),
+}
+
+/// A generator that Steele and Vigna's splitmix64 describes; enough for choices.
+struct Chance(u64);
+
+impl Chance {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        ((z ^ (z >> 31)) % bound as u64) as usize
+    }
+
+    fn step(&mut self, plan: &Plan, nodes: usize) -> Step {
+        let (seat, request) = (self.below(plan.seats.len()), self.below(3) as u64);
+        match self.below(20) {
+            0 => Step::Submit { request },
+            1..=11 => {
+                let kind = [Kind::Immediate, Kind::Deferred][self.below(2)];
+                // Most of the bytes on one node, some on all.
+                let (much, rest) = (self.below(nodes), [0, 0, 1 << 10, 1 << 22][self.below(4)]);
+                let bytes = (0..nodes).map(|node| if node == much { 4 * rest } else { rest }).collect();
+                let home = (self.below(4) == 0).then(|| self.below(nodes));
+                Step::Spawn { seat, kind, request, bytes, home }
+            }
+            _ => Step::Look { seat },
+        }
+    }
+}
+
+impl World<'_> {
+    fn new(plan: &Plan) -> World<'_> {
+        World {
+            plan,
+            queues: plan.queues.iter().map(|queue| Queue::new(queue.order)).collect(),
+            tokens: 0,
+            cursors: (0..plan.seats.len()).map(|seat| vec![0; plan.cursors(SeatId::new(seat))]).collect(),
+        }
+    }
+
+    fn push(&mut self, queue: QueueId, task: Task) {
+        self.queues[queue.index()].push(RequestId(task.0), task);
+        self.tokens += u32::from(self.plan.tokens.is_some());
+    }
+
+    fn look(&mut self, seat: usize) -> Option<Found<Task>> {
+        let mut cursors = std::mem::take(&mut self.cursors[seat]);
+        let found = look(&self.plan.seats[seat].look, &mut cursors, self);
+        self.cursors[seat] = cursors;
+        found
+    }
+
+    fn follow(&mut self, step: &Step, number: usize) -> Done {
+        let plan = self.plan;
+        match *step {
+            Step::Submit { request } => {
+                let queue = plan.entry[number % plan.entry.len()];
+                self.push(queue, (request, number));
+                Done::Queued(queue)
+            }
+            Step::Spawn { seat, kind, request, ref bytes, home } => {
+                let dealt = plan.dealing.as_ref().and_then(|dealing| dealing.deal_by_node(bytes, None, number));
+                let home = home.and_then(|home| plan.home_queue(SeatId::new(seat), NodeId::new(home), number));
+                let queue = home.or(dealt).unwrap_or(plan.seats[seat].place[kind as usize]);
+                let spec = &plan.queues[queue.index()];
+                if spec.capacity.is_some_and(|most| self.queues[queue.index()].len() >= most as usize) {
+                    return Done::RunHere;
+                }
+                self.push(queue, (request, number));
+                match plan.tokens {
+                    Some(Tokens { capacity: Some(most) }) if self.tokens > most => {
+                        Done::Helped(queue, self.look(seat).expect("every token finds a block"))
+                    }
+                    _ => Done::Queued(queue),
+                }
+            }
+            Step::Look { seat } => Done::Took(self.look(seat)),
+        }
+    }
+}
+
+/// Where each task is, the oldest first: what is legal follows from this and from the plan.
+struct Model<'a> {
+    plan: &'a Plan,
+    queues: Vec<Vec<Task>>,
+    cursors: Vec<Vec<usize>>,
+    run: Vec<usize>,
+}
+
+impl Model<'_> {
+    /// Which of a queue's tasks a take has to give, by place.
+    fn due(&self, queue: QueueId, take: Take) -> usize {
+        let tasks = &self.queues[queue.index()];
+        let mut requests: Vec<u64> = tasks.iter().map(|task| task.0).collect();
+        requests.sort_unstable();
+        requests.dedup();
+        let by_request = self.plan.queues[queue.index()].order == Order::ByRequest;
+        let of = |request: u64| move |task: &Task| !by_request || task.0 == request;
+        let second = *requests.get(1).unwrap_or(&requests[0]);
+        match take {
+            Take::Youngest | Take::YoungestOfOldestRequest => tasks.iter().rposition(of(requests[0])).unwrap(),
+            Take::Oldest => tasks.iter().position(of(requests[0])).unwrap(),
+            Take::OldestOfSecondOldestRequest => tasks.iter().position(of(second)).unwrap(),
+            Take::Several(..) => tasks.len() - 1,
+        }
+    }
+
+    /// What a seat has to find.
+    fn look(&mut self, seat: usize) -> Option<Found<Task>> {
+        let plan = self.plan;
+        for Probe { rule, scan, take, when, rest_to } in &plan.seats[seat].look {
+            let queues = scan.queues();
+            let (start, cursor) = match scan {
+                Scan::List(_) => (0, None),
+                Scan::Ring(_, cursor) => (self.cursors[seat][*cursor], Some(*cursor)),
+            };
+            for at in (start..queues.len()).chain(0..start) {
+                let limit = match when {
+                    When::NotEmpty => 0,
+                    When::LongerThan(limits) => limits[at] as usize,
+                };
+                let queue = queues[at];
+                let length = self.queues[queue.index()].len();
+                if length <= limit {
+                    continue;
+                }
+                if let Some(cursor) = cursor {
+                    self.cursors[seat][cursor] = at;
+                }
+                let due = self.due(queue, *take);
+                let task = self.queues[queue.index()].remove(due);
+                if let Take::Several(_, most) = take {
+                    // The thief runs the youngest, and has the others before it.
+                    let from = length - length.min(usize::from(*most));
+                    let rest: Vec<Task> = self.queues[queue.index()].drain(from..).collect();
+                    self.queues[rest_to.unwrap().index()].extend(rest);
+                }
+                self.run.push(task.1);
+                return Some(Found { task, rule: *rule, queue });
+            }
+        }
+        None
+    }
+
+    fn check(&mut self, step: &Step, number: usize, done: &Done) {
+        let request = match *step {
+            Step::Submit { request } | Step::Spawn { request, .. } => request,
+            Step::Look { seat } => return assert_eq!(*done, Done::Took(self.look(seat)), "step {number}"),
+        };
+        match (step, done) {
+            (_, Done::RunHere) => self.run.push(number),
+            (_, Done::Queued(queue)) => self.queues[queue.index()].push((request, number)),
+            (Step::Spawn { seat, .. }, Done::Helped(queue, found)) => {
+                self.queues[queue.index()].push((request, number));
+                assert_eq!(self.look(*seat).as_ref(), Some(found), "step {number}");
+            }
+            _ => panic!("step {number}: {step:?} did {done:?}"),
+        }
+        for (queue, spec) in self.queues.iter().zip(&self.plan.queues) {
+            assert!(spec.capacity.is_none_or(|most| queue.len() <= most as usize), "{} is full", spec.name);
+        }
+    }
+}
+
+/// Steps and what they did; `check` sees each.
+fn record(plan: &Plan, nodes: usize, seed: u64) -> Vec<(Step, Done)> {
+    let (mut chance, mut world) = (Chance(seed), World::new(plan));
+    let mut model =
+        Model { plan, queues: vec![Vec::new(); plan.queues.len()], cursors: world.cursors.clone(), run: Vec::new() };
+    let mut record = Vec::new();
+    let mut submitted = 0;
+    for number in 0..300 {
+        let step = chance.step(plan, nodes);
+        let done = world.follow(&step, number);
+        model.check(&step, number, &done);
+        let waiting: usize = world.queues.iter().map(Queue::len).sum();
+        if let Some(Tokens { capacity }) = plan.tokens {
+            assert_eq!(world.tokens as usize, waiting, "a token for each block");
+            submitted += u32::from(matches!(step, Step::Submit { .. }));
+            assert!(
+                capacity.is_none_or(|most| world.tokens <= most + submitted),
+                "only those without a seat go beyond it"
+            );
+        }
+        record.push((step, done));
+    }
+    // One seat that a push to a queue may wake, and no other, empties it; what is left of a theft is its own then.
+    while let Some(index) = world.queues.iter().position(|queue| !queue.is_empty()) {
+        let spec = &plan.queues[index];
+        let pool = spec.wake[chance.below(spec.wake.len())];
+        let seats = &plan.pools[pool.index()].seats;
+        let seat = seats[chance.below(seats.len())].index();
+        while !world.queues[index].is_empty() {
+            let found = world.look(seat);
+            assert!(found.is_some(), "{} is left with tasks that {seat} was woken for", spec.name);
+            assert_eq!(found, model.look(seat));
+        }
+    }
+    let spawned = record.iter().enumerate().filter(|(_, (step, _))| !matches!(step, Step::Look { .. }));
+    model.run.sort_unstable();
+    assert!(model.run.into_iter().eq(spawned.map(|(number, _)| number)), "every task is run once");
+    record
+}
+
+/// Every strategy, and every parameter of it at some of its values.
+fn settings() -> Vec<Setting> {
+    let mut settings = Vec::new();
+    for strategy in ALL {
+        settings.push(strategy.name().to_owned());
+        for parameter in strategy.parameters() {
+            let values: Vec<String> = match parameter.choices {
+                [] => ["0", "1", "2", "7", "4000000000"].map(str::to_owned).to_vec(),
+                choices => choices.iter().map(|choice| (*choice).to_owned()).collect(),
+            };
+            settings.extend(values.iter().map(|value| format!("{}:{}={value}", strategy.name(), parameter.name)));
+        }
+    }
+    settings.iter().map(|text| text.parse().unwrap()).collect()
+}
+
+#[test]
+fn every_setting_of_every_strategy_moves_legally_on_every_fixture() {
+    for machine in fixtures() {
+        for (index, setting) in settings().iter().enumerate() {
+            let threads = [1, 2, 7, 24][index % 4].min(machine.usable_pus().count());
+            let plan = setting.plan(&machine, threads);
+            plan.assert_valid();
+            let seed = index as u64;
+            eprintln!("{}, {threads} threads of {}, seed {seed}", plan.strategy, machine.name);
+            let recorded = record(&plan, machine.nodes.len(), seed);
+            assert_eq!(recorded, record(&plan, machine.nodes.len(), seed), "the same seed, the same moves");
+            // What was recorded is enough to do it again, without the generator.
+            let same_plan = setting.plan(&machine, threads);
+            let mut again = World::new(&same_plan);
+            for (number, (step, done)) in recorded.iter().enumerate() {
+                assert_eq!(again.follow(step, number), *done, "step {number}");
+            }
+        }
+    }
+}
+
+#[test]
+fn whoever_submits_to_a_full_pool_takes_the_oldest_block_of_its_own_domain() {
+    // Wittmann and Hager, §2.2, by hand: two domains of one thread, room for two tokens.
+    let machine = Topology::parse("node:2 core:1").unwrap();
+    let plan = "locality-queues:capacity=2".parse::<Setting>().unwrap().plan(&machine, 2);
+    let mut world = World::new(&plan);
+    let block = |domain: usize| Step::Spawn {
+        seat: 0,
+        kind: Kind::Immediate,
+        request: 0,
+        bytes: (0..2).map(|node| u64::from(node == domain)).collect(),
+        home: None,
+    };
+    let [own, other] = [plan.seats[0].place[0], plan.seats[1].place[0]];
+    assert_eq!(world.follow(&block(0), 0), Done::Queued(own));
+    assert_eq!(world.follow(&block(1), 1), Done::Queued(other));
+    let found = |number, rule, queue| Found { task: (0, number), rule, queue };
+    assert_eq!(world.follow(&block(1), 2), Done::Helped(other, found(0, 1, own)), "not the block that it submitted");
+    assert_eq!(world.follow(&block(1), 3), Done::Helped(other, found(1, 2, other)), "its own domain has none");
+    assert_eq!(world.look(1), Some(found(2, 1, other)));
+    assert_eq!(world.look(0), Some(found(3, 2, other)));
+    assert_eq!(world.look(0), None);
+}
+
+#[test]
+fn thresholds_pauses_and_bounds_are_what_was_set() {
+    let machine = Topology::parse("node:4 l3:1 core:4").unwrap();
+    let plan = |setting: &str| setting.parse::<Setting>().unwrap().plan(&machine, 16);
+    let idle = |setting: &str| plan(setting).seats[0].idle;
+    for strategy in ["las", "nls", "bobox", "steal", "locality-queues", "central", "shepherd"] {
+        assert_eq!(idle(&format!("{strategy}:spin_ns=77")), Idle::Sleep { spin_ns: 77 });
+    }
+    for strategy in ["footprint", "vicinity"] {
+        let setting = format!("{strategy}:backoff_ns=5,backoff_factor=3,backoff_max_ns=600");
+        assert_eq!(idle(&setting), Idle::BackOff { first_ns: 5, factor: 3, max_ns: 600 });
+    }
+    assert_eq!(plan("central").queues[0].capacity, Some(256));
+    assert_eq!(plan("central:capacity=0").queues[0].capacity, None);
+    assert_eq!(plan("locality-queues").tokens, Some(Tokens { capacity: Some(256) }));
+    assert_eq!(plan("locality-queues:capacity=0").tokens, Some(Tokens { capacity: None }));
+
+    let dealing = |setting: &str| plan(setting).dealing.unwrap();
+    assert_eq!(dealing("footprint:share_bytes=999").more_bytes_than, 999);
+    assert_eq!(dealing("vicinity:private_bytes=999").more_bytes_than, 999);
+    assert!(dealing("footprint").only_uneven && !dealing("footprint:even=dealt").only_uneven);
+    assert!(dealing("vicinity").only_coarse && !dealing("vicinity:coarse=off").only_coarse);
+    assert!(dealing("vicinity").intensity_first && !dealing("vicinity:intensity=off").intensity_first);
+    let limits = |setting: &str| match &plan(setting).seats[0].look[1].when {
+        When::LongerThan(limits) => limits.clone(),
+        When::NotEmpty => panic!("a threshold"),
+    };
+    // A far node is 20 in the one-line notation, as on most machines; each has four cores.
+    assert_eq!((limits("footprint"), limits("footprint:distance=value")), (vec![4; 3], vec![80; 3]));
+    for (reach, others) in [(1, 0), (2, 1), (4, 3), (8, 3), (0, 3)] {
+        let plan = plan(&format!("vicinity:reach={reach}"));
+        let robs = plan.seats[0].look.get(1).map_or(0, |probe| probe.scan.queues().len());
+        assert_eq!(robs, others, "a vicinity of {reach} of the four home caches");
+    }
+}

@@ -1,0 +1,235 @@
+//! Closures that run as requests of their own, while their caller goes on.
+
+use crate::runtime::{Runtime, Shared};
+use crate::worker::{Worker, here};
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use vicus_schedule::{RequestId, TaskHeader, TaskRef};
+
+/// The request was cancelled before its closure had begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cancelled;
+
+impl fmt::Display for Cancelled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the request was cancelled before it began")
+    }
+}
+
+impl std::error::Error for Cancelled {}
+
+/// Whether the request of the task that runs was cancelled: a long task asks now and then, and returns early. `false` outside of
+/// tasks.
+///
+/// ```
+/// use std::sync::mpsc;
+/// let runtime = vicus_machine::Runtime::builder().threads(1).start();
+/// let (begins, begun) = mpsc::channel();
+/// let request = runtime.spawn(move || {
+///     begins.send(()).unwrap();
+///     while !vicus_machine::is_cancelled() {}
+///     "enough"
+/// });
+/// begun.recv().unwrap();
+/// request.cancel();
+/// assert_eq!(request.wait(), Ok("enough"));
+/// ```
+pub fn is_cancelled() -> bool {
+    #[expect(unsafe_code, reason = "the worker of the task that runs")]
+    // SAFETY: `here` gave it, and nobody has a reference to it.
+    let worker = unsafe { here().as_ref() };
+    worker.is_some_and(|worker| worker.shared.requests_of_tasks.is_stopped(worker.request))
+}
+
+impl Runtime {
+    /// Runs a closure as a request of its own, while the caller goes on. Requests are numbered as they come, and strategies that
+    /// know requests prefer older ones.
+    ///
+    /// ```
+    /// let runtime = vicus_machine::Runtime::builder().threads(2).start();
+    /// let sum = runtime.spawn(|| (0..1000).sum::<u64>());
+    /// assert_eq!(sum.wait(), Ok(499_500));
+    /// ```
+    pub fn spawn<R: Send + 'static>(&self, f: impl FnOnce() -> R + Send + 'static) -> TaskRequest<R> {
+        let shared = &self.shared;
+        let id = RequestId(shared.next_request.fetch_add(1, Ordering::Relaxed));
+        let answer = Arc::new(Answer { result: Mutex::new(None), changed: Condvar::new() });
+        shared.requests_of_tasks.begin(id, Arc::clone(&answer) as _);
+        let queue = self.next_of(&shared.plan.entry);
+        let task = RequestJob::task(id, f, &answer);
+        shared.queues.push(queue, task).unwrap_or_else(|_| panic!("an entry queue has no capacity"));
+        shared.wake_for(queue, true);
+        TaskRequest { shared: Arc::clone(shared), id, answer }
+    }
+}
+
+/// A closure that runs as a request. Dropping the handle lets it run on by itself.
+pub struct TaskRequest<R> {
+    shared: Arc<Shared>,
+    id: RequestId,
+    answer: Arc<Answer<R>>,
+}
+
+impl<R> TaskRequest<R> {
+    /// Its number; a smaller one is older.
+    pub fn id(&self) -> u64 {
+        self.id.0
+    }
+
+    /// Blocks the calling thread until the closure has returned. Not to be called in a task.
+    ///
+    /// # Errors
+    /// It was cancelled before it had begun.
+    ///
+    /// # Panics
+    /// If the closure panicked, with what it panicked with.
+    pub fn wait(self) -> Result<R, Cancelled> {
+        match self.answer.wait() {
+            Some(Ok(result)) => Ok(result),
+            Some(Err(panic)) => resume_unwind(panic),
+            None => Err(Cancelled),
+        }
+    }
+
+    /// Whether its closure has returned, or never will begin.
+    pub fn is_done(&self) -> bool {
+        self.answer.result.lock().expect("nothing panics under this lock").is_some()
+    }
+
+    /// Its tasks that have not begun are dropped, but for those of `join`, whose results somebody needs; those that run may ask
+    /// [`is_cancelled`].
+    pub fn cancel(&self) {
+        self.shared.requests_of_tasks.stop(self.id);
+    }
+}
+
+/// What became of a closure: what it returned or panicked with, or nothing.
+type Outcome<R> = Option<std::thread::Result<R>>;
+
+struct Answer<R> {
+    /// `None` until it is over.
+    result: Mutex<Option<Outcome<R>>>,
+    changed: Condvar,
+}
+
+impl<R> Answer<R> {
+    fn wait(&self) -> Outcome<R> {
+        let result = self.result.lock().expect("nothing panics under this lock");
+        let mut result =
+            self.changed.wait_while(result, |result| result.is_none()).expect("nothing panics under this lock");
+        result.take().expect("it is over")
+    }
+
+    fn set(&self, result: Outcome<R>) {
+        *self.result.lock().expect("nothing panics under this lock") = Some(result);
+        self.changed.notify_all();
+    }
+}
+
+/// An answer, whatever its type.
+pub(crate) trait Over: Send + Sync {
+    /// Waits until it is there, and leaves it.
+    fn wait_until_over(&self);
+}
+
+impl<R: Send> Over for Answer<R> {
+    fn wait_until_over(&self) {
+        let result = self.result.lock().expect("nothing panics under this lock");
+        drop(self.changed.wait_while(result, |result| result.is_none()).expect("nothing panics under this lock"));
+    }
+}
+
+/// Whether a request is stopped, and its answer.
+type Open = (bool, Arc<dyn Over>);
+
+/// The requests of a runtime that are closures.
+#[derive(Default)]
+pub(crate) struct Requests {
+    open: Mutex<BTreeMap<RequestId, Open>>,
+    /// How many of them are stopped: usually none, and then nobody takes the lock.
+    stopped: AtomicUsize,
+}
+
+impl Requests {
+    fn begin(&self, id: RequestId, answer: Arc<dyn Over>) {
+        self.open.lock().expect("nothing panics under this lock").insert(id, (false, answer));
+    }
+
+    fn end(&self, id: RequestId) {
+        let was = self.open.lock().expect("nothing panics under this lock").remove(&id);
+        if was.is_some_and(|(stopped, _)| stopped) {
+            self.stopped.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    fn stop(&self, id: RequestId) {
+        if let Some((stopped, _)) = self.open.lock().expect("nothing panics under this lock").get_mut(&id)
+            && !std::mem::replace(stopped, true)
+        {
+            self.stopped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn is_stopped(&self, id: RequestId) -> bool {
+        // Relaxed: a task that is a little late is only run in vain.
+        self.stopped.load(Ordering::Relaxed) > 0
+            && self.open.lock().expect("nothing panics under this lock").get(&id).is_some_and(|(stopped, _)| *stopped)
+    }
+
+    /// Stops all, and waits for them.
+    pub(crate) fn end_all(&self) {
+        let open: Vec<_> = {
+            let open = self.open.lock().expect("nothing panics under this lock");
+            open.iter().map(|(id, (_, answer))| (*id, Arc::clone(answer))).collect()
+        };
+        open.iter().for_each(|(id, _)| self.stop(*id));
+        open.iter().for_each(|(_, answer)| answer.wait_until_over());
+    }
+}
+
+/// A request's closure, on the heap.
+#[repr(C)]
+struct RequestJob<F, R> {
+    /// First, so that its address is the task's.
+    header: TaskHeader,
+    f: F,
+    answer: Arc<Answer<R>>,
+}
+
+impl<F: FnOnce() -> R + Send, R: Send> RequestJob<F, R> {
+    fn task(request: RequestId, f: F, answer: &Arc<Answer<R>>) -> TaskRef {
+        let header = TaskHeader { run: run::<F, R>, request, is_box: false };
+        let job = Box::into_raw(Box::new(RequestJob { header, f, answer: Arc::clone(answer) }));
+        #[expect(unsafe_code, reason = "a task on the heap")]
+        // SAFETY: the header is its first field; it stays until it is run; closure and result are `Send` and own what they use.
+        unsafe {
+            TaskRef::new(NonNull::new_unchecked(job.cast()))
+        }
+    }
+}
+
+#[expect(unsafe_code, reason = "the type of a header's function")]
+// SAFETY of callers: `task` is of a `RequestJob<F, R>` that was not run; `seat` is the worker's.
+unsafe fn run<F: FnOnce() -> R, R>(task: TaskRef, seat: *mut ()) {
+    let worker = seat.cast::<Worker>();
+    // SAFETY: the worker is this thread's, and nobody has a reference to it; the job was made of a Box.
+    unsafe {
+        (*worker).begins(task);
+        let RequestJob { header, f, answer } = *Box::from_raw(task.as_ptr().as_ptr().cast::<RequestJob<F, R>>());
+        let shared = Arc::clone(&(*worker).shared);
+        let work = AssertUnwindSafe(|| -> Option<R> {
+            let wanted = !shared.requests_of_tasks.is_stopped(header.request);
+            wanted.then(f)
+        });
+        let result: Result<Option<R>, Box<dyn Any + Send>> = catch_unwind(work);
+        (*worker).ends(header.request);
+        shared.requests_of_tasks.end(header.request);
+        answer.set(result.transpose());
+    }
+}

@@ -1,0 +1,149 @@
+//! Boxes go to the node where most of what they are about to read was sent from, under the strategies that deal.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use vicus_flow::{BoxModel, Column, Envelope, Model, ModelBuilder, Place, Schema, Turn, Type};
+use vicus_machine::Runtime;
+use vicus_topology::Topology;
+use vicus_trace::{TaskKind, What};
+
+fn numbers() -> Schema {
+    Schema::new([("n", Type::U64)])
+}
+
+fn rows(count: usize) -> Envelope {
+    Envelope::new([Column::from(vec![1u64; count])])
+}
+
+/// What each test learns: where the two senders and the receiver of both ran.
+#[derive(Default)]
+struct Seen {
+    senders: [Mutex<Option<Place>>; 2],
+    receiver: Mutex<Option<Place>>,
+    /// How often the receiver ran.
+    acts: AtomicUsize,
+}
+
+/// Sends the first of what comes on, as so many rows, from where it runs; not before the receiver has acted so often.
+fn sender(which: usize, count: usize, after: usize, seen: &Arc<Seen>) -> BoxModel {
+    let seen = Arc::clone(seen);
+    let factory = move || {
+        let seen = Arc::clone(&seen);
+        move |turn: &mut Turn<'_>| {
+            while seen.acts.load(Ordering::Acquire) < after {
+                std::thread::yield_now();
+            }
+            // Until its invocation has ended, too, most likely.
+            std::thread::sleep(Duration::from_millis(after as u64));
+            let Some(envelope) = turn.take(0) else { return Ok(()) };
+            if envelope.is_pill() {
+                turn.send_pill(0);
+            } else {
+                *seen.senders[which].lock().unwrap() = Some(turn.place());
+                turn.send(0, rows(count));
+                turn.run_again();
+            }
+            Ok(())
+        }
+    };
+    BoxModel::new(["first", "second"][which], factory).input(&numbers()).output(&numbers())
+}
+
+/// Takes nothing before both inputs have something.
+fn receiver(seen: &Arc<Seen>) -> BoxModel {
+    let seen = Arc::clone(seen);
+    let factory = move || {
+        let seen = Arc::clone(&seen);
+        move |turn: &mut Turn<'_>| {
+            if turn.head(0).is_some() && turn.head(1).is_some() {
+                let taken = [0, 1].map(|input| turn.take(input).unwrap());
+                if taken.iter().all(Envelope::is_pill) {
+                    turn.send_pill(0);
+                } else {
+                    seen.receiver.lock().unwrap().get_or_insert(turn.place());
+                    turn.run_again();
+                }
+            }
+            seen.acts.fetch_add(1, Ordering::Release);
+            Ok(())
+        }
+    };
+    BoxModel::new("receiver", factory).input(&numbers()).input(&numbers()).output(&numbers())
+}
+
+/// A box that is sent to node 1 sends `first` rows to the receiver, which waits for a second envelope; when it does, another
+/// one, which is sent to node 2, sends it `second` rows.
+fn model(first: usize, second: usize, seen: &Arc<Seen>) -> Arc<Model> {
+    let mut net = ModelBuilder::new("two nodes");
+    let begin = net.source(
+        BoxModel::new("begin", || {
+            |turn: &mut Turn<'_>| {
+                turn.take(0);
+                for (output, node) in [(0, Place(1)), (1, Place(2))] {
+                    turn.send(output, rows(1).at_home(Some(node)));
+                    turn.send_pill(output);
+                }
+                Ok(())
+            }
+        })
+        .output(&numbers())
+        .output(&numbers()),
+    );
+    let senders = [net.add(sender(0, first, 0, seen)), net.add(sender(1, second, 1, seen))];
+    let receiver = net.add(receiver(seen));
+    for (at, sender) in senders.into_iter().enumerate() {
+        net.connect(begin.output(at), sender.input(0));
+        net.connect(sender.output(0), receiver.input(at));
+    }
+    net.end(receiver.output(0));
+    net.build().unwrap()
+}
+
+/// Where the senders and the receiver ran, and how the second sender queued it; `None` if it was still running then.
+fn places(strategy: &str, first: usize, second: usize) -> ([Place; 2], Place, Option<TaskKind>) {
+    let machine = Topology::parse("node:4 core:1 pu:1").unwrap();
+    let builder = Runtime::builder().topology(machine).threads(4).strategy(strategy.parse().unwrap());
+    let runtime = builder.record(1 << 12).quiet().start();
+    let seen = Arc::new(Seen::default());
+    runtime.submit(&model(first, second, &seen)).wait().unwrap();
+    let trace = runtime.trace().unwrap();
+    assert!(trace.check().is_empty());
+    let index = |name: &str| trace.header().models[0].boxes.iter().position(|one| one.name == name).unwrap() as u32;
+    let (by_second, receiver) = (index("second"), index("receiver"));
+    let mut kinds = trace.logs().iter().flat_map(|log| &log.events).filter_map(|event| match event.what {
+        What::Enqueued { who, kind, by } if who.index == receiver && by == by_second => Some(kind),
+        _ => None,
+    });
+    let queued = kinds.next();
+    let of = |place: &Mutex<Option<Place>>| place.lock().unwrap().unwrap();
+    ([of(&seen.senders[0]), of(&seen.senders[1])], of(&seen.receiver), queued)
+}
+
+/// What each strategy that deals makes of it, whenever it was the second sender that queued the receiver.
+///
+/// Each node has one thread, and footprint robs only queues with more than one task: where a box is queued, it runs.
+fn receiver_is(first: usize, place: Place, kind: TaskKind) {
+    for strategy in ["footprint:share_bytes=65536", "vicinity:private_bytes=65536,reach=1"] {
+        let mut counted = 0;
+        for _ in 0..40 {
+            let (senders, receiver, queued) = places(strategy, first, 10);
+            assert_eq!(senders, [Place(1), Place(2)], "{strategy}: an envelope's home decides");
+            if let Some(queued) = queued {
+                assert_eq!((receiver, queued), (place, kind), "{strategy}");
+                counted += 1;
+            }
+        }
+        assert!(counted > 0, "{strategy}");
+    }
+}
+
+#[test]
+fn a_box_whose_large_input_is_far_is_queued_where_that_lies() {
+    receiver_is(1 << 17, Place(1), TaskKind::Deferred);
+}
+
+#[test]
+fn a_box_with_small_inputs_stays_with_who_sent_the_last_one() {
+    receiver_is(100, Place(2), TaskKind::Immediate);
+}

@@ -1,0 +1,106 @@
+//! Tasks under strategies with bounds and with queues for places: who runs them, where, and when.
+
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+use vicus_machine::{Runtime, scope};
+use vicus_topology::{NodeId, Topology};
+
+/// Spawns many tasks from one; says how many were over by the time that the last had been spawned.
+fn over_before_all_are_spawned(strategy: &str, tasks: usize) -> usize {
+    let runtime = Runtime::builder().threads(1).strategy(strategy.parse().unwrap()).quiet().start();
+    let (over, mut early) = (AtomicUsize::new(0), 0);
+    runtime.run(|| {
+        scope(|scope| {
+            for _ in 0..tasks {
+                scope.spawn(|_| {
+                    over.fetch_add(1, Ordering::Relaxed);
+                });
+            }
+            early = over.load(Ordering::Relaxed);
+        });
+    });
+    assert_eq!(over.into_inner(), tasks);
+    early
+}
+
+#[test]
+fn a_submitter_that_finds_the_pool_full_works_at_once() {
+    // Wittmann and Hager, §2.1: about 256 tasks wait; the submitter runs each one beyond that. One thread, so nobody else does.
+    for strategy in ["central", "locality-queues"] {
+        assert_eq!(over_before_all_are_spawned(strategy, 1000), 1000 - 256, "{strategy}");
+        assert_eq!(over_before_all_are_spawned(&format!("{strategy}:capacity=3"), 10), 7, "{strategy}");
+        assert_eq!(over_before_all_are_spawned(&format!("{strategy}:capacity=0"), 1000), 0, "{strategy}: no bound");
+    }
+}
+
+#[test]
+fn a_full_pool_does_not_stack_tasks_without_end() {
+    fn chain<'s>(scope: &vicus_machine::Scope<'s>, left: usize, over: &'s AtomicUsize) {
+        over.fetch_add(1, Ordering::Relaxed);
+        if left > 0 {
+            scope.spawn(move |scope| chain(scope, left - 1, over));
+        }
+    }
+    for strategy in ["central:capacity=1", "locality-queues:capacity=1"] {
+        let runtime = Runtime::builder().threads(2).strategy(strategy.parse().unwrap()).quiet().start();
+        let over = AtomicUsize::new(0);
+        runtime.run(|| {
+            scope(|scope| {
+                for _ in 0..4 {
+                    scope.spawn(|scope| chain(scope, 50_000, &over));
+                }
+            });
+        });
+        assert_eq!(over.into_inner(), 4 * 50_001, "{strategy}");
+    }
+}
+
+/// The seat of the calling thread, which its name tells. On these machines it is the node as well.
+fn seat() -> usize {
+    let name = std::thread::current().name().unwrap().to_owned();
+    name.strip_prefix("vicus ").unwrap().parse().unwrap()
+}
+
+#[test]
+fn a_task_that_is_sent_to_a_node_is_run_there_if_nobody_may_rob_it() {
+    // A queue of one task is too short to be robbed under footprint.
+    for strategy in ["shepherd", "footprint", "vicinity:reach=1"] {
+        let machine = Topology::parse("node:4 core:1 pu:1").unwrap();
+        let builder = Runtime::builder().topology(machine).threads(4).strategy(strategy.parse().unwrap());
+        let runtime = builder.quiet().start();
+        for node in (0..4).cycle().take(40) {
+            let ran = AtomicUsize::new(usize::MAX);
+            runtime.run(|| scope(|scope| scope.spawn_at(NodeId::new(node), |_| ran.store(seat(), Ordering::Relaxed))));
+            assert_eq!(ran.into_inner(), node, "{strategy}");
+        }
+    }
+}
+
+#[test]
+fn whoever_sleeps_is_woken_to_rob_a_queue_that_grows_long() {
+    // One thread on each of two nodes; the pauses are over at once, and then they sleep until they are woken.
+    let machine = Topology::parse("node:2 core:1 pu:1").unwrap();
+    let setting = "footprint:backoff_ns=1000,backoff_max_ns=1000".parse().unwrap();
+    let runtime = Runtime::builder().topology(machine).threads(2).strategy(setting).quiet().start();
+    for round in 0..20 {
+        std::thread::sleep(Duration::from_millis(2));
+        let seats = Mutex::new(BTreeSet::new());
+        let began = Instant::now();
+        runtime.run(|| {
+            scope(|scope| {
+                for _ in 0..4 {
+                    scope.spawn(|_| {
+                        seats.lock().unwrap().insert(seat());
+                        // Until the other one has come, too.
+                        while seats.lock().unwrap().len() < 2 && began.elapsed() < Duration::from_secs(5) {
+                            std::thread::yield_now();
+                        }
+                    });
+                }
+            });
+        });
+        assert_eq!(seats.into_inner().unwrap().len(), 2, "round {round}: four tasks are more than rank 1 times 1 core");
+    }
+}
