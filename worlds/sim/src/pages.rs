@@ -37,11 +37,7 @@ struct Lies {
 
 impl Pages {
     /// Lays out all arrays, in their order.
-    pub(crate) fn new(
-        machine: &Machine,
-        arrays: &[ArraySpec],
-        interleave: bool,
-    ) -> Result<Pages, DistributionError> {
+    pub(crate) fn new(machine: &Machine, arrays: &[ArraySpec], interleave: bool) -> Result<Pages, DistributionError> {
         let topology = &machine.topology;
         let homes = machine.homes.is_some();
         let locations: Vec<usize> = if homes {

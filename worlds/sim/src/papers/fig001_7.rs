@@ -36,6 +36,7 @@ pub(super) fn figure() -> Figure {
     let mut claims = Vec::new();
     for (name, _) in KERNELS {
         let advised = advised(name);
+        let runs = [advised.clone(), NUMACTL.to_owned()];
         claims.push(
             Claim::new(
                 format!("{name}: {advised}, as advised, is never worse than {NUMACTL}"),
@@ -43,7 +44,7 @@ pub(super) fn figure() -> Figure {
                 NOT_MORE,
                 move |results| results.ratio(name, &advised, NUMACTL),
             )
-            .always(),
+            .always(name, runs),
         );
     }
     claims.push(Claim::new(

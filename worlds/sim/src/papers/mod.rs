@@ -160,8 +160,8 @@ pub struct Claim {
     pub ratio: &'static str,
     /// Where the paper has it.
     pub expected: RangeInclusive<f64>,
-    /// Whether it must hold for every seed.
-    pub always: bool,
+    /// If it must hold for every seed: the groups and labels of the runs that it is about.
+    pub always: Option<Vec<(&'static str, String)>>,
     /// The ratio.
     measure: Box<dyn Fn(&Results) -> f64 + Send + Sync>,
 }
@@ -173,12 +173,12 @@ impl Claim {
         expected: RangeInclusive<f64>,
         measure: impl Fn(&Results) -> f64 + Send + Sync + 'static,
     ) -> Claim {
-        Claim { text: text.into(), ratio, expected, always: false, measure: Box::new(measure) }
+        Claim { text: text.into(), ratio, expected, always: None, measure: Box::new(measure) }
     }
 
-    /// Of every seed.
-    fn always(self) -> Claim {
-        Claim { always: true, ..self }
+    /// Of every seed; it is about these runs.
+    fn always(self, group: &'static str, labels: impl IntoIterator<Item = String>) -> Claim {
+        Claim { always: Some(labels.into_iter().map(|label| (group, label)).collect()), ..self }
     }
 
     /// The ratio, and whether it is where the paper has it.
@@ -400,7 +400,7 @@ impl Figure {
                 cases.push(Case { name, parameters, purpose: Purpose::Variant, ..less.clone() });
             }
         }
-        if self.claims.iter().any(|claim| claim.always) && effort.seeds > 1 {
+        if self.claims.iter().any(|claim| claim.always.is_some()) && effort.seeds > 1 {
             let seeds = effort.seed + 1..effort.seed + effort.seeds;
             cases.extend(seeds.map(|seed| Case {
                 name: format!("seed {seed}"),
@@ -413,11 +413,19 @@ impl Figure {
         cases
     }
 
+    /// Whether a claim of every seed is about a run.
+    fn must_always_hold(&self, setup: &Setup) -> bool {
+        let mut runs = self.claims.iter().filter_map(|claim| claim.always.as_ref()).flatten();
+        runs.any(|(group, label)| (*group, label) == (setup.group, &setup.label))
+    }
+
     /// Everything that has to be run, case by case.
     pub fn jobs(&self, effort: &Effort) -> Vec<Job<'_>> {
         let mut jobs = Vec::new();
         for (number, case) in self.cases(effort).into_iter().enumerate() {
-            for setup in &self.setups {
+            for setup in
+                self.setups.iter().filter(|setup| case.purpose != Purpose::Seed || self.must_always_hold(setup))
+            {
                 let times = if case.reduced { setup.reduced } else { 1.0 };
                 let options = Options {
                     parameters: case.parameters,

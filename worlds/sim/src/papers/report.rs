@@ -81,8 +81,9 @@ pub enum Robust {
 
 impl Verdict {
     fn of(claim: &Claim, results: &[(Case, Results)]) -> Verdict {
-        let judged: Vec<(&Case, (f64, bool))> =
-            results.iter().map(|(case, results)| (case, claim.judge(results))).collect();
+        let always = claim.always.is_some();
+        let asked = results.iter().filter(|(case, _)| always || case.purpose != Purpose::Seed);
+        let judged: Vec<(&Case, (f64, bool))> = asked.map(|(case, results)| (case, claim.judge(results))).collect();
         let (_, (value, holds)) = judged[0];
         let variants = judged.iter().filter(|(case, _)| case.purpose == Purpose::Variant);
         let otherwise = variants.clone().filter(|(_, (_, other))| *other != holds);
@@ -102,9 +103,9 @@ impl Verdict {
             value,
             at_least: *claim.expected.start(),
             at_most: Some(*claim.expected.end()).filter(|end| end.is_finite()),
-            holds: holds && (!claim.always || held == asked),
+            holds: holds && (!always || held == asked),
             robust,
-            seeds: (claim.always && asked > 1).then_some((asked, held)),
+            seeds: (always && asked > 1).then_some((asked, held)),
         }
     }
 }
