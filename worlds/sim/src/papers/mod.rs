@@ -30,8 +30,11 @@ use std::ops::RangeInclusive;
 use vicus_kernels::{AnyKernel, Kernel};
 use vicus_memory::distribution::Distribution;
 
+/// A figure's name, and what makes it.
+pub type Entry = (&'static str, fn() -> Figure);
+
 /// The figures that can be done again.
-pub const FIGURES: &[(&str, fn() -> Figure)] = &[
+pub const FIGURES: &[Entry] = &[
     ("001-fig7", fig001_7::figure),
     ("001-fig9", fig001_9::figure),
     ("001-fig11", fig001_11::figure),
