@@ -1,5 +1,6 @@
 //! `vicus simulate`: a kernel on a machine that is only described, under the same plans as threads follow.
 
+mod paper;
 mod svg;
 
 use crate::kernel;
@@ -22,7 +23,10 @@ use vicus_trace::Trace;
 /// Nothing is computed: cores, caches, memory controllers and links are simulated in virtual time. The same seed gives the same
 /// run. The model has eight free parameters, the same for all machines, which `--set` scales.
 #[derive(clap::Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Option<Command>,
     /// The machine: one of those that come with the simulator, a machine file (.toml), an XML file that hwloc wrote, one line
     /// such as "node:4 core:8", or one that `vicus topology --from` knows; the last three with default costs. `--machines` lists the first.
     #[arg(long, value_name = "NAME|FILE|LINE", required_unless_present = "machines")]
@@ -65,6 +69,12 @@ pub(crate) struct Args {
     format: Format,
 }
 
+#[derive(clap::Subcommand)]
+enum Command {
+    /// Do the papers' figures again, and say which of their claims hold.
+    Paper(paper::Args),
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Format {
     Table,
@@ -92,7 +102,15 @@ fn slow(text: &str) -> Result<Fault, String> {
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
-    let shown = if args.machines { list() } else { simulate_all(&args)? };
+    match &args.command {
+        Some(Command::Paper(args)) => paper::run(args),
+        None if args.machines => print(&list()),
+        None => print(&simulate_all(&args)?),
+    }
+}
+
+/// Writes to where users read, who may have read enough.
+fn print(shown: &str) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     match out.write_all(shown.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
@@ -226,7 +244,7 @@ fn options(args: &Args) -> Options {
     let parameters = args.set.iter().fold(Parameters::default(), |parameters, (name, factor)| {
         parameters.scaled(name, *factor).expect("the name was looked up when it was read")
     });
-    Options { parameters, seed: args.seed, faults: args.slow.clone(), trace: None }
+    Options { parameters, seed: args.seed, faults: args.slow.clone(), ..Options::default() }
 }
 
 /// Simulates, and shows how far it is.

@@ -129,8 +129,7 @@ impl<'a> Engine<'a> {
         program: &'a Program,
         options: &'a Options,
     ) -> Result<Engine<'a>, SimError> {
-        let Parameters { overlap, cache_share, .. } = options.parameters;
-        let memory = Memory::new(machine, program, overlap, cache_share).map_err(SimError::Distribution)?;
+        let memory = Memory::new(machine, program, options).map_err(SimError::Distribution)?;
         let fluid = Fluid::new(memory.resources().iter().map(|resource| resource.capacity).collect());
         let cycles = |cycles: f64| picoseconds(cycles / machine.clock_ghz);
         let Parameters { spawn_cycles, take_cycles, steal_cycles, deal_cycles, wake_ns, .. } = options.parameters;

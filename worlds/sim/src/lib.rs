@@ -34,6 +34,7 @@ mod machine;
 mod memory;
 mod options;
 mod pages;
+pub mod papers;
 mod parameters;
 mod program;
 mod recorder;

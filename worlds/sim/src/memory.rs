@@ -3,7 +3,7 @@
 use crate::cache::Cache;
 use crate::machine::HomeCosts;
 use crate::pages::Pages;
-use crate::{Cost, Machine, Program, Step, Work};
+use crate::{Cost, Machine, Options, Parameters, Program, Step, Work};
 use std::ops::Range;
 use vicus_memory::distribution::DistributionError;
 use vicus_schedule::{Access, Mode};
@@ -96,9 +96,9 @@ impl<'a> Memory<'a> {
     pub(crate) fn new(
         machine: &'a Machine,
         program: &Program,
-        overlap: f64,
-        cache_share: f64,
+        options: &Options,
     ) -> Result<Memory<'a>, DistributionError> {
+        let Parameters { overlap, cache_share, .. } = options.parameters;
         let topology = &machine.topology;
         let nodes = topology.nodes.len();
         let mut resources: Vec<Resource> = (0..nodes)
@@ -147,7 +147,7 @@ impl<'a> Memory<'a> {
         Ok(Memory {
             machine,
             overlap,
-            pages: Pages::new(machine, &program.arrays)?,
+            pages: Pages::new(machine, &program.arrays, options.interleave)?,
             cuts,
             versions: vec![0; granules],
             caches,
@@ -514,7 +514,8 @@ mod tests {
     }
 
     fn run(machine: &Machine, program: &Program, pus: &[usize]) -> Vec<Demand> {
-        let mut memory = Memory::new(machine, program, 1.0, 1.0).unwrap();
+        let parameters = Parameters { overlap: 1.0, cache_share: 1.0, ..Parameters::default() };
+        let mut memory = Memory::new(machine, program, &Options { parameters, ..Options::default() }).unwrap();
         let works = program.tasks[0].steps.iter().zip(pus).map(|(step, &pu)| {
             let Step::Work(work) = step else { panic!("all steps are work") };
             memory.demand(program, work, PuId::new(pu), 1.0)

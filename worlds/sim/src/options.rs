@@ -11,6 +11,9 @@ pub struct Options {
     pub parameters: Parameters,
     /// What real machines leave to chance: when each seat begins, and which of several sleepers or onlookers is quicker.
     pub seed: u64,
+    /// Whether memory that no distribution places goes round the nodes, page by page in the order in which pages are touched
+    /// first, as `numactl --interleave=all` has it; otherwise it lies where it is touched.
+    pub interleave: bool,
     /// What goes wrong.
     pub faults: Vec<Fault>,
     /// For how many events of each seat a trace has room; `None` records none.

@@ -20,6 +20,8 @@ pub(crate) struct Pages {
     locations: Vec<usize>,
     /// By node, the location that what is touched there comes to lie at: itself, or the nearest with memory.
     touched_from: Vec<u16>,
+    /// If what nobody placed goes round the locations in the order of first touches: whose turn it is.
+    turn: Option<u16>,
 }
 
 struct Lies {
@@ -35,7 +37,7 @@ struct Lies {
 
 impl Pages {
     /// Lays out all arrays, in their order.
-    pub(crate) fn new(machine: &Machine, arrays: &[ArraySpec]) -> Result<Pages, DistributionError> {
+    pub(crate) fn new(machine: &Machine, arrays: &[ArraySpec], interleave: bool) -> Result<Pages, DistributionError> {
         let topology = &machine.topology;
         let homes = machine.homes.is_some();
         let locations: Vec<usize> = if homes {
@@ -74,7 +76,7 @@ impl Pages {
             })
         };
         let arrays = arrays.iter().map(lies).collect::<Result<_, _>>()?;
-        Ok(Pages { arrays, unit, locations, touched_from })
+        Ok(Pages { arrays, unit, locations, touched_from, turn: interleave.then_some(0) })
     }
 
     /// The array that an address lies in. The program has been checked: there is one.
@@ -124,7 +126,10 @@ impl Pages {
                 for at in units {
                     let page = &mut lies.touched[at];
                     if let (UNTOUCHED, Some(here)) = (*page, here) {
-                        *page = here;
+                        *page = match &mut self.turn {
+                            Some(turn) => std::mem::replace(turn, (*turn + 1) % self.locations.len() as u16),
+                            None => here,
+                        };
                     }
                     if *page != UNTOUCHED {
                         places[self.locations[usize::from(*page)]] += part(at, at + 1);
@@ -165,7 +170,7 @@ mod tests {
     fn pages(nodes: usize, distribution: &str, bytes: usize) -> Pages {
         let machine = Machine::from_topology(Topology::parse(&format!("node:{nodes} core:1")).unwrap());
         let array = ArraySpec { base: 1 << 20, bytes, distribution: distribution.parse().unwrap() };
-        Pages::new(&machine, &[array]).unwrap()
+        Pages::new(&machine, &[array], false).unwrap()
     }
 
     fn places(pages: &mut Pages, range: Range<usize>, node: Option<usize>) -> Vec<f64> {
@@ -199,6 +204,30 @@ mod tests {
     }
 
     #[test]
+    fn interleaved_pages_go_round_in_the_order_of_first_touches() {
+        let machine = Machine::from_topology(Topology::parse("node:3 core:1").unwrap());
+        let array = |number: usize| ArraySpec {
+            base: number * 16 * PAGE,
+            bytes: 4 * PAGE,
+            distribution: if number == 1 { Distribution::Fine } else { Distribution::Standard },
+        };
+        let mut pages = Pages::new(&machine, &[array(0), array(1), array(2)], true).unwrap();
+        let mut places = |array: usize, pages_touched: Range<usize>| {
+            let start = array * 16 * PAGE;
+            let mut places = vec![0.0; 3];
+            let stretch = start + pages_touched.start * PAGE..start + pages_touched.end * PAGE;
+            pages.add_places(array, stretch, Some(NodeId::new(2)), &mut places);
+            places.iter().map(|bytes| bytes / PAGE as f64).collect::<Vec<_>>()
+        };
+        // Its first two pages, then one of the other array's, which goes on; what was placed has no turn.
+        assert_eq!(places(0, 0..2), [1.0, 1.0, 0.0]);
+        assert_eq!(places(1, 0..2), [1.0, 1.0, 0.0]);
+        assert_eq!(places(2, 3..4), [0.0, 0.0, 1.0]);
+        assert_eq!(places(2, 0..2), [1.0, 1.0, 0.0]);
+        assert_eq!(places(0, 0..2), [1.0, 1.0, 0.0], "and stay where they are");
+    }
+
+    #[test]
     fn coarse_and_parts_lie_where_they_should() {
         assert_eq!(places(&mut pages(2, "coarse", PAGE), 0..PAGE, None), [4096.0, 0.0]);
         assert_eq!(places(&mut pages(2, "on:1", PAGE), 0..PAGE, None), [0.0, 4096.0]);
@@ -210,7 +239,7 @@ mod tests {
     fn lines_of_a_manycore_go_round_its_workers_home_caches() {
         let machine = Machine::by_name("tilepro64").unwrap();
         let array = ArraySpec { base: 0, bytes: 63 * 64 * 2, distribution: Distribution::Standard };
-        let mut pages = Pages::new(&machine, &[array]).unwrap();
+        let mut pages = Pages::new(&machine, &[array], false).unwrap();
         let mut places = vec![0.0; 64];
         pages.add_places(0, 0..63 * 64 * 2, None, &mut places);
         assert_eq!(places[..63], [128.0; 63]);

@@ -51,6 +51,8 @@ pub struct TaskSpec {
     pub pinned: Option<usize>,
     /// The tasks that are over before this one is queued.
     pub after: Vec<u32>,
+    /// In which way it is queued when the last of those is over, and not when it is spawned.
+    pub released: Kind,
     /// What it does.
     pub steps: Vec<Step>,
 }
@@ -63,6 +65,8 @@ impl Default for TaskSpec {
             accesses: Vec::new(),
             pinned: None,
             after: Vec::new(),
+            // It goes on with what was just written.
+            released: Kind::Immediate,
             steps: Vec::new(),
         }
     }

@@ -166,6 +166,11 @@ impl ReadyQueues {
         fits
     }
 
+    /// How many tasks are in a queue.
+    pub(crate) fn len(&self, queue: QueueId) -> usize {
+        self.queues[queue.index()].tasks.len()
+    }
+
     /// What a seat takes whose own task waits, and that finds nothing by the probes for this: a task of the same request
     /// wherever it looks, or one that might find nobody else. As workers of worlds/machine do.
     pub(crate) fn take_waiting(

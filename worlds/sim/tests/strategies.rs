@@ -73,7 +73,7 @@ fn fill(program: &mut Program, chance: &mut Chance, task: usize, depth: usize) {
             let other = task == 0 && chance.below(2) == 0;
             let request = if other { RequestId(1 + chance.below(3) as u64) } else { program.tasks[task].request };
             let pinned = (chance.below(6) == 0).then(|| chance.below(100));
-            program.tasks.push(TaskSpec { kind, request, accesses, pinned, after, steps: Vec::new() });
+            program.tasks.push(TaskSpec { kind, request, accesses, pinned, after, ..TaskSpec::default() });
         }
         steps.push(Step::Spawn(from as u32..(from + count) as u32));
         (from..from + count).for_each(|child| fill(program, chance, child, depth - 1));

@@ -60,13 +60,18 @@ pub(super) fn render(runs: &[Outcome]) -> String {
         );
         y += 24.0;
     }
+    document(LEFT + WIDTH + 20.0, y, &body)
+}
+
+/// A document of this size.
+pub(super) fn document(width: f64, height: f64, body: &str) -> String {
     format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{}\" height=\"{y}\" font-family=\"sans-serif\" font-size=\"12\">\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n{body}</svg>\n",
-        LEFT + WIDTH + 20.0
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" font-family=\"sans-serif\" font-size=\"12\">\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n{body}</svg>\n"
     )
 }
 
-fn text(body: &mut String, x: f64, y: f64, what: &str) {
+/// A line of text.
+pub(super) fn text(body: &mut String, x: f64, y: f64, what: &str) {
     let what = what.replace('&', "&amp;").replace('<', "&lt;");
     writeln!(body, "<text x=\"{x}\" y=\"{y}\">{what}</text>").expect("a string takes everything");
 }

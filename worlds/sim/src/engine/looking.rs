@@ -2,6 +2,7 @@
 
 use super::{Engine, PATIENCE, picoseconds};
 use crate::diary;
+use crate::fluid::Time;
 use crate::options::Fault;
 use crate::seats::{Doing, Seat, Waiting};
 use vicus_schedule::{Found, Idle, RequestId, look};
@@ -41,6 +42,13 @@ impl Engine<'_> {
             return self.spend(seat, self.now, self.costs.take);
         }
         let Some(found) = self.look(seat) else { return self.idle(seat) };
+        let (begin, cost) = self.took(seat, found);
+        self.spend(seat, begin, cost);
+        self.show();
+    }
+
+    /// A seat begins a task that it has found; says when it got it, and how long that takes from then on.
+    fn took(&mut self, seat: usize, found: Found<Waiting>) -> (Time, Time) {
         let (task, _) = found.task;
         let spec = &self.plan.queues[found.queue.index()];
         let far = spec.home != self.seats[seat].node;
@@ -52,8 +60,17 @@ impl Engine<'_> {
         let who = diary::who(self.program, task);
         self.note(seat, || What::Taken { who, rule: found.rule, far });
         self.begin_task(seat, task);
-        self.spend(seat, begin, cost);
-        self.show();
+        (begin, cost)
+    }
+
+    /// The seat has made more tokens than their pool holds: it takes a task at once, as workers of worlds/machine do. It is
+    /// seldom the one that it has just made.
+    pub(super) fn help(&mut self, seat: usize) {
+        let cursors = &mut self.seats[seat].cursors;
+        if let Some(found) = look(&self.plan.seats[seat].look, cursors, &mut self.queues) {
+            let (begin, cost) = self.took(seat, found);
+            self.seats[seat].debt += begin - self.now + cost;
+        }
     }
 
     /// A seat found nothing.

@@ -6,7 +6,6 @@ use crate::fluid::SECOND;
 use crate::options::SimError;
 use crate::seats::{Doing, Frame, Phase, Scope, Working};
 use crate::{Counts, Step, TaskRecord};
-use vicus_schedule::Kind;
 use vicus_trace::What;
 
 impl Engine<'_> {
@@ -173,9 +172,8 @@ impl Engine<'_> {
             let state = &mut self.tasks[later as usize];
             state.waits -= 1;
             if state.waits == 0 && state.spawned {
-                // It goes on with what was just written.
                 self.seats[seat].debt += self.costs.take;
-                self.enqueue(seat, later, Kind::Immediate, None);
+                self.enqueue(seat, later, self.program.tasks[later as usize].released, None);
             }
         }
         let scope = self.tasks[task].scope;

@@ -3,8 +3,8 @@
 use super::Engine;
 use crate::diary;
 use crate::fluid::Time;
-use crate::seats::{Doing, Frame, Phase, Seat};
-use vicus_schedule::{Kind, QueueId};
+use crate::seats::{Doing, Frame, Phase};
+use vicus_schedule::{Kind, PoolId, QueueId, SeatId};
 use vicus_trace::What;
 
 impl Engine<'_> {
@@ -124,20 +124,34 @@ impl Engine<'_> {
             return;
         }
         self.note(seat, || diary::enqueued(program, task, by));
-        let sleeps = |seat: &Seat| matches!(seat.doing, Doing::Asleep | Doing::Pausing);
-        for &pool in &self.plan.queues[queue.index()].wake {
-            let members = &self.plan.pools[pool.index()].seats;
-            let count = members.iter().filter(|member| sleeps(&self.seats[member.index()])).count();
-            if count > 0 {
-                let lucky = self.chance.below(count as u64) as usize;
-                let mut sleepers = members.iter().filter(|member| sleeps(&self.seats[member.index()]));
-                let lucky = sleepers.nth(lucky).expect("counted").index();
-                self.note(seat, || What::Woke { pool: pool.index() as u32 });
-                self.wake(lucky);
-                break;
-            }
+        if self.plan.tokens.and_then(|tokens| tokens.capacity).is_some_and(|most| self.queues.count > most as usize) {
+            return self.help(seat);
         }
+        self.wake_for(seat, queue);
         self.show();
+    }
+
+    /// Wakes one seat for a task that was put, in near pools first; if nobody sleeps there, one of those that take from the queue
+    /// when it is long.
+    fn wake_for(&mut self, seat: usize, queue: QueueId) {
+        let (plan, length) = (self.plan, self.queues.len(queue));
+        let spec = &plan.queues[queue.index()];
+        let robbers = spec.robbers.iter().filter(|robber| length > robber.longer_than as usize);
+        let mut pools = spec.wake.iter().copied().chain(robbers.map(|robber| robber.pool));
+        let woken = pools.find_map(|pool| Some((pool, self.sleeper_of(pool)?)));
+        if let Some((pool, lucky)) = woken {
+            self.note(seat, || What::Woke { pool: pool.index() as u32 });
+            self.wake(lucky);
+        }
+    }
+
+    /// One of the seats of a pool that sleep.
+    fn sleeper_of(&mut self, pool: PoolId) -> Option<usize> {
+        let sleeps = |seat: &&SeatId| matches!(self.seats[seat.index()].doing, Doing::Asleep | Doing::Pausing);
+        let sleepers = || self.plan.pools[pool.index()].seats.iter().filter(sleeps);
+        let count = sleepers().count();
+        let lucky = if count > 0 { self.chance.below(count as u64) } else { return None };
+        sleepers().nth(lucky as usize).map(|seat| seat.index())
     }
 
     pub(super) fn begin_task(&mut self, seat: usize, task: u32) {

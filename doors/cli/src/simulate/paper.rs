@@ -1,0 +1,182 @@
+//! `vicus simulate paper`: the papers' figures, done again, and beside each claim whether it holds.
+
+mod plot;
+
+use super::{Format, print};
+use anyhow::bail;
+use indicatif::{ProgressBar, ProgressStyle};
+use std::fmt::Write as _;
+use std::io::IsTerminal;
+use std::num::NonZero;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use vicus_sim::SimError;
+use vicus_sim::papers::{self, Effort, FIGURES, Figure, Job, MISSING, Report, Robust, Sample, Verdict};
+
+/// Do the papers' figures again: the table, and beside each claim of the paper whether it holds, by how much, and whether it is
+/// robust: whether it holds as well when any of the model's free parameters is a quarter smaller or larger.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The figure, such as 001-fig7, or `all`. `--list` lists them.
+    #[arg(value_name = "ID|all", required_unless_present = "list")]
+    figure: Option<String>,
+    /// Lists the figures.
+    #[arg(long)]
+    list: bool,
+    /// The figure alone: parameters don't vary, and one seed stands for all.
+    #[arg(long)]
+    quick: bool,
+    /// The first seed.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// What is written: tables, JSON, or bar plots.
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    format: Format,
+}
+
+pub(super) fn run(args: &Args) -> anyhow::Result<()> {
+    if args.list {
+        return print(&list());
+    }
+    let effort = if args.quick { Effort::quick() } else { Effort::full() };
+    let effort = Effort { seed: args.seed, ..effort };
+    let figures = chosen(args.figure.as_deref().expect("clap requires it"))?;
+    let reports = figures.iter().map(|figure| figure.evaluate(&effort, |jobs| on_all_threads(jobs, figure.id)));
+    let reports = reports.collect::<Result<Vec<Report>, SimError>>()?;
+    print(&match args.format {
+        Format::Table => reports.iter().map(table).collect::<Vec<_>>().join("\n"),
+        Format::Json => serde_json::to_string_pretty(&reports)? + "\n",
+        Format::Svg => plot::render(&reports),
+    })
+}
+
+fn list() -> String {
+    let figures = FIGURES.iter().map(|(id, figure)| format!("{id:12} {}\n", figure().title));
+    figures.chain(MISSING.iter().map(|(id, why)| format!("{id:12} ({why})\n"))).collect()
+}
+
+fn chosen(name: &str) -> anyhow::Result<Vec<Figure>> {
+    if name == "all" {
+        return Ok(FIGURES.iter().map(|(_, figure)| figure()).collect());
+    }
+    if let Some(figure) = papers::figure(name) {
+        return Ok(vec![figure]);
+    }
+    if let Some((id, why)) = MISSING.iter().find(|(id, _)| *id == name) {
+        bail!("{id} {why}");
+    }
+    let names: Vec<&str> = FIGURES.iter().map(|(id, _)| *id).collect();
+    bail!("`{name}` is no figure; there are {}, or all of them: all", names.join(", "))
+}
+
+/// Runs jobs on as many threads as the machine has, and shows how many are over.
+fn on_all_threads(jobs: &[Job<'_>], what: &str) -> Result<Vec<Vec<Sample>>, SimError> {
+    let bar = progress(jobs.len(), what);
+    let next = AtomicUsize::new(0);
+    let samples = Mutex::new(vec![None; jobs.len()]);
+    let work = || {
+        loop {
+            // Relaxed: results go through the lock.
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(job) = jobs.get(at) else { return };
+            let sample = job.run(&mut |_| true);
+            samples.lock().expect("nothing panics under this lock")[at] = Some(sample);
+            bar.inc(1);
+        }
+    };
+    let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
+    std::thread::scope(|scope| {
+        for _ in 1..threads {
+            scope.spawn(work);
+        }
+        work();
+    });
+    bar.finish_and_clear();
+    let samples = samples.into_inner().expect("nothing panics under this lock");
+    samples.into_iter().map(|sample| sample.expect("each job was run")).collect()
+}
+
+fn progress(jobs: usize, what: &str) -> ProgressBar {
+    if !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let style = ProgressStyle::with_template("{msg} {bar:30} {pos} of {len} runs, {eta} left");
+    let bar = ProgressBar::new(jobs as u64).with_style(style.expect("the template is well formed"));
+    bar.with_message(what.to_owned())
+}
+
+fn table(report: &Report) -> String {
+    let Report { id, title, source, parameters, seed, samples, baseline, .. } = report;
+    let mut text = format!("{id}: {title}\n{source}\n{parameters}, seed {seed}");
+    if *samples > 1 {
+        text += &format!(", medians of {samples} seeds");
+    }
+    text += "\n";
+    report.notes.iter().for_each(|note| text += &format!("{note}\n"));
+    text += &format!("\n{:10} {:24} {:>11} {:>10} {:>5}", "", "", "ms", "normalised", "far");
+    text += if *samples > 1 { "  5 to 95 %\n" } else { "\n" };
+    for row in &report.rows {
+        write!(
+            text,
+            "{:10} {:24} {:>11.3} {:>10.3} {:>3.0} %",
+            row.group,
+            row.label,
+            row.ms,
+            row.normalised,
+            100.0 * row.far_share
+        )
+        .expect("a string takes everything");
+        if *samples > 1 {
+            let [from, .., to] = row.spread;
+            write!(text, "  {from:.3} to {to:.3}").expect("a string takes everything");
+        }
+        text += "\n";
+    }
+    text += &format!("normalised: the time divided by that of {baseline}\n\n");
+    report.verdicts.iter().for_each(|verdict| text += &shown(verdict));
+    let held = report.verdicts.iter().filter(|verdict| verdict.holds).count();
+    text + &format!("{held} of {} claims hold\n", report.verdicts.len())
+}
+
+/// A claim in a line, and what to know of it in a second one.
+fn shown(verdict: &Verdict) -> String {
+    let Verdict { claim, ratio, value, at_least, at_most, .. } = verdict;
+    let holds = if verdict.holds { "holds" } else { "DOES NOT HOLD" };
+    let expected = match at_most {
+        Some(most) if *at_least <= 0.0 => format!("at most {most:.2}"),
+        Some(most) => format!("{at_least:.2} to {most:.2}"),
+        None => format!("at least {at_least:.2}"),
+    };
+    let robust = match &verdict.robust {
+        Robust::Untried => String::new(),
+        Robust::Robust => ", robust".to_owned(),
+        Robust::Fragile(cases) => format!(", fragile: otherwise with {}", cases.join(", ")),
+    };
+    let seeds = verdict.seeds.map_or(String::new(), |(asked, held)| format!(", for {held} of {asked} seeds"));
+    format!("{holds}{robust}{seeds}: {claim}\n    {value:.3}, expected {expected} ({ratio})\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_figure_is_done_again_on_all_threads_as_on_one() {
+        let figure = papers::figure("001-fig11").unwrap();
+        let effort = Effort::small();
+        let report = figure.evaluate(&effort, |jobs| on_all_threads(jobs, figure.id)).unwrap();
+        assert_eq!(report, figure.evaluate(&effort, papers::serially).unwrap());
+        let text = table(&report);
+        assert!(text.contains("larger vicinities hurt map") && text.contains("of 2 claims hold"), "{text}");
+        let plot = plot::render(&[report]);
+        assert!(plot.starts_with("<svg") && plot.matches("<rect").count() > 10, "{plot}");
+    }
+
+    #[test]
+    fn a_name_that_is_none_says_what_there_is() {
+        let error = |name| chosen(name).err().map(|error| error.to_string()).unwrap_or_default();
+        assert!(error("001-fig8").contains("001-fig7, 001-fig9"), "{}", error("001-fig8"));
+        assert!(error("000-fig5").contains("traces"), "{}", error("000-fig5"));
+        assert_eq!(chosen("all").unwrap().len(), FIGURES.len());
+    }
+}

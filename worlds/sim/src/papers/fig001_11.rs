@@ -1,0 +1,33 @@
+//! How far theft reaches on a chip whose lines have home caches.
+
+use super::fig001_9::{VICINITIES, label, setup};
+use super::{Claim, Figure, MORE};
+use vicus_memory::distribution::Distribution;
+
+pub(super) fn figure() -> Figure {
+    let setups = ["map", "vecmul"].map(setup).into_iter().flat_map(|setup| {
+        VICINITIES.map(|vicinity| {
+            let label = label(vicinity, &Distribution::Coarse);
+            setup.under(&format!("vicinity:reach={vicinity}"), label).lying(&Distribution::Coarse)
+        })
+    });
+    let [one, all] = [1, 63].map(|vicinity| label(vicinity, &Distribution::Coarse));
+    let (first, last) = (one.clone(), all.clone());
+    Figure {
+        id: "001-fig11",
+        title: "Vicinities on a TILEPro64, 63 threads, coarse distribution",
+        source: "Muddukrishna, Jonsson, Brorsson, Scientific Programming 2015, Fig. 11 and §6",
+        notes: &[],
+        baseline: "vicinity of 1, coarse",
+        samples: 1,
+        setups: setups.collect(),
+        claims: vec![
+            Claim::new("larger vicinities hurt map", "time in that of all to that of 1", MORE, move |results| {
+                results.ratio("map", &all, &one)
+            }),
+            Claim::new("larger vicinities help vecmul", "time in that of 1 to that of all", MORE, move |results| {
+                results.ratio("vecmul", &first, &last)
+            }),
+        ],
+    }
+}

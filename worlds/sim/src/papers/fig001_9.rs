@@ -1,0 +1,90 @@
+//! Distribution and scheduling on a chip whose lines have home caches.
+
+use super::{Claim, Figure, MORE, NOT_MORE, Results, Setup, smallest};
+use vicus_kernels::{Kernel, Size, by_name};
+use vicus_memory::distribution::Distribution;
+
+pub(super) const MACHINE: (&str, usize) = ("tilepro64", 63);
+
+/// The paper's vicinities; the last one is everybody.
+pub(super) const VICINITIES: [usize; 5] = [1, 4, 8, 16, 63];
+
+const BASELINE: &str = "steal, fine";
+
+const KERNELS: [&str; 4] = ["map", "reduction", "vecmul", "sparselu"];
+
+/// A kernel with the input for a chip.
+pub(super) fn setup(name: &'static str) -> Setup {
+    Setup::kernel(name, MACHINE, by_name(name, Size::Manycore).expect("the kernel has an input for a chip"))
+}
+
+pub(super) fn label(vicinity: usize, distribution: &Distribution) -> String {
+    format!("vicinity of {vicinity}, {distribution}")
+}
+
+/// The run of that kernel under vicinity scheduling with that distribution that takes least.
+fn best(results: &Results, kernel: &str, distribution: &Distribution) -> f64 {
+    smallest(VICINITIES.map(|vicinity| results.ratio(kernel, &label(vicinity, distribution), BASELINE)))
+}
+
+pub(super) fn figure() -> Figure {
+    let mut setups = Vec::new();
+    let mut claims = Vec::new();
+    for name in KERNELS {
+        let setup = setup(name);
+        for distribution in [Distribution::Fine, Distribution::Coarse] {
+            setups.push(setup.under("steal", format!("steal, {distribution}")).lying(&distribution));
+            setups.extend(VICINITIES.map(|vicinity| {
+                let strategy = format!("vicinity:reach={vicinity}");
+                setup.under(&strategy, label(vicinity, &distribution)).lying(&distribution)
+            }));
+        }
+        let mut kernel = by_name(name, Size::Manycore).expect("as above");
+        let advised = kernel.distribution().expect("each of them has arrays").clone();
+        let vicinities = VICINITIES.iter().map(|&vicinity| label(vicinity, &advised));
+        let runs: Vec<String> = vicinities.chain([BASELINE.to_owned()]).collect();
+        claims.push(
+            Claim::new(
+                format!("{name}: {advised}, as advised, is never worse than {BASELINE} in the best vicinity"),
+                "time of the one to the other",
+                NOT_MORE,
+                move |results| best(results, name, &advised),
+            )
+            .always(name, runs),
+        );
+    }
+    claims.push(Claim::new(
+        "vecmul gains up to 69 % with vicinity, coarse",
+        "time of steal, fine to that in the best vicinity; half to one and a half of the paper's gain",
+        1.345..=2.035,
+        |results| 1.0 / best(results, "vecmul", &Distribution::Coarse),
+    ));
+    claims.push(Claim::new(
+        "reduction, coarse, is serialized in a vicinity of 1",
+        "time to that of steal, fine",
+        2.0..=f64::INFINITY,
+        |results| results.ratio("reduction", &label(1, &Distribution::Coarse), BASELINE),
+    ));
+    claims.push(Claim::new(
+        "larger vicinities win it back",
+        "time in a vicinity of 1 to that of all",
+        1.5..=f64::INFINITY,
+        |results| {
+            let [one, all] = [1, 63].map(|vicinity| label(vicinity, &Distribution::Coarse));
+            results.ratio("reduction", &one, &all)
+        },
+    ));
+    claims.push(Claim::new("sparselu, coarse, loses under steal", "time to that of fine", MORE, |results| {
+        results.ratio("sparselu", "steal, coarse", BASELINE)
+    }));
+    Figure {
+        id: "001-fig9",
+        title: "Distribution and scheduling on a TILEPro64, 63 threads",
+        source: "Muddukrishna, Jonsson, Brorsson, Scientific Programming 2015, Fig. 9 and §6",
+        notes: &["The paper does not say which vicinity its bars have; claims are about the best of its sizes."],
+        baseline: BASELINE,
+        samples: 1,
+        setups,
+        claims,
+    }
+}

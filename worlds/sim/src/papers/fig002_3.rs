@@ -1,0 +1,165 @@
+//! Loops, tasks and locality queues on three machines with several nodes.
+
+use super::{Claim, EQUAL, Figure, MORE, Results, Setup, farthest, largest, smallest};
+use vicus_kernels::{BlockOrder, FirstTouch, Jacobi3d, Schedule, Submission, Submitters};
+
+/// The machines, and whether their stores went past the caches (Table 1).
+pub(super) const MACHINES: [(&str, usize, bool); 3] =
+    [("istanbul", 24, true), ("nehalem-ep", 8, true), ("nehalem-ex", 32, false)];
+
+/// Initialisation and submission, as below the paper's bars.
+pub(super) const WAYS: [(&str, Schedule, BlockOrder); 4] = [
+    ("s ijk", Schedule::Static, BlockOrder::Ijk),
+    ("s kji", Schedule::Static, BlockOrder::Kji),
+    ("s-1 ijk", Schedule::Chunks(1), BlockOrder::Ijk),
+    ("s-1 kji", Schedule::Chunks(1), BlockOrder::Kji),
+];
+
+/// Loops and how pages come to lie for them.
+const SERIAL: &str = "loop, serial";
+const ROUND_ROBIN: &str = "loop, round robin";
+const PARALLEL: &str = "loop, first touch";
+const REMEMBERED: &str = "loop, remembered";
+const UNLIMITED: &str = "queues s ijk, unlimited";
+
+pub(super) fn setup(
+    (machine, threads, streaming): (&'static str, usize, bool),
+    touch: FirstTouch,
+    submission: Submission,
+) -> Setup {
+    let kernel = Jacobi3d { touch, submission, streaming, ..Jacobi3d::default() };
+    Setup { reduced: 0.2, ..Setup::kernel(machine, (machine, threads), kernel) }
+}
+
+fn setups(machine: (&'static str, usize, bool)) -> Vec<Setup> {
+    let of_loop = |touch, schedule| setup(machine, touch, Submission::Loop(schedule));
+    let each = |schedule| of_loop(FirstTouch::Loop(schedule), schedule);
+    let serial = of_loop(FirstTouch::Serial, Schedule::Static);
+    let mut setups = vec![
+        serial.under("central", SERIAL),
+        serial.under("central", ROUND_ROBIN).interleaved(),
+        each(Schedule::Static).under("central", PARALLEL),
+        // TBB deals a range to who is free, and remembers to whom: half a layer of blocks each in turn.
+        each(Schedule::Chunks(30)).under("central", REMEMBERED),
+    ];
+    for (way, touch, order) in WAYS {
+        let of = |submitters| setup(machine, FirstTouch::Loop(touch), Submission::Tasks(order, submitters));
+        let one = of(Submitters::One);
+        setups.push(one.under("central", format!("tasks {way}")));
+        setups.push(one.under("locality-queues", format!("queues {way}")));
+        setups.push(of(Submitters::All).under("central", format!("tasks {way}, all submit")));
+        if way == "s ijk" {
+            setups.push(one.under("locality-queues:capacity=0", UNLIMITED));
+        }
+    }
+    setups
+}
+
+fn claims(machine: &'static str) -> Vec<Claim> {
+    let claim = |text: &str, ratio, expected, measure: Box<dyn Fn(&Results) -> f64 + Send + Sync>| {
+        Claim::new(format!("{machine}: {text}"), ratio, expected, measure)
+    };
+    let ratio = move |label: &'static str, to: &'static str| -> Box<dyn Fn(&Results) -> f64 + Send + Sync> {
+        Box::new(move |results| results.ratio(machine, label, to))
+    };
+    let to_round_robin =
+        move |results: &Results| WAYS.map(|(way, ..)| results.ratio(machine, &format!("tasks {way}"), ROUND_ROBIN));
+    vec![
+        claim("serial initialisation is worse than round robin", "ratio of times", MORE, ratio(SERIAL, ROUND_ROBIN)),
+        claim("round robin is worse than first touch", "ratio of times", MORE, ratio(ROUND_ROBIN, PARALLEL)),
+        claim(
+            "plain tasking is never better than round robin",
+            "the smallest ratio of times",
+            0.99..=f64::INFINITY,
+            Box::new(move |results| smallest(to_round_robin(results))),
+        )
+        .always(machine, WAYS.map(|(way, ..)| format!("tasks {way}")).into_iter().chain([ROUND_ROBIN.to_owned()])),
+        claim(
+            "of plain tasking, static with ijk is worst",
+            "its time to the longest of the others",
+            0.99..=f64::INFINITY,
+            Box::new(move |results| {
+                let [worst, others @ ..] = to_round_robin(results);
+                worst / largest(others)
+            }),
+        ),
+        claim(
+            "locality queues are within 10 % of first touch with kji or static,1",
+            "the largest ratio of times",
+            0.0..=1.1,
+            Box::new(move |results| {
+                let ways = ["queues s kji", "queues s-1 ijk", "queues s-1 kji"];
+                largest(ways.map(|way| results.ratio(machine, way, PARALLEL)))
+            }),
+        ),
+        claim(
+            "they are not with static and ijk",
+            "ratio of times",
+            1.1..=f64::INFINITY,
+            ratio("queues s ijk", PARALLEL),
+        ),
+        claim(
+            "that penalty vanishes if the pool is unlimited",
+            "ratio of times",
+            0.0..=1.1,
+            ratio(UNLIMITED, PARALLEL),
+        ),
+        claim(
+            "loops that remember who had which part equal locality queues",
+            "time of the one to the best of the others; within 10 %",
+            0.9..=1.1,
+            Box::new(move |results| {
+                largest(WAYS.map(|(way, ..)| results.ratio(machine, REMEMBERED, &format!("queues {way}"))))
+            }),
+        ),
+        claim(
+            "it makes no difference if all threads submit",
+            "the ratio of times farthest from 1, over all orders",
+            EQUAL,
+            Box::new(move |results| {
+                farthest(WAYS.map(|(way, ..)| {
+                    results.ratio(machine, &format!("tasks {way}, all submit"), &format!("tasks {way}"))
+                }))
+            }),
+        ),
+    ]
+}
+
+/// How much more one machine loses than those that lose most of the others.
+fn standing_out(machine: &'static str, label: &'static str) -> impl Fn(&Results) -> f64 + Send + Sync {
+    move |results| {
+        let others = MACHINES.iter().filter(|(other, ..)| *other != machine);
+        results.ratio(machine, label, PARALLEL)
+            / largest(others.map(|(other, ..)| results.ratio(other, label, PARALLEL)))
+    }
+}
+
+pub(super) fn figure() -> Figure {
+    let mut claims: Vec<Claim> = MACHINES.into_iter().flat_map(|(machine, ..)| claims(machine)).collect();
+    claims.push(Claim::new(
+        "the penalty for round robin is largest on nehalem-ep",
+        "its penalty to the next largest",
+        MORE,
+        standing_out("nehalem-ep", ROUND_ROBIN),
+    ));
+    claims.push(Claim::new(
+        "the penalty for serial initialisation is largest on nehalem-ex",
+        "its penalty to the next largest",
+        MORE,
+        standing_out("nehalem-ex", SERIAL),
+    ));
+    Figure {
+        id: "002-fig3",
+        title: "Loops, tasks and locality queues: a six-point Jacobi solver on all cores",
+        source: "Wittmann and Hager, 2010, Fig. 3, §1.4 to §3",
+        notes: &[
+            "The paper shows performance; here are times, so smaller is better.",
+            "Remembered: each thread gets the half layers again that it touched; so the TBB loop with its affinity partitioner is in \
+             the model. Its loops without, and without pinned threads, are left out.",
+        ],
+        baseline: PARALLEL,
+        samples: 1,
+        setups: MACHINES.into_iter().flat_map(setups).collect(),
+        claims,
+    }
+}

@@ -1,0 +1,153 @@
+//! What a figure came to: its bars, and whether the paper's claims hold.
+
+use super::{Case, Claim, Effort, Figure, Purpose, Results};
+use crate::Parameters;
+use serde::Serialize;
+
+/// A figure that was done again.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Report {
+    /// The figure's name.
+    pub id: String,
+    /// What it shows.
+    pub title: String,
+    /// Where it is from.
+    pub source: String,
+    /// How it differs from the paper's.
+    pub notes: Vec<String>,
+    /// The label of the run by whose time the others of its group are divided.
+    pub baseline: String,
+    /// The free parameters.
+    pub parameters: String,
+    /// The first seed.
+    pub seed: u64,
+    /// How many seeds a run's median has.
+    pub samples: usize,
+    /// What was run.
+    pub rows: Vec<Row>,
+    /// Whether the paper's claims hold.
+    pub verdicts: Vec<Verdict>,
+}
+
+/// A bar.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Row {
+    /// What it is compared within.
+    pub group: String,
+    /// What it is in this group.
+    pub label: String,
+    /// The time in milliseconds.
+    pub ms: f64,
+    /// The same, divided by the baseline's.
+    pub normalised: f64,
+    /// The share of bytes that came from another node, or another's home cache.
+    pub far_share: f64,
+    /// The times, divided by the baseline's, that 5, 25, 75 and 95 % of the seeds stay below.
+    pub spread: [f64; 4],
+}
+
+/// Whether a claim holds.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Verdict {
+    /// The claim.
+    pub claim: String,
+    /// What was measured.
+    pub ratio: String,
+    /// What came out.
+    pub value: f64,
+    /// At least what the paper has.
+    pub at_least: f64,
+    /// At most what the paper has; `None` if there is no limit.
+    pub at_most: Option<f64>,
+    /// Whether it is there.
+    pub holds: bool,
+    /// Whether it stays so when the parameters vary.
+    pub robust: Robust,
+    /// Of how many seeds it was asked, and for how many it held; `None` if it is not asked of all.
+    pub seeds: Option<(usize, usize)>,
+}
+
+/// Whether a claim stays what it is when the parameters vary.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Robust {
+    /// It was not tried.
+    Untried,
+    /// It holds in all variants, or in none if it doesn't hold.
+    Robust,
+    /// It is otherwise in these.
+    Fragile(Vec<String>),
+}
+
+impl Verdict {
+    fn of(claim: &Claim, results: &[(Case, Results)]) -> Verdict {
+        let always = claim.always.is_some();
+        let asked = results.iter().filter(|(case, _)| always || case.purpose != Purpose::Seed);
+        let judged: Vec<(&Case, (f64, bool))> = asked.map(|(case, results)| (case, claim.judge(results))).collect();
+        let (_, (value, holds)) = judged[0];
+        let variants = judged.iter().filter(|(case, _)| case.purpose == Purpose::Variant);
+        let otherwise = variants.clone().filter(|(_, (_, other))| *other != holds);
+        let otherwise: Vec<String> =
+            otherwise.map(|(case, (value, _))| format!("{} ({value:.3})", case.name)).collect();
+        let robust = match (variants.count(), otherwise.is_empty()) {
+            (0, _) => Robust::Untried,
+            (_, true) => Robust::Robust,
+            (_, false) => Robust::Fragile(otherwise),
+        };
+        let seeds = judged.iter().filter(|(case, _)| case.purpose != Purpose::Variant);
+        let asked = seeds.clone().count();
+        let held = seeds.filter(|(_, (_, holds))| *holds).count();
+        Verdict {
+            claim: claim.text.clone(),
+            ratio: claim.ratio.to_owned(),
+            value,
+            at_least: *claim.expected.start(),
+            at_most: Some(*claim.expected.end()).filter(|end| end.is_finite()),
+            holds: holds && (!always || held == asked),
+            robust,
+            seeds: (always && asked > 1).then_some((asked, held)),
+        }
+    }
+}
+
+/// The report of a figure whose first case is the figure itself.
+pub(super) fn report(figure: &Figure, effort: &Effort, results: &[(Case, Results)]) -> Report {
+    let (case, first) = &results[0];
+    let row = |setup: &super::Setup| {
+        let point = first.point(setup.group, &setup.label);
+        let baseline = first.point(setup.group, figure.baseline).wall_ns();
+        let bytes = point.near + point.far;
+        Row {
+            group: setup.group.to_owned(),
+            label: setup.label.clone(),
+            ms: point.wall_ns() / 1e6,
+            normalised: point.wall_ns() / baseline,
+            far_share: if bytes > 0.0 { point.far / bytes } else { 0.0 },
+            spread: [0.05, 0.25, 0.75, 0.95].map(|share| point.quantile(share) / baseline),
+        }
+    };
+    let mut notes: Vec<String> = figure.notes.iter().map(ToString::to_string).collect();
+    let mut reduced: Vec<String> = Vec::new();
+    for setup in figure.setups.iter().filter(|setup| setup.reduced < 1.0) {
+        let note = format!("{} has {} of its tasks", setup.group, setup.reduced);
+        if !reduced.contains(&note) {
+            reduced.push(note);
+        }
+    }
+    if !reduced.is_empty() && (effort.variants || effort.seeds > 1 || effort.reduced) {
+        let when = if effort.reduced { "Here" } else { "When parameters or seeds vary" };
+        notes.push(format!("{when}, {}.", reduced.join(", ")));
+    }
+    Report {
+        id: figure.id.to_owned(),
+        title: figure.title.to_owned(),
+        source: figure.source.to_owned(),
+        notes,
+        baseline: figure.baseline.to_owned(),
+        parameters: Parameters::default().to_string(),
+        seed: effort.seed,
+        samples: case.samples,
+        rows: figure.setups.iter().map(row).collect(),
+        verdicts: figure.claims.iter().map(|claim| Verdict::of(claim, results)).collect(),
+    }
+}

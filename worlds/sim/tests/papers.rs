@@ -1,0 +1,102 @@
+//! The papers' claims as tests of the model: those that hold whatever a free parameter is, on reduced inputs. All claims on all
+//! inputs, with every parameter varied, are what `vicus simulate paper all` is for.
+
+use vicus_sim::papers::{Effort, FIGURES, MISSING, Report, Results, figure, serially};
+
+fn small(id: &str) -> Report {
+    figure(id).unwrap().evaluate(&Effort::small(), serially).unwrap()
+}
+
+/// The claims that contain one of these texts hold, and each text is one of a claim.
+fn assert_hold(report: &Report, texts: &[&str]) {
+    for text in texts {
+        let mut claims = report.verdicts.iter().filter(|verdict| verdict.claim.contains(text)).peekable();
+        assert!(claims.peek().is_some(), "{} has a claim with `{text}`", report.id);
+        for verdict in claims {
+            assert!(verdict.holds, "{}: {verdict:?}", report.id);
+        }
+    }
+}
+
+/// What the simulator is to redo: the figures of four papers.
+#[test]
+fn each_figure_is_there_or_says_what_it_needs() {
+    let wanted = [
+        "000-fig5",
+        "000-fig6",
+        "000-fig7",
+        "000-fig8",
+        "001-fig7",
+        "001-fig9",
+        "001-fig11",
+        "002-fig3",
+        "002-fig4",
+        "003-table3",
+    ];
+    let mut there: Vec<&str> = FIGURES.iter().map(|(id, _)| *id).chain(MISSING.iter().map(|(id, _)| *id)).collect();
+    there.sort_unstable();
+    let mut wanted = wanted.to_vec();
+    wanted.sort_unstable();
+    assert_eq!(there, wanted);
+}
+
+#[test]
+fn a_claim_can_fail() {
+    let figure = figure("001-fig11").unwrap();
+    let walls = |map: f64, vecmul: f64| {
+        Results::from_walls([
+            ("map", "vicinity of 1, coarse", 100.0),
+            ("map", "vicinity of 63, coarse", map),
+            ("vecmul", "vicinity of 1, coarse", 100.0),
+            ("vecmul", "vicinity of 63, coarse", vecmul),
+        ])
+    };
+    let judged = |results: &Results| figure.claims.iter().map(|claim| claim.judge(results)).collect::<Vec<_>>();
+    assert_eq!(judged(&walls(150.0, 80.0)), [(1.5, true), (1.25, true)]);
+    assert_eq!(judged(&walls(50.0, 125.0)), [(0.5, false), (0.8, false)]);
+    assert_eq!(judged(&walls(100.0, 100.0)), [(1.0, false), (1.0, false)], "as much is not more");
+}
+
+#[test]
+fn eight_nodes() {
+    let report = small("001-fig7");
+    let hold = [
+        "jacobi2d: footprint, fine",
+        "matmul: footprint, coarse",
+        "with stealing, fine is as good as numactl",
+        "footprint: breaking the advice",
+        "map, fine: all tasks stay",
+    ];
+    assert_hold(&report, &hold);
+}
+
+#[test]
+fn home_caches() {
+    assert_hold(&small("001-fig9"), &["reduction, coarse, is serialized", "larger vicinities win it back"]);
+    assert_hold(&small("001-fig11"), &["larger vicinities hurt map", "larger vicinities help vecmul"]);
+}
+
+#[test]
+fn loops_tasks_and_locality_queues() {
+    let hold = [
+        "serial initialisation is worse than round robin",
+        "istanbul: round robin is worse than first touch",
+        "nehalem-ep: round robin is worse than first touch",
+        "of plain tasking, static with ijk is worst",
+        "they are not with static and ijk",
+        "that penalty vanishes if the pool is unlimited",
+        "loops that remember",
+    ];
+    assert_hold(&small("002-fig3"), &hold);
+}
+
+#[test]
+#[ignore = "takes half a minute; `vicus simulate paper 002-fig4` does more"]
+fn runs_differ_little() {
+    assert_hold(&small("002-fig4"), &["istanbul", "nehalem-ex"]);
+}
+
+#[test]
+fn a_pipeline() {
+    assert_hold(&small("003-table3"), &["2 threads", "4 threads"]);
+}
