@@ -11,9 +11,14 @@ pub(crate) fn allowed() -> anyhow::Result<Vec<usize>> {
 }
 
 pub(crate) fn pin(cpu: usize) {
+    allow(&[cpu]);
+}
+
+/// Lets this thread run on these PUs.
+pub(crate) fn allow(cpus: &[usize]) {
     let mut set = CpuSet::new();
-    set.set(cpu);
-    sched_setaffinity(None, &set).expect("this PU was allowed when the benchmark began");
+    cpus.iter().for_each(|&cpu| set.set(cpu));
+    sched_setaffinity(None, &set).expect("these PUs were allowed when the benchmark began");
 }
 
 /// How many others want to run: a ratio holds under load, a time doesn't.

@@ -1,6 +1,6 @@
 //! The three runtimes with threads that are pinned alike, and what each is to do.
 
-use crate::measure::{Side, alternate, pin};
+use crate::measure::{Side, allow, alternate, pin};
 use crate::trees::{Node, vicus, with_rayon};
 use std::time::{Duration, Instant};
 
@@ -52,6 +52,8 @@ struct Tree {
 impl Runtimes {
     pub(crate) fn start(threads: usize, cpus: &[usize], strategy: &str) -> anyhow::Result<Runtimes> {
         let owned = cpus.to_vec();
+        // oneTBB has pinned the caller, if it was here before.
+        allow(cpus);
         Ok(Runtimes {
             vicus: vicus_machine::Runtime::builder().threads(threads).strategy(strategy.parse()?).start(),
             rayon: rayon::ThreadPoolBuilder::new()

@@ -93,7 +93,14 @@ fn las_has_a_pool_for_each_core_group() {
     assert_eq!(numa.pools.len(), 4);
     let deferred = numa.queues.iter().filter(|queue| queue.order == Order::ByRequest).count();
     assert_eq!(deferred, 4, "one deferred queue for each group");
-    assert!(numa.seats.iter().all(|seat| seat.affinity.len() == 16), "threads have the affinity of their group");
+    let affinities = |pin: &str, threads| -> Vec<usize> {
+        let plan = plan(pin, "node:4 l3:1 core:8 pu:2", threads);
+        plan.seats.iter().filter(|seat| !seat.spare).map(|seat| seat.affinity.len()).collect()
+    };
+    assert_eq!(affinities("las:pin=group", 64), [16; 64], "threads have the affinity of their group");
+    assert_eq!(affinities("las", 64), [1; 64], "each has a PU of its own");
+    assert_eq!(affinities("las", 65).iter().filter(|&&pus| pus == 16).count(), 17, "in the group of one too many");
+    assert!(numa.seats.iter().filter(|seat| seat.spare).all(|seat| seat.affinity.len() == 16));
     assert!(plan("las:pin=pu", "node:4 l3:1 core:8 pu:2", 64).seats.iter().all(|seat| seat.affinity.len() == 1));
 }
 

@@ -19,7 +19,7 @@ fn each_strategy_stands_there_with_its_paper_and_parameters() {
         text.lines().filter(|line| !line.starts_with(' ')).filter_map(|line| line.split(' ').next()).collect();
     let all = ["las", "nls", "bobox", "steal", "footprint", "vicinity", "locality-queues", "central", "shepherd"];
     assert_eq!(names, all);
-    assert!(text.contains("Falt et al., §4\n  pin=group (default) or pu: "), "{text}");
+    assert!(text.contains("Falt et al., §4\n  pin=auto (default) or group or pu: "), "{text}");
     for parameter in [
         "spin_ns=2000",
         "several=4",

@@ -1,7 +1,8 @@
 //! The locality-aware scheduler.
 //!
 //! Falt, Kruliš, Bednárek, Yaghob, Zavoral, "Towards Efficient Locality Aware Parallel Data Stream Processing", §4.
-//! We differ: immediate queues belong to seats, not to the PU that a thread happens to be on (see [`SeatPlan`]); at
+//! We differ: a thread that has a PU of its own stays there, because Linux may leave two threads that wake one another on the same
+//! one for long (`pin=group` is the paper's way); immediate queues belong to seats, not to the PU that a thread happens to be on (see [`SeatPlan`]); at
 //! equal distance a seat starts with the neighbour after itself, so that thieves spread; and a task whose data lies on another
 //! node is deferred to a group there, where the paper has nobody who knows where data lies.
 //!
@@ -27,8 +28,8 @@ impl Strategy for Las {
             Parameter {
                 name: "pin",
                 default: 0,
-                choices: &["group", "pu"],
-                what: "threads may run on every PU of their core group, or on one PU each",
+                choices: &["auto", "group", "pu"],
+                what: "threads may run on every PU of their core group, or on one PU each; auto: on one, where each has its own",
             },
             Parameter {
                 name: "spares",
@@ -43,11 +44,14 @@ impl Strategy for Las {
     fn plan(&self, machine: &Topology, pus: &[PuId], setting: &Setting) -> Plan {
         let spares = setting.value("spares") as usize;
         let mut draft = Draft::new(machine, pus, spares, |index| machine.pus[pus[index].index()].group);
-        if setting.value("pin") == 0 {
-            for seat in draft.seat_ids() {
-                let group = &machine.core_groups[draft.group_of(seat).index()];
-                let usable = group.pus.iter().copied().filter(|pu| machine.pus[pu.index()].usable);
-                draft.seats[seat.index()].affinity = usable.collect();
+        let pin = setting.value("pin");
+        for seat in draft.seat_ids() {
+            let group = &machine.core_groups[draft.group_of(seat).index()];
+            let usable: Vec<PuId> = group.pus.iter().copied().filter(|pu| machine.pus[pu.index()].usable).collect();
+            let threads = pus.iter().filter(|pu| group.pus.contains(pu)).count();
+            let has_its_own = threads <= usable.len() && !draft.seat(seat).spare;
+            if pin == GROUP || (pin == AUTO && !has_its_own) {
+                draft.seats[seat.index()].affinity = usable;
             }
         }
 
@@ -89,6 +93,9 @@ impl Strategy for Las {
         Plan { homes, ..draft.finish(setting, deferred) }
     }
 }
+
+const AUTO: u32 = 0;
+const GROUP: u32 = 1;
 
 /// The other seats of a seat's group by increasing cache distance; at equal distance cyclically from the seat.
 fn by_cache_distance(draft: &Draft<'_>, seat: SeatId) -> Vec<SeatId> {

@@ -397,7 +397,7 @@ mod tests {
         let error = |text: &str| text.parse::<Setting>().unwrap_err().to_string();
         assert!(error("lsa").contains("las, nls, bobox"));
         assert!(error("las:pins=2").contains("it has pin, spares, spin_ns"));
-        assert!(error("las:pin=core").contains("expected one of group, pu"));
+        assert!(error("las:pin=core").contains("expected one of auto, group, pu"));
         assert!(error("las:spares=many").contains("whole number"));
     }
 }

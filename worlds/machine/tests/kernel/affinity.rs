@@ -66,7 +66,7 @@ fn kernel() -> Option<Machine> {
 #[test]
 fn las_keeps_each_thread_in_its_core_group() {
     let Some(kernel) = kernel() else { return };
-    assert_eq!(workers("las"), in_groups(&sysfs::own_cpus(), &kernel));
+    assert_eq!(workers("las:pin=group"), in_groups(&sysfs::own_cpus(), &kernel));
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn a_runtime_stays_within_the_cpus_of_who_starts_it() {
         });
         thread.join().unwrap()
     };
-    assert_eq!(of_a_thread("las"), in_groups(&narrow, &kernel));
+    assert_eq!(of_a_thread("las:pin=group"), in_groups(&narrow, &kernel));
     assert_eq!(of_a_thread("las:pin=pu"), alone_each(&narrow));
     assert_eq!(of_a_thread("nls"), everywhere(&narrow));
 }
