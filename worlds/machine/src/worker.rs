@@ -397,7 +397,9 @@ impl Worker {
         // SAFETY: the caller's promise; tasks that are run below borrow it again from this one.
         let worker = unsafe { &mut *worker };
         let bomb = Abort;
-        let shared = Arc::clone(&worker.shared);
+        // Not a count more: all threads would write to its line, each time that a scope ends.
+        // SAFETY: the worker holds it as long as this thread runs.
+        let shared = unsafe { &*Arc::as_ptr(&worker.shared) };
         let plan = &shared.plan.seats[worker.seat.index()];
         let sleepers = &shared.pools[plan.pool.index()];
         let find = |worker: &mut Worker, last| match request {
@@ -422,7 +424,7 @@ impl Worker {
             let is_called = || awaited.is_done() || shared.inboxes[worker.seat.index()].is_waiting();
             let slept = (found.is_none() && awaited.falls_asleep()).then(|| sleepers.sleep(worker.slot, is_called));
             let woken = slept == Some(Woken::Spawn) || sleepers.stay();
-            worker.recorder.sleep_ends(&shared, plan.pool);
+            worker.recorder.sleep_ends(shared, plan.pool);
             let wakes_for_it = woken && found.is_none() && !awaited.is_done();
             let found = if wakes_for_it { find(worker, false) } else { found };
             if woken && !(wakes_for_it && found.is_some()) {

@@ -73,7 +73,7 @@ pub struct Scope<'scope> {
     request: RequestId,
     cancelled: AtomicBool,
     /// Tasks that say what they read and write.
-    graph: Mutex<Graph>,
+    graph: Mutex<Option<Box<Graph>>>,
     /// The first panic of a task.
     panic: Mutex<Option<Box<dyn Any + Send>>>,
     #[expect(clippy::type_complexity, reason = "what the scope may hold says what it is variant in")]
@@ -147,7 +147,9 @@ impl<'scope> Scope<'scope> {
             return worker.queue(Queued { task, kind, queue });
         }
         let node = Node::new();
-        self.graph.lock().expect("nothing panics under this lock").add(&said.ordered, &node);
+        let mut graph = self.graph.lock().expect("nothing panics under this lock");
+        graph.get_or_insert_default().add(&said.ordered, &node);
+        drop(graph);
         let turn = Turn::new(&node);
         let task = HeapJob::task(worker, self, move |scope| {
             if turn.is_sound() {
