@@ -79,7 +79,7 @@ impl std::error::Error for ReplayError {}
 pub struct Replay {
     /// What to simulate.
     pub program: Program,
-    /// The sum of all invocations' durations in the trace, in nanoseconds.
+    /// The sum of all invocations' durations in the trace, in nanoseconds, for each copy once.
     pub recorded_ns: f64,
     /// What of it was taken off as time for memory. What is left, and this, is the recorded time.
     pub taken_off_ns: f64,
@@ -206,6 +206,9 @@ impl Reader {
                 let from_ns = self.tasks[task].from_ns.expect("it runs");
                 let duration_ns = time_ns.saturating_sub(from_ns);
                 self.tasks[task].duration_ns = duration_ns;
+                // What it read is in the trace together with what it took.
+                let taken: u64 = self.tasks[task].takes.iter().map(|&envelope| self.envelopes[envelope]).sum();
+                self.tasks[task].reads = self.tasks[task].reads.saturating_sub(taken);
                 self.last[seat] = Some((who, task));
                 // It ran on top of another, whose time this is not.
                 if let Some(&below) = self.running[seat].last() {
@@ -392,5 +395,47 @@ impl Maker {
             left -= bytes;
         }
         accesses
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vicus_trace::{BoxInfo, Header, Log, ModelInfo};
+
+    /// A source makes an envelope of 4,096 bytes, and a sink takes it and reads 1,000 bytes of a store.
+    fn two_boxes() -> Trace {
+        let named = |name: &str, inputs| BoxInfo { name: name.to_owned(), type_name: name.to_owned(), inputs };
+        let boxes = vec![named("source", vec![]), named("sink", vec![Source { index: 0, output: 0 }])];
+        let models = vec![ModelInfo { name: "two".to_owned(), requests: vec![7], boxes }];
+        let [source, sink] = [0, 1].map(|index| BoxId { request: 7, index });
+        let mut log = Log::new(100);
+        for (time_ns, what) in [
+            (0, What::Enqueued { who: source, kind: TaskKind::Deferred, by: BoxId::NOBODY }),
+            (100, What::InvocationBegins { who: source }),
+            (900, What::EnvelopeCreated { who: source, output: 0, bytes: 4096 }),
+            (900, What::EnvelopeSent { who: source, output: 0, rows: 512, pill: false }),
+            (1100, What::InvocationEnds { who: source }),
+            (1100, What::Enqueued { who: sink, kind: TaskKind::Immediate, by: 0 }),
+            (1200, What::InvocationBegins { who: sink }),
+            (1200, What::EnvelopeReceived { who: sink, input: 0, rows: 512, pill: false }),
+            (3000, What::BytesRead { who: sink, far: false, bytes: 4096 + 1000 }),
+            (3200, What::InvocationEnds { who: sink }),
+        ] {
+            log.record(time_ns, what);
+        }
+        Trace::new(Header { models, ..Header::for_seats(1) }, vec![log.finish()])
+    }
+
+    #[test]
+    fn what_is_taken_and_what_is_read_are_told_apart() {
+        let options = ReplayOptions { copies: 2, bytes_per_ns: 10.0, ..ReplayOptions::default() };
+        let replay = Replay::of(&two_boxes(), &options).unwrap();
+        replay.program.check().unwrap();
+        let sizes: Vec<usize> = replay.program.arrays.iter().map(|array| array.bytes).collect();
+        assert_eq!(sizes, [1000, 4096, 4096], "the store, and an envelope for each copy");
+        // Durations of 1,000 and 2,000 ns; 4,096 bytes written, and 5,096 read, at 10 bytes in a nanosecond.
+        assert_eq!(replay.recorded_ns, 2.0 * 3000.0);
+        assert!((replay.taken_off_ns - 2.0 * (409.6 + 509.6)).abs() < 1e-6, "{}", replay.taken_off_ns);
     }
 }
