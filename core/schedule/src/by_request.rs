@@ -65,11 +65,6 @@ impl<T> ByRequest<T> {
         self.take(0, VecDeque::pop_front)
     }
 
-    /// The youngest task of a request.
-    pub fn youngest_of(&mut self, request: RequestId) -> Option<T> {
-        self.take(self.place(request)?, VecDeque::pop_back)
-    }
-
     /// Takes out a request's youngest task for which `wanted` says yes.
     pub fn remove(&mut self, request: RequestId, wanted: impl Fn(&T) -> bool) -> Option<T> {
         self.take(self.place(request)?, |tasks| tasks.iter().rposition(wanted).and_then(|at| tasks.remove(at)))

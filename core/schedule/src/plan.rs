@@ -315,7 +315,7 @@ impl Scan {
 }
 
 impl Plan {
-    /// Whether a queue may be a Chase-Lev deque: one seat alone pushes, and pops at the same end; all others take one
+    /// Whether a queue may be a deque with an owner and thieves: one seat alone pushes, and pops at the same end; all others take one
     /// at a time at the other end, unconditionally.
     pub fn is_owner_lifo(&self, queue: QueueId) -> bool {
         let spec = &self.queues[queue.index()];

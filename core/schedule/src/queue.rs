@@ -66,22 +66,11 @@ impl<T> Queue<T> {
         }
     }
 
-    /// Takes the youngest task of a request. Cost O(n) in a deque.
-    pub fn take_of(&mut self, request: RequestId) -> Option<T> {
-        match self {
-            Queue::Deque(tasks) => {
-                let at = tasks.iter().rposition(|(other, _)| *other == request)?;
-                tasks.remove(at).map(|(_, task)| task)
-            }
-            Queue::ByRequest(tasks) => tasks.youngest_of(request),
-        }
-    }
-
-    /// Takes one task out, the youngest for which `wanted` says yes. Cost O(n).
+    /// Takes out a request's youngest task for which `wanted` says yes. Cost O(n) in a deque.
     pub fn remove(&mut self, request: RequestId, wanted: impl Fn(&T) -> bool) -> Option<T> {
         match self {
             Queue::Deque(tasks) => {
-                let at = tasks.iter().rposition(|(_, task)| wanted(task))?;
+                let at = tasks.iter().rposition(|(other, task)| *other == request && wanted(task))?;
                 tasks.remove(at).map(|(_, task)| task)
             }
             Queue::ByRequest(tasks) => tasks.remove(request, wanted),

@@ -1,7 +1,7 @@
 //! The plan's queues as threads share them.
 //!
 //! The plan never names an implementation. A queue that one seat alone pushes to and pops from at the same end, and that
-//! others rob one task at a time at the other end, is a Chase-Lev deque; every other queue is the sequential one behind
+//! others rob one task at a time at the other end, is a split deque; every other queue is the sequential one behind
 //! a lock, with its length beside it, so that looking into an empty queue takes no lock.
 //!
 //! Where the plan has tokens, a task is taken out of its queue, under the queue's lock, together with a token. A push adds its
@@ -124,12 +124,7 @@ impl SharedQueues {
     /// Takes the youngest task of a request out of a locked queue.
     #[inline]
     pub(crate) fn take_of(&self, queue: QueueId, request: RequestId) -> Option<TaskRef> {
-        let goes = |task: &TaskRef| task.header().request == request && self.take_token();
-        let take = |tasks: &mut Queue<TaskRef>| match self.tokens {
-            None => tasks.take_of(request),
-            Some(_) => tasks.remove(request, goes),
-        };
-        self.locked(queue, take).flatten()
+        self.locked(queue, |tasks| tasks.remove(request, |_| self.take_token())).flatten()
     }
 
     /// Takes this task out of a locked queue, if it is still there, and a token is for it.

@@ -259,12 +259,12 @@ impl Worker {
 
     /// Tasks that this seat kept for itself go to where others find them: its thread turns away.
     fn give_up_tasks(&mut self) {
-        let kept = self.next.take().map(|next| next.task).into_iter().chain(self.refused.drain(..));
+        let next = self.next.take().map(|next| next.task);
+        let kept: Vec<TaskRef> = next.into_iter().chain(self.refused.drain(..)).collect();
         if let Some(own) = self.shared.queues.own(self.seat) {
             own.share(true);
         }
         let entry = self.shared.plan.entry[0];
-        let kept: Vec<TaskRef> = kept.collect();
         while let Some(called) = self.shared.inboxes[self.seat.index()].take() {
             self.run(called, None);
         }
@@ -308,7 +308,7 @@ impl Worker {
     fn look(&mut self, plan: &SeatPlan, probes: usize, last: bool) -> Option<(TaskRef, Option<(u8, QueueId)>)> {
         let last = last.then_some(&self.shared.barrier);
         let mut reach = Reach { queues: &self.shared.queues, seat: self.seat, last };
-        let found = look(&plan.look[..probes.min(plan.look.len())], &mut self.cursors, &mut reach)?;
+        let found = look(&plan.look[..probes], &mut self.cursors, &mut reach)?;
         Some((found.task, Some((found.rule, found.queue))))
     }
 
@@ -467,9 +467,12 @@ impl Worker {
 
     #[cold]
     fn help(&mut self) {
-        let shared = Arc::clone(&self.shared);
+        #[expect(unsafe_code, reason = "a reference that does not borrow the worker")]
+        // SAFETY: the worker holds it as long as this thread runs. Not a count more, as in `wait`.
+        let shared = unsafe { &*Arc::as_ptr(&self.shared) };
+        let plan = &shared.plan.seats[self.seat.index()];
         // Nothing is left if others were quicker; then there is room as well.
-        if let Some((task, found)) = self.look(&shared.plan.seats[self.seat.index()], usize::MAX, false) {
+        if let Some((task, found)) = self.look(plan, plan.look.len(), false) {
             self.run_at_once(task, found);
         }
     }
@@ -510,6 +513,7 @@ fn locked(shared: &Shared, plan: &SeatPlan) -> Vec<(u8, QueueId)> {
     let each = |probe: &Probe| probe.scan.queues().iter().map(|&queue| (probe.rule, queue)).collect::<Vec<_>>();
     plan.look.iter().flat_map(each).filter(|(_, queue)| shared.queues.is_locked(*queue)).collect()
 }
+
 /// So many tasks, each of which found no room for what it spawned, may stand on a stack. After that there has to be room.
 const DEEPEST: u32 = 64;
 

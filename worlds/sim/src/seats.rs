@@ -182,7 +182,7 @@ impl ReadyQueues {
         for (rule, queue) in queues_of(look) {
             let ready = &mut self.queues[queue.index()];
             if ready.has(request)
-                && let Some(task) = ready.tasks.take_of(request)
+                && let Some(task) = ready.tasks.remove(request, |_| true)
             {
                 ready.count(request, -1);
                 self.count -= 1;
