@@ -62,7 +62,7 @@ impl Jacobi2d {
                 from.reads(of_row(rows.start - 1, halo.clone())).rows(rows.len() + 2, stride),
                 to.writes(of_row(rows.start, columns.clone())).rows(rows.len(), stride),
             ];
-            let leaf = Leaf { name: "relax", flops: 4 * (rows.len() * columns.len()) as u64 };
+            let leaf = Leaf { name: "relax 2d", flops: 4 * (rows.len() * columns.len()) as u64 };
             let body = move || {
                 world.work(leaf, &accesses, || {
                     for row in rows {

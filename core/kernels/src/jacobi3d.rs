@@ -166,7 +166,7 @@ impl Jacobi3d {
         let accesses = self.accesses(from, to, &block);
         let [i, j] = block;
         let sites = i.len() * j.len() * self.sites[2].saturating_sub(2);
-        let name = if self.streaming { "relax streaming" } else { "relax" };
+        let name = if self.streaming { "relax 3d streaming" } else { "relax 3d" };
         world.work(Leaf { name, flops: 6 * sites as u64 }, &accesses, || {
             for (i, j) in i.flat_map(|i| j.clone().map(move |j| (i, j))) {
                 let near = [(i, j), (i - 1, j), (i + 1, j), (i, j - 1), (i, j + 1)];

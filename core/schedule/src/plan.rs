@@ -241,11 +241,34 @@ pub struct Dealing {
     pub queues: Vec<QueueId>,
     /// What a byte costs at each location (column) for a task at each location (row): the OS's value or a latency.
     pub costs: Vec<Vec<u32>>,
+    /// The same by node (column), in thousandths: the mean over the locations that share what lies there.
+    pub node_costs: Vec<Vec<u64>>,
 }
 
 impl Dealing {
+    /// Deals every task, to these queues at these costs.
+    pub(crate) fn over(locations: Vec<Vec<usize>>, queues: Vec<QueueId>, costs: Vec<Vec<u32>>) -> Dealing {
+        let mean = |row: &[u32], locations: &[usize]| {
+            let sum: u64 = locations.iter().map(|&location| u64::from(row[location])).sum();
+            1000 * sum / locations.len() as u64
+        };
+        let by_node = |row: &Vec<u32>| locations.iter().map(|locations| mean(row, locations)).collect();
+        let node_costs = costs.iter().map(by_node).collect();
+        Dealing {
+            more_bytes_than: 0,
+            only_uneven: false,
+            intensity_first: false,
+            only_coarse: false,
+            locations,
+            queues,
+            costs,
+            node_costs,
+        }
+    }
+
     /// The queue of the location with the least cost for these bytes, or `None` if the spawner's own queue is right.
-    /// `bytes[l]` lie at location `l`; `intense` is the home of the intensely used datum. Cost O(locations²).
+    /// `bytes[l]` lie at location `l`; `intense` is the home of the intensely used datum. It takes
+    /// time for each location times those that have bytes.
     pub fn deal(&self, bytes: &[u64], intense: Option<usize>) -> Option<QueueId> {
         if let (true, Some(home)) = (self.intensity_first, intense) {
             return Some(self.queues[home]);
@@ -253,8 +276,10 @@ impl Dealing {
         if !self.is_worth(bytes) {
             return None;
         }
+        // Mostly few locations have any: a task touches few allocations.
+        let there: Vec<(usize, u64)> = bytes.iter().copied().enumerate().filter(|(_, bytes)| *bytes > 0).collect();
         let cost =
-            |at: usize| weigh(bytes.iter().zip(&self.costs[at]).map(|(&bytes, &cost)| (bytes, u128::from(cost))));
+            |at: usize| weigh(there.iter().map(|&(location, bytes)| (bytes, u64::from(self.costs[at][location]))));
         (0..self.queues.len()).min_by_key(|&at| cost(at)).map(|at| self.queues[at])
     }
 
@@ -280,18 +305,16 @@ impl Dealing {
         if !self.is_worth(bytes) {
             return None;
         }
-        // The mean over a node's locations, in thousandths.
-        let mean = |at: usize, locations: &[usize]| {
-            let sum: u128 = locations.iter().map(|&location| u128::from(self.costs[at][location])).sum();
-            1000 * sum / locations.len() as u128
-        };
-        let cost = |at: usize| {
-            let nodes = bytes.iter().zip(&self.locations).filter(|(bytes, _)| **bytes > 0);
-            weigh(nodes.map(|(&bytes, locations)| (bytes, mean(at, locations))))
-        };
-        let least = (0..self.queues.len()).map(cost).min()?;
-        let cheapest = || (0..self.queues.len()).filter(|&at| cost(at) == least);
-        cheapest().nth(number % cheapest().count()).map(|at| self.queues[at])
+        let cost = |at: usize| weigh(bytes.iter().copied().zip(self.node_costs[at].iter().copied()));
+        let (mut least, mut count) = (u128::MAX, 0);
+        for at in 0..self.queues.len() {
+            match cost(at) {
+                less if less < least => (least, count) = (less, 1),
+                same if same == least => count += 1,
+                _ => {}
+            }
+        }
+        (0..self.queues.len()).filter(|&at| cost(at) == least).nth(number % count).map(|at| self.queues[at])
     }
 
     /// Whether so many bytes by location are worth the dealing.
@@ -301,8 +324,8 @@ impl Dealing {
     }
 }
 
-fn weigh(bytes: impl Iterator<Item = (u64, u128)>) -> u128 {
-    bytes.map(|(bytes, cost)| u128::from(bytes) * cost).sum()
+fn weigh(bytes: impl Iterator<Item = (u64, u64)>) -> u128 {
+    bytes.map(|(bytes, cost)| u128::from(bytes) * u128::from(cost)).sum()
 }
 
 impl Scan {

@@ -96,6 +96,45 @@ impl Topology {
         machine.assert_valid();
         Ok(machine)
     }
+
+    /// The line that [`Topology::parse`] makes a machine of this shape from; `None` if parts of it differ from others. Sizes,
+    /// distances, names and what may be used are not in it.
+    ///
+    /// ```
+    /// # use vicus_topology::Topology;
+    /// let machine = Topology::parse("node:2 package:1 l3:2 core:4 pu:2").unwrap();
+    /// assert_eq!(machine.line().unwrap(), "node:2 l3:2 core:4 pu:2");
+    /// ```
+    pub fn line(&self) -> Option<String> {
+        let total = self.pus.len();
+        let mut levels = vec![("node".to_owned(), self.nodes.first()?.pus.len())];
+        for level in (1..=5u8).rev() {
+            let first = self.caches.iter().find(|cache| cache.level == level);
+            levels.extend(first.map(|cache| (format!("l{level}"), cache.pus.len())));
+        }
+        levels.push(("core".to_owned(), self.cores.first()?.pus.len()));
+        levels.push(("pu".to_owned(), 1));
+        // From the outside in; what has as many PUs stays in this order.
+        levels.sort_by_key(|&(_, pus)| std::cmp::Reverse(pus));
+        let mut around = total;
+        let mut words = Vec::new();
+        for (kind, pus) in levels {
+            words.push(format!("{kind}:{}", around.checked_div(pus)?));
+            around = pus;
+        }
+        words.retain(|word| word != "pu:1");
+        let line = words.join(" ");
+        let same = |other: &Topology| shape(self) == shape(other);
+        Topology::parse(&line).is_ok_and(|made| same(&made)).then_some(line)
+    }
+}
+
+/// Which PUs belong together: as nodes, as cores, and as the caches of each level.
+fn shape(machine: &Topology) -> [Vec<(u8, &[PuId])>; 3] {
+    let mut caches: Vec<_> = machine.caches.iter().map(|cache| (cache.level, &cache.pus[..])).collect();
+    caches.sort_unstable();
+    let nodes = machine.nodes.iter().map(|node| (0, &node.pus[..])).collect();
+    [nodes, machine.cores.iter().map(|core| (0, &core.pus[..])).collect(), caches]
 }
 
 #[cfg(test)]
@@ -108,6 +147,18 @@ mod tests {
             assert_eq!(Topology::parse(line).unwrap_err().word, word);
         }
         assert!(Topology::parse("node:65536 core:2").is_err());
+    }
+
+    #[test]
+    fn a_machine_whose_parts_are_alike_has_a_line() {
+        for line in ["node:1", "node:2 l3:1 l2:4 l1:1 core:1 pu:2", "node:1 l2:2 core:2", "node:4 core:2"] {
+            let machine = Topology::parse(line).unwrap();
+            let found = machine.line().unwrap();
+            assert_eq!(shape(&Topology::parse(&found).unwrap()), shape(&machine), "{line} became {found}");
+        }
+        let mut lame = Topology::parse("node:2 l3:1 core:2").unwrap();
+        lame.caches.pop();
+        assert_eq!(lame.line(), None);
     }
 
     #[test]

@@ -11,7 +11,8 @@ mod envelopes;
 mod flow;
 mod growth;
 mod kernels;
-mod measure;
+pub(crate) mod measure;
+mod prediction;
 mod queries;
 mod scratch;
 mod spin;
@@ -46,6 +47,8 @@ enum What {
     Envelopes(envelopes::Args),
     /// The papers' kernels on threads: time, bandwidth, bytes near and far, and where tasks were found.
     Kernels(kernels::Args),
+    /// The papers' kernels as the simulator predicts them, beside what they take on threads.
+    Prediction(prediction::Args),
     /// Result sizes against a table of known ones, under both strategies, many times in a row.
     Counts(counts::Args),
 }
@@ -59,6 +62,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         What::Growth(args) => growth::run(&args)?,
         What::Envelopes(args) => envelopes::run(&args)?,
         What::Kernels(args) => kernels::run(&args)?,
+        What::Prediction(args) => prediction::run(&args)?,
         What::Counts(args) => {
             counts::run(&args)?;
             Vec::new()

@@ -1,6 +1,7 @@
 //! `vicus`, the command line: what it is asked, it hands to the one file that answers it.
 
 mod bench;
+mod calibrate;
 mod engine;
 mod generate;
 mod input;
@@ -42,6 +43,8 @@ enum Command {
     Strategies(strategies::Args),
     /// Predict how long something takes on a machine that is only described.
     Simulate(simulate::Args),
+    /// Measure what things cost on this machine, for `simulate`.
+    Calibrate(calibrate::Args),
     /// Look into a trace file.
     Trace(trace::Args),
     /// Measure.
@@ -55,6 +58,7 @@ fn main() -> ExitCode {
         Command::Topology(args) => topology::run(args),
         Command::Strategies(args) => strategies::run(args),
         Command::Simulate(args) => simulate::run(args),
+        Command::Calibrate(args) => calibrate::run(&args),
         Command::Trace(args) => trace::run(args),
         Command::Bench(args) => bench::run(args),
     };

@@ -173,7 +173,7 @@ struct Row {
 fn simulate_all(args: &Args) -> anyhow::Result<String> {
     let machine = machine(args.machine.as_deref().expect("clap requires it"))?;
     let threads = args.threads.map_or_else(|| machine.topology.usable_pus().count(), usize::from);
-    let options = options(args);
+    let options = options(args, &machine);
     let (mut rows, mut pictures) = (Vec::new(), Vec::new());
     let mut heading = format!("{}: {}\n{}, seed {}\n", machine.name, machine.title, options.parameters, options.seed);
     for Subject { name, distribution, alone, all, says } in subjects(args, threads)? {
@@ -240,8 +240,8 @@ fn replay(path: &Path, args: &Args) -> anyhow::Result<Subject> {
     Ok(Subject { name: "replay".to_owned(), distribution: String::new(), alone: program.clone(), all: program, says })
 }
 
-fn options(args: &Args) -> Options {
-    let parameters = args.set.iter().fold(Parameters::default(), |parameters, (name, factor)| {
+fn options(args: &Args, machine: &Machine) -> Options {
+    let parameters = args.set.iter().fold(machine.parameters, |parameters, (name, factor)| {
         parameters.scaled(name, *factor).expect("the name was looked up when it was read")
     });
     Options { parameters, seed: args.seed, faults: args.slow.clone(), ..Options::default() }

@@ -161,3 +161,20 @@ fn kernels_run_on_threads_and_are_checked() {
     assert_eq!(table.lines().count(), 1 + 3 * 2, "{table}");
     assert!(table.contains("takes by rule") && table.contains("coarse"), "{table}");
 }
+
+#[test]
+fn a_measured_machine_can_be_simulated() {
+    let folder = Folder::new("calibrate");
+    let file = folder.file("here.toml");
+    printed(&["calibrate", "--quick", "--output", &file]);
+    let text = std::fs::read_to_string(&file).expect("the file is there");
+    let leaves = ["bdiv", "bmod", "cross", "fib", "fwd", "lu0", "map", "merge", "multiply", "node", "place"];
+    assert!(leaves.iter().all(|leaf| text.contains(&format!("\n\"{leaf}\" = "))), "{text}");
+    let table = printed(&["simulate", "--machine", &file, "--kernel", "vecmul", "--threads", "1"]);
+    // What was measured counts, not the defaults.
+    let measured = text.lines().find_map(|line| line.strip_prefix("wake_ns = ")).expect("a parameter");
+    let wake: f64 = measured.trim().parse().expect("a number");
+    assert!(table.contains(&format!("wake_ns={wake}")), "{table}");
+    assert!(refused(&["calibrate", "--output", &folder.file("no/such/here.toml")]).contains("can't be written"));
+    assert!(refused(&["bench", "prediction", "--machine", &folder.file("nowhere.toml")]).contains("can't be read"));
+}

@@ -55,6 +55,7 @@ const PATIENCE: Time = 10 * SECOND as Time;
 /// The parameters in picoseconds on this machine.
 struct Costs {
     spawn: Time,
+    own: Time,
     take: Time,
     steal: Time,
     deal: Time,
@@ -132,7 +133,8 @@ impl<'a> Engine<'a> {
         let memory = Memory::new(machine, program, options).map_err(SimError::Distribution)?;
         let fluid = Fluid::new(memory.resources().iter().map(|resource| resource.capacity).collect());
         let cycles = |cycles: f64| picoseconds(cycles / machine.clock_ghz);
-        let Parameters { spawn_cycles, take_cycles, steal_cycles, deal_cycles, wake_ns, .. } = options.parameters;
+        let Parameters { spawn_cycles, own_cycles, take_cycles, steal_cycles, deal_cycles, wake_ns, .. } =
+            options.parameters;
         let seat = |(at, seat): (usize, &vicus_schedule::SeatPlan)| Seat {
             pu: seat.pu,
             core: machine.topology.pus[seat.pu.index()].core,
@@ -170,6 +172,7 @@ impl<'a> Engine<'a> {
             options,
             costs: Costs {
                 spawn: cycles(spawn_cycles),
+                own: cycles(own_cycles),
                 take: cycles(take_cycles),
                 steal: cycles(steal_cycles),
                 deal: cycles(deal_cycles),
@@ -224,9 +227,8 @@ impl<'a> Engine<'a> {
                 self.queues.push(self.plan.entry[0], (0, self.program.tasks[0].request));
             }
         }
-        let jitter = picoseconds(self.options.parameters.jitter_ns);
         for at in 0..self.threads.len() {
-            let begin = self.chance.below(jitter + 1);
+            let begin = self.chance.below(self.costs.wake + 1);
             self.schedule(self.threads[at], begin);
         }
         let mut watched = self.left;

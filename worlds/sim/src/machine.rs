@@ -8,8 +8,10 @@ mod links;
 pub use file::MachineError;
 pub use links::Link;
 
+use crate::Parameters;
 pub(crate) use links::Links;
 use std::collections::BTreeMap;
+use vicus_schedule::Access;
 use vicus_topology::{NodeId, PuId, Topology};
 
 /// A machine as the simulator knows it. Times are in nanoseconds, bandwidths in bytes per second.
@@ -41,6 +43,8 @@ pub struct Machine {
     pub homes: Option<HomeCosts>,
     /// What STREAM copy measures on it.
     pub stream: Option<Stream>,
+    /// What the model's free parameters are on it: the same for all machines but those on which they were measured.
+    pub parameters: Parameters,
 }
 
 /// A level of cache.
@@ -66,6 +70,8 @@ pub struct MemoryCosts {
     /// How fast one core reads from its own node; from others slower, in proportion to the latency, because a core has so many
     /// lines under way and not more.
     pub core_bandwidth: f64,
+    /// How fast it reads a single stream, which is fetched ahead only as far as a page goes.
+    pub stream_bandwidth: f64,
     /// How fast the memory of one node is read and written.
     pub controller_bandwidth: f64,
     /// The unit in which memory is placed on nodes.
@@ -175,6 +181,7 @@ impl Machine {
                 latency_ns: memory_latency_ns,
                 latency_by_distance,
                 core_bandwidth: 12e9,
+                stream_bandwidth: 12e9,
                 controller_bandwidth,
                 page_bytes: 4096,
                 line_bytes: 64,
@@ -183,6 +190,7 @@ impl Machine {
             links: Links::full(nodes, controller_bandwidth / 2.0),
             homes: None,
             stream: None,
+            parameters: Parameters::default(),
             topology,
         }
     }
@@ -225,6 +233,28 @@ impl Machine {
     pub fn compute_ns(&self, leaf: &str, flops: u64) -> f64 {
         let per_cycle = self.leaves.get(leaf).unwrap_or(&self.flops_per_cycle);
         flops as f64 / (per_cycle * self.clock_ghz)
+    }
+
+    /// How much of a time that a piece of work took was for computing, if all that it touched was in the smallest cache that has
+    /// room for it. What it wrote past the caches went to memory. What the first cache does is part of computing.
+    pub fn computing_ns(&self, accesses: &[Access], took_ns: f64) -> f64 {
+        let bytes = |streamed: bool| {
+            let these = accesses.iter().filter(|access| (access.streams && access.mode.writes()) == streamed);
+            these.map(Access::total_bytes).sum::<usize>() as f64
+        };
+        let (kept, streamed) = (bytes(false), bytes(true));
+        let Parameters { overlap, cache_share, .. } = self.parameters;
+        let caches = self.caches_of(self.topology.pus[0].id).into_iter().map(|at| &self.topology.caches[at]);
+        let cache = caches.clone().position(|cache| kept <= cache.bytes as f64 * cache_share);
+        let kept_ns = match cache {
+            Some(0) => 0.0,
+            Some(at) => kept / self.caches[at].bandwidth,
+            None => kept / self.memory.core_bandwidth,
+        };
+        let moving = (kept_ns + streamed / self.memory.core_bandwidth) * 1e9;
+        // The inverse of what a piece of work takes: (1 - overlap) of computing, and the longer one of moving and the rest.
+        let seen = (took_ns - moving).max(0.0) / (1.0 - overlap);
+        if overlap < 1.0 && overlap * seen <= moving { seen } else { took_ns }
     }
 
     /// The links between its nodes.

@@ -84,6 +84,10 @@ struct Tally {
     reads: Vec<f64>,
     /// By place, bytes that went there.
     writes: Vec<f64>,
+    /// By place, bytes that the core waits for: all but those that caches write back by themselves.
+    waits: Vec<f64>,
+    /// How many accesses have missed.
+    streams: usize,
     /// Bytes that a home cache had to get from memory.
     from_memory: f64,
     /// Bytes that were sent to home caches without waiting.
@@ -141,6 +145,7 @@ impl<'a> Memory<'a> {
         let now = Tally {
             reads: vec![0.0; places],
             writes: vec![0.0; places],
+            waits: vec![0.0; places],
             uses: vec![0.0; resources.len()],
             ..Tally::default()
         };
@@ -189,9 +194,11 @@ impl<'a> Memory<'a> {
         }
         self.clear(pu);
         for access in &work.accesses {
+            let before: f64 = self.now.waits.iter().sum();
             for stretch in stretches(access) {
                 self.touch(pu, node, stretch, access);
             }
+            self.now.streams += usize::from(self.now.waits.iter().sum::<f64>() > before);
         }
         let alone_ns = match &self.machine.homes {
             // A core that has one miss at a time stands still meanwhile.
@@ -230,7 +237,8 @@ impl<'a> Memory<'a> {
         self.now.hits.resize(self.paths[pu.index()].len(), 0.0);
         self.now.reads.fill(0.0);
         self.now.writes.fill(0.0);
-        (self.now.from_memory, self.now.posted) = (0.0, 0.0);
+        self.now.waits.fill(0.0);
+        (self.now.from_memory, self.now.posted, self.now.streams) = (0.0, 0.0, 0);
     }
 
     /// A stretch is read or written: granule by granule, through the caches.
@@ -339,11 +347,14 @@ impl<'a> Memory<'a> {
         if past_caches {
             if mode == Mode::ReadWrite {
                 self.pages.add_places(array, bytes.clone(), Some(node), &mut self.now.reads);
+                self.pages.add_places(array, bytes.clone(), Some(node), &mut self.now.waits);
             }
-            self.pages.add_places(array, bytes, Some(node), &mut self.now.writes);
+            self.pages.add_places(array, bytes.clone(), Some(node), &mut self.now.writes);
+            self.pages.add_places(array, bytes, Some(node), &mut self.now.waits);
         } else {
             // A written line is read first.
-            self.pages.add_places(array, bytes, Some(node), &mut self.now.reads);
+            self.pages.add_places(array, bytes.clone(), Some(node), &mut self.now.reads);
+            self.pages.add_places(array, bytes, Some(node), &mut self.now.waits);
         }
     }
 
@@ -361,9 +372,11 @@ impl<'a> Memory<'a> {
 
     /// How long the bytes take that nobody else delays, on a machine with nodes.
     fn memory_ns(&self, pu: PuId, node: NodeId) -> f64 {
-        let moved = self.now.reads.iter().zip(&self.now.writes).map(|(read, written)| read + written);
-        let nodes = moved.enumerate().filter(|(_, bytes)| *bytes > 0.0);
-        let ns = |(from, bytes): (usize, f64)| bytes / self.machine.core_bandwidth(node, NodeId::new(from)) * 1e9;
+        let one_stream = self.machine.memory.stream_bandwidth / self.machine.memory.core_bandwidth;
+        let share = if self.now.streams == 1 { one_stream } else { 1.0 };
+        let nodes = self.now.waits.iter().enumerate().filter(|(_, bytes)| **bytes > 0.0);
+        let ns =
+            |(from, bytes): (usize, &f64)| bytes / (share * self.machine.core_bandwidth(node, NodeId::new(from))) * 1e9;
         self.hits_ns(pu) + nodes.map(ns).sum::<f64>()
     }
 

@@ -212,6 +212,11 @@ impl ReadyQueues {
         })
     }
 
+    /// Whether one seat at a time uses a queue.
+    pub(crate) fn is_locked(&self, queue: QueueId) -> bool {
+        self.queues[queue.index()].locked
+    }
+
     /// From when on a seat may use a queue that it wants now, for so long: after those that came before.
     pub(crate) fn lock(&mut self, queue: QueueId, now: Time, hold: Time) -> Time {
         let ready = &mut self.queues[queue.index()];

@@ -17,11 +17,11 @@ fn free() -> Parameters {
         overlap: 1.0,
         cache_share: 1.0,
         spawn_cycles: 0.0,
+        own_cycles: 0.0,
         take_cycles: 0.0,
         steal_cycles: 0.0,
         deal_cycles: 0.0,
         wake_ns: 0.0,
-        jitter_ns: 0.0,
     }
 }
 
@@ -155,6 +155,28 @@ fn operations_take_cycles_and_some_of_them_while_bytes_arrive() {
 }
 
 #[test]
+fn nobody_waits_for_what_caches_write_back() {
+    // 60 MB of lines are read to be written, and 60 MB written back meanwhile: the core waits for its reads, at 12 GB/s.
+    let written = |access: fn(Access) -> Access| {
+        Recorder::record_with("write", 1, |world| {
+            let array = world.array::<u64>(60 * MB / 8, &Distribution::Fine);
+            world.push(Step::Start);
+            world.work(Leaf { name: "write", flops: 0 }, &[access(array.writes(0..60 * MB / 8))], || ());
+            world.push(Step::End);
+        })
+    };
+    let mut machine = machine("node:1 core:1");
+    machine.memory.controller_bandwidth = 30e9;
+    let outcome = run(&machine, "las", 1, &written(|access| access), &free_of_cost());
+    assert_near(outcome.wall_ns, 60.0 * MB as f64 / 12.0);
+    assert_near(outcome.counts.near_bytes, 120.0 * MB as f64);
+    // Past the caches nothing is read, and the core waits for what it writes.
+    let outcome = run(&machine, "las", 1, &written(Access::streaming), &free_of_cost());
+    assert_near(outcome.wall_ns, 60.0 * MB as f64 / 12.0);
+    assert_near(outcome.counts.near_bytes, 60.0 * MB as f64);
+}
+
+#[test]
 fn two_hardware_threads_of_a_core_share_it() {
     let machine = machine("node:1 l3:1 core:2 pu:2");
     let wall = |threads| run(&machine, "steal", threads, &compute(4, 1000.0), &free_of_cost()).wall_ns;
@@ -180,12 +202,12 @@ fn a_full_pool_makes_the_submitter_work() {
 #[test]
 fn spawning_and_taking_cost_what_the_parameters_say() {
     let machine = machine("node:1 core:1");
-    let parameters = Parameters { spawn_cycles: 300.0, take_cycles: 30.0, ..free() };
+    let parameters = Parameters { spawn_cycles: 300.0, own_cycles: 30.0, ..free() };
     let options = Options { parameters, ..Options::default() };
-    // At 3 GHz: 100 ns for each spawn, 10 for each take, 1000 of work.
+    // At 3 GHz: 100 ns to make a task, 10 to put it and 10 to take it, 1000 of work.
     let outcome = run(&machine, "steal", 1, &compute(5, 1000.0), &options);
-    assert_near(outcome.wall_ns, 5.0 * 1110.0);
-    assert_near(outcome.counts.overhead_ns, 5.0 * 110.0);
+    assert_near(outcome.wall_ns, 5.0 * 1120.0);
+    assert_near(outcome.counts.overhead_ns, 5.0 * 120.0);
     assert_near(outcome.counts.busy_ns, 5000.0);
 }
 

@@ -100,11 +100,7 @@ impl Strategy for Footprint {
         let dealing = Dealing {
             more_bytes_than: setting.above_zero("share_bytes").map_or_else(share, u64::from),
             only_uneven: setting.value("even") == 0,
-            intensity_first: false,
-            only_coarse: false,
-            locations: draft.node_locations(),
-            queues: draft.node_queues(&queues),
-            costs: machine.distances.clone(),
+            ..Dealing::over(draft.node_locations(), draft.node_queues(&queues), machine.distances.clone())
         };
         let homes = draft.homes(&queues);
         Plan { homes, dealing: Some(dealing), ..draft.finish(setting, queues) }

@@ -51,13 +51,8 @@ impl Strategy for LocalityQueues {
         }
         // A block's home, set when its memory was first written, decides alone, whatever its size.
         let dealing = Dealing {
-            more_bytes_than: 0,
-            only_uneven: false,
             intensity_first: true,
-            only_coarse: false,
-            locations: draft.node_locations(),
-            queues: draft.node_queues(&queues),
-            costs: machine.distances.clone(),
+            ..Dealing::over(draft.node_locations(), draft.node_queues(&queues), machine.distances.clone())
         };
         let homes = draft.homes(&queues);
         let tokens = Some(Tokens { capacity: setting.above_zero("capacity") });

@@ -108,14 +108,14 @@ fn plan(machine: &Topology, pus: &[PuId], setting: &Setting, cost: impl Fn(Group
         queues[draft.pool_ids().min_by_key(far).expect("a plan has a pool").index()]
     };
     let private = || pus.iter().map(|&pu| cache_bytes(machine, pu).1).max().unwrap_or(0);
+    let locations = (0..machine.nodes.len()).map(|node| groups_of(&draft, NodeId::new(node))).collect();
+    let nearest = groups.iter().map(|&group| nearest(group)).collect();
+    let costs = groups.iter().map(|&a| groups.iter().map(|&b| cost(a, b)).collect()).collect();
     let dealing = Dealing {
         more_bytes_than: setting.above_zero("private_bytes").map_or_else(private, u64::from),
-        only_uneven: false,
         intensity_first: setting.value("intensity") == 1,
         only_coarse: setting.value("coarse") == 1,
-        locations: (0..machine.nodes.len()).map(|node| groups_of(&draft, NodeId::new(node))).collect(),
-        queues: groups.iter().map(|&group| nearest(group)).collect(),
-        costs: groups.iter().map(|&a| groups.iter().map(|&b| cost(a, b)).collect()).collect(),
+        ..Dealing::over(locations, nearest, costs)
     };
     let homes = draft.homes(&queues);
     Plan { homes, dealing: Some(dealing), ..draft.finish(setting, queues) }

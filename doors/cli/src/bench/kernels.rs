@@ -94,18 +94,21 @@ fn sides(args: &Args, kernel: &AnyKernel) -> Vec<Side> {
     sides
 }
 
+/// Runs a kernel once: the seconds of its measured part, and the result.
+pub(super) fn once(kernel: &AnyKernel, runtime: &Runtime) -> anyhow::Result<(f64, f64)> {
+    let clock = Clock::default();
+    let world = Threads::new(runtime);
+    let result = runtime.run(|| kernel.run(&world, || clock.start(), || clock.end()));
+    Ok((clock.elapsed()?.as_secs_f64(), result))
+}
+
 impl Side {
     fn runtime(&self) -> vicus::RuntimeBuilder {
         Runtime::builder().threads(self.threads).strategy(self.setting.clone())
     }
 
-    /// Runs it once: seconds, and the result.
     fn once(&self) -> anyhow::Result<(f64, f64)> {
-        let (runtime, kernel) = (self.runtime().start(), &self.kernel);
-        let clock = Clock::default();
-        let world = Threads::new(&runtime);
-        let result = runtime.run(|| kernel.run(&world, || clock.start(), || clock.end()));
-        Ok((clock.elapsed()?.as_secs_f64(), result))
+        once(&self.kernel, &self.runtime().start())
     }
 
     /// Counts in a run of its own, and prints a line.

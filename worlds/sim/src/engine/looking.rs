@@ -5,7 +5,7 @@ use crate::diary;
 use crate::fluid::Time;
 use crate::options::Fault;
 use crate::seats::{Doing, Seat, Waiting};
-use vicus_schedule::{Found, Idle, RequestId, look};
+use vicus_schedule::{Found, Idle, QueueId, RequestId, look};
 use vicus_trace::What;
 
 impl Engine<'_> {
@@ -53,7 +53,7 @@ impl Engine<'_> {
         let spec = &self.plan.queues[found.queue.index()];
         let far = spec.home != self.seats[seat].node;
         let stolen = far || spec.owner.is_some_and(|owner| owner.index() != seat);
-        let cost = if stolen { self.costs.steal } else { self.costs.take };
+        let cost = if stolen { self.costs.steal } else { self.passing(found.queue) };
         let begin = self.queues.lock(found.queue, self.now, cost);
         *self.counts.takes.entry(found.rule).or_default() += 1;
         self.counts.far_takes += u64::from(far);
@@ -61,6 +61,11 @@ impl Engine<'_> {
         self.note(seat, || What::Taken { who, rule: found.rule, far });
         self.begin_task(seat, task);
         (begin, cost)
+    }
+
+    /// How long it takes to put a task into a near queue, or to take one.
+    pub(super) fn passing(&self, queue: QueueId) -> Time {
+        if self.queues.is_locked(queue) { self.costs.take } else { self.costs.own }
     }
 
     /// The seat has made more tokens than their pool holds: it takes a task at once, as workers of worlds/machine do. It is

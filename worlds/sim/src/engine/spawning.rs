@@ -19,7 +19,8 @@ impl Engine<'_> {
     /// The seat makes a task, and sets out to queue it.
     pub(super) fn spawn(&mut self, seat: usize, task: u32) {
         let spec = &self.program.tasks[task as usize];
-        let (mut begin, mut cost) = (self.now, self.costs.spawn);
+        let mut begin = self.now;
+        let mut cost = if spec.kind == Kind::Deferred { self.costs.spawn } else { 0 };
         if spec.pinned.is_none() {
             let (dealt, dealing) = self.deal(task);
             self.tasks[task as usize].dealt = dealt;
@@ -27,6 +28,7 @@ impl Engine<'_> {
             if self.tasks[task as usize].waits == 0 {
                 let queue = dealt.unwrap_or(self.plan.seats[seat].place[spec.kind as usize]);
                 begin = self.queues.lock(queue, self.now, self.costs.take);
+                cost += self.passing(queue);
             }
         }
         self.top(seat).phase = Phase::Busy;
@@ -61,7 +63,7 @@ impl Engine<'_> {
         let bytes = self.by_location(&places, locations);
         self.places = places;
         let intense = intense.map(|place| self.location_of(place, locations));
-        (dealing.deal(&bytes, intense), self.costs.deal * locations as Time)
+        (dealing.deal(&bytes, intense), self.costs.deal * spec.accesses.len() as Time)
     }
 
     /// Bytes by place (node, or home cache) as bytes by a plan's locations: nodes, or core groups.

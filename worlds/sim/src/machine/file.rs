@@ -2,6 +2,7 @@
 
 use super::links::Links;
 use super::{CacheCosts, HomeCosts, Machine, MemoryCosts, Stream};
+use crate::Parameters;
 use serde::de::{Deserialize, Deserializer, Error, Unexpected};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -62,6 +63,9 @@ struct File {
     bus: Option<BusTable>,
     homes: Option<HomesTable>,
     stream: Option<StreamTable>,
+    /// Free parameters that were measured on the machine, by name.
+    #[serde(default)]
+    parameters: BTreeMap<String, Positive>,
 }
 
 #[derive(serde::Deserialize)]
@@ -81,6 +85,7 @@ struct MemoryTable {
     #[serde(default)]
     latency_by_distance: Vec<(u32, Positive)>,
     core_bandwidth: Positive,
+    stream_bandwidth: Option<Positive>,
     controller_bandwidth: Positive,
     page_bytes: Option<u32>,
     line_bytes: Option<u32>,
@@ -168,6 +173,10 @@ impl File {
             bandwidth: table.bandwidth.0,
             shared_bandwidth: table.shared_bandwidth.map(number),
         };
+        let parameters = self.parameters.iter().try_fold(Parameters::default(), |parameters, (name, value)| {
+            let expected = || format!("parameters.{name}: expected one of {}", Parameters::NAMES.join(", "));
+            parameters.with(name, value.0).ok_or_else(expected)
+        })?;
         let mut caches: Vec<CacheCosts> = self.cache.iter().map(cache).collect();
         caches.sort_by_key(|cache| cache.level);
         Ok(Machine {
@@ -192,6 +201,7 @@ impl File {
                 system: stream.system.0,
                 streaming_stores: stream.streaming_stores,
             }),
+            parameters,
         })
     }
 
@@ -248,6 +258,7 @@ impl MemoryTable {
             latency_ns: self.latency_ns.0,
             latency_by_distance: by_distance,
             core_bandwidth: self.core_bandwidth.0,
+            stream_bandwidth: self.stream_bandwidth.unwrap_or(self.core_bandwidth).0,
             controller_bandwidth: self.controller_bandwidth.0,
             page_bytes: unit("page_bytes", self.page_bytes, 4096)?,
             line_bytes: unit("line_bytes", self.line_bytes, 64)?,
@@ -371,6 +382,8 @@ bandwidth = 10e9
 
     #[test]
     fn what_is_unknown_or_wrong_is_named() {
+        let luck = mistake("[memory]", "[parameters]\nluck = 1\n\n[memory]");
+        assert!(luck.contains("parameters.luck: expected one of overlap, cache_share"), "{luck}");
         assert!(mistake("title", "titel").contains("unknown field `titel`"));
         assert!(mistake("\"full\"", "\"pairs\"\npairs = []").contains("no link leads from node 0 to node 1"));
         assert!(mistake("\"full\"", "\"pairs\"\npairs = [[0, 2]]").contains("there is no node 2"));

@@ -1,0 +1,183 @@
+//! `vicus calibrate`: what things cost on this machine, as a file for `vicus simulate`.
+//!
+//! Everything is measured by itself, and nothing is fitted to a kernel's time: how fast memory and caches are read, how fast
+//! each kind of leaf computes on data that is in the core's cache, and what making, moving and waking takes.
+
+mod leaves;
+mod streams;
+mod tasks;
+
+use crate::bench::measure::median;
+use anyhow::{Context, ensure};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+use streams::Streams;
+use vicus_sim::{Machine, Parameters};
+use vicus_topology::Topology;
+
+/// Measure what things cost on this machine, and write them as a machine file for `vicus simulate --machine FILE`.
+///
+/// It takes about half a minute, and needs an idle machine: what runs beside it is measured too. `vicus bench prediction` tells
+/// how well the simulator predicts the machine with this file.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Where to write it; by default to the standard output.
+    #[arg(long, value_name = "FILE.toml")]
+    output: Option<PathBuf>,
+    /// Measures for a moment only, on little memory: to see what a file looks like, not for its numbers.
+    #[arg(long)]
+    quick: bool,
+}
+
+/// How thoroughly to measure.
+#[derive(Clone, Copy)]
+pub(crate) struct Effort {
+    /// How often each is measured; the median counts.
+    samples: usize,
+    /// How long a sweep is repeated for a sample, so that clocks don't matter.
+    sample: Duration,
+    /// How many bytes a sweep over memory has at most.
+    most_bytes: usize,
+}
+
+impl Effort {
+    pub(crate) const THOROUGH: Effort = Effort { samples: 9, sample: Duration::from_millis(8), most_bytes: 2 << 30 };
+    const QUICK: Effort = Effort { samples: 1, sample: Duration::from_micros(100), most_bytes: 4 << 20 };
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    let text = measured(if args.quick { Effort::QUICK } else { Effort::THOROUGH })?;
+    match &args.output {
+        Some(path) => std::fs::write(path, text).with_context(|| format!("{} can't be written", path.display()))?,
+        None => print!("{text}"),
+    }
+    Ok(())
+}
+
+/// This machine's file.
+pub(crate) fn measured(effort: Effort) -> anyhow::Result<String> {
+    let topology = &vicus::this_machine().topology;
+    let line = topology.line().context(
+        "the parts of this machine differ from one another, and a machine file can't say that: cores of two kinds, nodes \
+         without cores, or only some nodes with a cache",
+    )?;
+    let mut text = Text::heading(topology, &line);
+    let streams = Streams::measure(topology, effort);
+    text.costs(topology, &streams);
+    let parameters = tasks::measure(effort, streams.clock_ghz, streams.overlap);
+    text.parameters(&parameters);
+    // The leaves' bytes are taken off as the simulator will add them.
+    let so_far = Machine::parse("this machine", &text.0)?;
+    let leaves = leaves::measure(effort, &so_far);
+    text.leaves(&leaves, streams.clock_ghz);
+    let machine = Machine::parse("this machine", &text.0)?;
+    ensure!(machine.leaves.len() == leaves.len(), "the file that was written says what was measured");
+    Ok(text.0)
+}
+
+/// The file as it grows.
+struct Text(String);
+
+impl Text {
+    fn heading(topology: &Topology, line: &str) -> Text {
+        let name: String = topology.name.chars().map(|c| if c.is_ascii_graphic() { c } else { '-' }).collect();
+        let mut text = Text(String::new());
+        text.line("# Measured by `vicus calibrate` on the machine itself. Bytes are per second, times in nanoseconds.");
+        text.line(format_args!("name = {name:?}"));
+        text.line(format_args!("title = {:?}", format!("{name}, measured")));
+        text.line(format_args!("topology = {line:?}"));
+        if topology.nodes.len() > 1 {
+            text.line(format_args!("distances = {:?}", topology.distances));
+        }
+        let reserved: Vec<usize> = topology.pus.iter().filter(|pu| !pu.usable).map(|pu| pu.id.index()).collect();
+        if !reserved.is_empty() {
+            text.line(format_args!("reserved_pus = {reserved:?} # not for this process"));
+        }
+        text
+    }
+
+    fn line(&mut self, line: impl std::fmt::Display) {
+        writeln!(self.0, "{line}").expect("a string takes everything");
+    }
+
+    fn costs(&mut self, topology: &Topology, streams: &Streams) {
+        self.line(format_args!("clock_ghz = {:.3} # one addition after the other", streams.clock_ghz));
+        self.line("flops_per_cycle = 4.0 # of leaves that are not listed at the end");
+        for cache in &streams.caches {
+            self.line(format_args!("\n[[cache]]\nlevel = {}", cache.level));
+            let nominal =
+                topology.caches.iter().find(|other| other.level == cache.level).map_or(0, |other| other.bytes);
+            self.line(format_args!(
+                "bytes = {} # that it keeps for a reader of as much; it has {nominal}",
+                cache.bytes
+            ));
+            self.line(format_args!("latency_ns = {:.2} # one read after the other", cache.latency_ns));
+            self.line(format_args!("bandwidth = {:.3e} # read by a core", cache.bandwidth));
+            if let Some(together) = cache.shared_bandwidth {
+                self.line(format_args!("shared_bandwidth = {together:.3e} # read by all its cores at once"));
+            }
+        }
+        let memory = &streams.memory;
+        self.line(format_args!("\n[memory]\nlatency_ns = {:.1} # one read after the other", memory.latency_ns));
+        if !memory.by_distance.is_empty() {
+            let pairs: Vec<String> = memory.by_distance.iter().map(|(far, ns)| format!("[{far}, {ns:.1}]")).collect();
+            self.line(format_args!("latency_by_distance = [{}]", pairs.join(", ")));
+        }
+        self.line(format_args!("core_bandwidth = {:.3e} # read by a core, several streams", memory.core_bandwidth));
+        self.line(format_args!("stream_bandwidth = {:.3e} # read by a core, one stream", memory.stream_bandwidth));
+        self.line(format_args!(
+            "controller_bandwidth = {:.3e} # copied by all cores of a node",
+            memory.controller_bandwidth
+        ));
+        if let Some(link) = memory.link_bandwidth {
+            self.line(format_args!("\n[links]\nshape = \"full\" # which links there are can't be measured"));
+            self.line(format_args!("bandwidth = {link:.3e} # read by all cores of one node from another"));
+        }
+    }
+
+    fn parameters(&mut self, parameters: &Parameters) {
+        self.line("\n[parameters]");
+        for (name, value) in Parameters::NAMES.iter().zip(parameters.values()) {
+            let why = if *name == "cache_share" { " # it is in the sizes above" } else { "" };
+            self.line(format_args!("{name} = {value:.3}{why}"));
+        }
+    }
+
+    fn leaves(&mut self, leaves: &BTreeMap<&'static str, f64>, clock_ghz: f64) {
+        self.line("\n# Operations in a cycle, with all data in the core's cache.\n[leaf_flops_per_cycle]");
+        for (leaf, per_ns) in leaves {
+            self.line(format_args!("{leaf:?} = {:.4}", per_ns / clock_ghz));
+        }
+    }
+}
+
+impl Effort {
+    /// The median of what is measured as often as this effort has it.
+    fn median(self, measure: impl FnMut() -> f64) -> f64 {
+        median(&std::iter::repeat_with(measure).take(self.samples).collect::<Vec<_>>())
+    }
+
+    /// How many nanoseconds something takes that is done so many times for a sample.
+    fn nanoseconds(self, times: usize, mut work: impl FnMut()) -> f64 {
+        self.median(|| {
+            let began = Instant::now();
+            (0..times).for_each(|_| work());
+            began.elapsed().as_nanos() as f64 / times as f64
+        })
+    }
+
+    /// How many bytes a sweep over so many moves in a second.
+    fn bytes_per_second(self, bytes: usize, mut sweep: impl FnMut()) -> f64 {
+        sweep();
+        self.median(|| {
+            let (began, mut times) = (Instant::now(), 0);
+            while times == 0 || began.elapsed() < self.sample {
+                sweep();
+                times += 1;
+            }
+            (bytes * times) as f64 / began.elapsed().as_secs_f64()
+        })
+    }
+}

@@ -1,0 +1,339 @@
+//! How fast caches and memory are read, by one core and by all, and how long a core waits for a line.
+
+use super::{Effort, median};
+use std::alloc::Layout;
+use std::hint::black_box;
+use std::ops::Range;
+use std::sync::{Barrier, Mutex};
+use vicus::Runtime;
+use vicus::memory::{Distribution, Placed};
+use vicus_topology::{NodeId, Topology};
+
+/// What was measured. Bandwidths in bytes per second.
+pub(super) struct Streams {
+    pub(super) clock_ghz: f64,
+    /// The lowest level first.
+    pub(super) caches: Vec<Cache>,
+    pub(super) memory: Memory,
+    /// The share of computing that goes on while bytes arrive.
+    pub(super) overlap: f64,
+}
+
+pub(super) struct Cache {
+    pub(super) level: u8,
+    /// How much a reader may go through again and again for it to come from there.
+    pub(super) bytes: u64,
+    pub(super) latency_ns: f64,
+    pub(super) bandwidth: f64,
+    pub(super) shared_bandwidth: Option<f64>,
+}
+
+pub(super) struct Memory {
+    pub(super) latency_ns: f64,
+    /// By the value in the topology's matrix.
+    pub(super) by_distance: Vec<(u32, f64)>,
+    pub(super) core_bandwidth: f64,
+    pub(super) stream_bandwidth: f64,
+    pub(super) controller_bandwidth: f64,
+    /// Between two nodes.
+    pub(super) link_bandwidth: Option<f64>,
+}
+
+/// Threads that measure, each on a PU of its own.
+struct Bench<'t> {
+    topology: &'t Topology,
+    effort: Effort,
+    runtime: Runtime,
+}
+
+impl Streams {
+    pub(super) fn measure(topology: &Topology, effort: Effort) -> Streams {
+        let bench = Bench { topology, effort, runtime: Runtime::builder().quiet().start() };
+        let clock_ghz = clock_ghz(effort);
+        let sets = bench.sets();
+        let large = *sets.last().expect("memory is the last level");
+        let speeds: Vec<f64> = sets.iter().map(|&set| bench.alone(|| bench.reads::<SEVERAL>(set))).collect();
+        let levels = bench.levels();
+        let caches = levels.iter().enumerate().map(|(at, &(level, nominal, _))| Cache {
+            level,
+            bytes: bench.kept(sets[at]..nominal as usize, speeds[at], speeds[at + 1]),
+            latency_ns: bench.alone(|| bench.waits(sets[at], None)),
+            bandwidth: speeds[at],
+            shared_bandwidth: bench.shared(at, sets[at]),
+        });
+        let caches = caches.collect();
+        let core_bandwidth = *speeds.last().expect("memory is the last level");
+        let first = bench.node_of(0);
+        let node = bench.threads_of(first);
+        Streams {
+            clock_ghz,
+            caches,
+            memory: Memory {
+                latency_ns: bench.alone(|| bench.waits(large, None)),
+                by_distance: bench.latencies(large),
+                core_bandwidth,
+                stream_bandwidth: bench.alone(|| bench.reads::<1>(large)),
+                controller_bandwidth: bench.together(&node, large / node.len(), None, Sweep::Update),
+                link_bandwidth: bench.link(&node, large / node.len()),
+            },
+            overlap: bench.alone(|| bench.overlap(sets[0], large, core_bandwidth)),
+        }
+    }
+}
+
+/// Cycles in a nanosecond, by operations each of which takes one and waits for the one before.
+fn clock_ghz(effort: Effort) -> f64 {
+    const OPERATIONS: u64 = 2_000_000;
+    let (a, b) = (black_box(0x9E37_79B9_7F4A_7C15_u64), black_box(0x5851_F42D_4C95_7F2D));
+    let mut x = black_box(1_u64);
+    let ns = effort.nanoseconds(1, || {
+        for _ in 0..OPERATIONS / 8 {
+            x = (x ^ a).wrapping_add(b);
+            x = (x ^ b).wrapping_add(a);
+            x = (x ^ a).wrapping_add(b);
+            x = (x ^ b).wrapping_add(a);
+        }
+        black_box(x);
+    });
+    OPERATIONS as f64 / ns
+}
+
+/// Reads all of it, as fast as it comes: one stream, or several side by side, each from a part of its own.
+fn read<const STREAMS: usize>(bytes: &[u8]) -> u64 {
+    let part = bytes.len() / STREAMS / 64 * 64;
+    let parts: [&[u8]; STREAMS] = std::array::from_fn(|stream| &bytes[stream * part..(stream + 1) * part]);
+    let mut sums = [0_u64; 8];
+    for at in (0..part).step_by(64) {
+        for part in parts {
+            for (sum, word) in sums.iter_mut().zip(part[at..at + 64].chunks_exact(8)) {
+                *sum = sum.wrapping_add(u64::from_ne_bytes(word.try_into().expect("eight bytes")));
+            }
+        }
+    }
+    sums.iter().fold(0, |all, sum| all.wrapping_add(*sum))
+}
+
+/// Reads and writes all of it, as several streams.
+fn update(bytes: &mut [u8]) {
+    let part = bytes.len() / SEVERAL / 64 * 64;
+    for at in (0..part).step_by(64) {
+        for stream in 0..SEVERAL {
+            let line = &mut bytes[stream * part + at..][..64];
+            line.iter_mut().for_each(|byte| *byte = byte.wrapping_add(1));
+        }
+    }
+}
+
+/// Computes with each number for a while, about half as long as memory needs to bring it.
+fn compute(numbers: &mut [f32], others: &[f32]) {
+    for (x, other) in numbers.iter_mut().zip(others) {
+        for _ in 0..4 {
+            *x = *x * 0.999 + other;
+        }
+    }
+}
+
+/// Fetching ahead ends at a page's border, so that a core gets more from several streams. More than these get no more.
+const SEVERAL: usize = 4;
+
+#[derive(Clone, Copy)]
+enum Sweep {
+    Read,
+    Update,
+}
+
+impl Bench<'_> {
+    /// The levels of cache that the first thread's PU has: level, size, and how many PUs share it.
+    fn levels(&self) -> Vec<(u8, u64, usize)> {
+        let pu = self.runtime.plan().seats[0].pu;
+        let mut own: Vec<_> = self.topology.caches.iter().filter(|cache| cache.pus.contains(&pu)).collect();
+        own.sort_by_key(|cache| cache.level);
+        own.iter().map(|cache| (cache.level, cache.bytes, cache.pus.len())).collect()
+    }
+
+    /// By level of cache, and for memory, how many bytes surely come from there: in the middle between what the level below has
+    /// and what this one has.
+    fn sets(&self) -> Vec<usize> {
+        let mut below = 0.0;
+        let mut sets = Vec::new();
+        for (_, bytes, _) in self.levels() {
+            let bytes = bytes as f64;
+            let set = if below > 0.0 { (below * bytes).sqrt() } else { bytes / 2.0 };
+            sets.push(set as usize & !4095);
+            below = bytes;
+        }
+        sets.push(((2.0 * below) as usize).max(256 << 20).min(self.effort.most_bytes));
+        sets.into_iter().map(|set| set.clamp(4096, self.effort.most_bytes)).collect()
+    }
+
+    /// Memory, written so that it is there; on this node, or near the caller.
+    fn memory(&self, bytes: usize, node: Option<NodeId>) -> Placed {
+        let with_memory = self.topology.nodes.iter().filter(|node| self.topology.has_memory(node.id));
+        let location = |node| with_memory.clone().position(|other| other.id == node).expect("it has memory");
+        let chosen = node.map_or(Distribution::Standard, |node| Distribution::On(location(node)));
+        let layout = Layout::from_size_align(bytes, 4096).expect("a size that fits");
+        let mut placed = self.runtime.alloc(layout, chosen).expect("there is room to measure");
+        update(placed.bytes_mut());
+        placed
+    }
+
+    /// What the first thread finds.
+    fn alone(&self, measure: impl Fn() -> f64 + Sync) -> f64 {
+        let found = Mutex::new(0.0);
+        self.runtime.on_each_thread(|thread, _| {
+            if thread == 0 {
+                *found.lock().expect("nothing panics under this lock") = measure();
+            }
+        });
+        found.into_inner().expect("nothing panicked")
+    }
+
+    fn reads<const STREAMS: usize>(&self, bytes: usize) -> f64 {
+        let memory = self.memory(bytes, None);
+        self.effort.bytes_per_second(bytes, || _ = black_box(read::<STREAMS>(black_box(memory.bytes()))))
+    }
+
+    /// How long a core waits for a line, of so many bytes.
+    fn waits(&self, bytes: usize, node: Option<NodeId>) -> f64 {
+        // Enough of a large set, whose every line would take seconds.
+        let bytes = bytes.min(256 << 20);
+        let mut memory = self.memory(bytes, node);
+        let lines = bytes / 64;
+        // One circle through all lines, in an order that nobody foresees: Sattolo's.
+        let mut order: Vec<u32> = (0..lines as u32).collect();
+        let mut chance = 0x2545_F491_4F6C_DD1D_u64;
+        for at in (1..lines).rev() {
+            chance ^= chance << 13;
+            chance ^= chance >> 7;
+            chance ^= chance << 17;
+            order.swap(at, (chance % at as u64) as usize);
+        }
+        for (line, next) in memory.bytes_mut().chunks_exact_mut(64).zip(order) {
+            line[..4].copy_from_slice(&next.to_ne_bytes());
+        }
+        let bytes = memory.bytes();
+        let mut at = 0;
+        let steps = lines.min(1_000_000);
+        self.effort.nanoseconds(1, || {
+            for _ in 0..steps {
+                let line = bytes[at * 64..].first_chunk().expect("a line");
+                at = u32::from_ne_bytes(*line) as usize;
+            }
+            black_box(at);
+        }) / steps as f64
+    }
+
+    /// The largest set that still is read nearer to this level's speed than to the next one's.
+    fn kept(&self, from: Range<usize>, here: f64, next: f64) -> u64 {
+        let Range { start: mut fits, end: nominal } = from;
+        if here < 1.1 * next || fits >= nominal {
+            return nominal.max(fits) as u64;
+        }
+        let border = (here * next).sqrt();
+        let mut too_large = nominal;
+        if nominal > self.effort.most_bytes || self.alone(|| self.reads::<SEVERAL>(nominal)) >= border {
+            return nominal as u64;
+        }
+        while too_large as f64 > 1.08 * fits as f64 {
+            let middle = ((fits as f64 * too_large as f64).sqrt() as usize & !4095).max(4096);
+            if self.alone(|| self.reads::<SEVERAL>(middle)) >= border {
+                fits = middle;
+            } else {
+                too_large = middle;
+            }
+        }
+        fits as u64
+    }
+
+    /// How fast all the threads of the first one's cache read from it.
+    fn shared(&self, level: usize, set: usize) -> Option<f64> {
+        let (level, _, pus) = self.levels()[level];
+        let first = self.runtime.plan().seats[0].pu;
+        let cache = self.topology.caches.iter().find(|cache| cache.level == level && cache.pus.contains(&first))?;
+        let threads: Vec<usize> = self.threads(|seat| cache.pus.contains(&seat.pu));
+        let cores = self.topology.pus[first.index()].core;
+        let is_one_core = cache.pus.iter().all(|pu| self.topology.pus[pu.index()].core == cores);
+        (pus > 1 && threads.len() > 1 && !is_one_core)
+            .then(|| self.together(&threads, (set / threads.len()).max(4096), None, Sweep::Read))
+    }
+
+    fn threads(&self, which: impl Fn(&vicus_schedule::SeatPlan) -> bool) -> Vec<usize> {
+        let plan = self.runtime.plan();
+        (0..plan.threads()).filter(|&thread| which(&plan.seats[thread])).collect()
+    }
+
+    fn node_of(&self, thread: usize) -> NodeId {
+        self.runtime.plan().seats[thread].node
+    }
+
+    fn threads_of(&self, node: NodeId) -> Vec<usize> {
+        self.threads(|seat| seat.node == node)
+    }
+
+    /// Bytes that so many threads move together in a second, each through memory of its own.
+    fn together(&self, threads: &[usize], bytes: usize, node: Option<NodeId>, sweep: Sweep) -> f64 {
+        let (barrier, sums) = (Barrier::new(threads.len()), Mutex::new(vec![0.0; self.effort.samples]));
+        let once = Effort { samples: 1, ..self.effort };
+        self.runtime.on_each_thread(|thread, _| {
+            if !threads.contains(&thread) {
+                return;
+            }
+            let mut memory = self.memory(bytes, node);
+            for sample in 0..self.effort.samples {
+                barrier.wait();
+                let per_second = match sweep {
+                    Sweep::Read => {
+                        once.bytes_per_second(bytes, || _ = black_box(read::<SEVERAL>(black_box(memory.bytes()))))
+                    }
+                    Sweep::Update => once.bytes_per_second(2 * bytes, || update(black_box(memory.bytes_mut()))),
+                };
+                sums.lock().expect("nothing panics under this lock")[sample] += per_second;
+            }
+        });
+        median(&sums.into_inner().expect("nothing panicked"))
+    }
+
+    /// From the first thread's node to others, by the value in the matrix.
+    fn latencies(&self, bytes: usize) -> Vec<(u32, f64)> {
+        let from = self.node_of(0);
+        let mut found: Vec<(u32, f64)> = Vec::new();
+        for (a, b) in self.pairs() {
+            let value = self.topology.numa_value(a, b);
+            if found.iter().any(|&(other, _)| other == value) {
+                continue;
+            }
+            // Of a value that the first thread's node doesn't see, another pair's nodes tell nothing here: as far as it gets.
+            let to =
+                self.topology.nodes.iter().find(|to| to.id != from && self.topology.numa_value(from, to.id) == value);
+            let node = to.map_or(b, |to| to.id);
+            found.push((value, self.alone(|| self.waits(bytes, Some(node)))));
+        }
+        found.sort_by_key(|&(value, _)| value);
+        found
+    }
+
+    /// Nodes that have memory, and others.
+    fn pairs(&self) -> impl Iterator<Item = (NodeId, NodeId)> {
+        let nodes = self.topology.nodes.iter().filter(|node| self.topology.has_memory(node.id)).map(|node| node.id);
+        nodes.clone().flat_map(move |a| nodes.clone().filter(move |&b| b != a).map(move |b| (a, b)))
+    }
+
+    /// What all threads of a node read together from the nearest other one.
+    fn link(&self, threads: &[usize], bytes: usize) -> Option<f64> {
+        let from = self.node_of(0);
+        let mut others: Vec<NodeId> = self.pairs().filter(|&(a, _)| a == from).map(|(_, b)| b).collect();
+        others.sort_by_key(|&to| self.topology.numa_value(from, to));
+        others.first().map(|&to| self.together(threads, bytes, Some(to), Sweep::Read))
+    }
+
+    /// The share of computing that goes on while bytes arrive: what a sweep over memory takes longer than its bytes.
+    fn overlap(&self, small: usize, large: usize, core_bandwidth: f64) -> f64 {
+        // By byte.
+        let ns = |bytes: usize| {
+            let (mut numbers, others) = (vec![1.0_f32; bytes / 8], vec![1.0_f32; bytes / 8]);
+            1e9 / self.effort.bytes_per_second(bytes, || compute(black_box(&mut numbers), black_box(&others)))
+        };
+        let (computing, both, moving) = (ns(small), ns(large), 1e9 / core_bandwidth);
+        (1.0 - (both - moving) / computing).clamp(0.05, 1.0)
+    }
+}
