@@ -228,7 +228,7 @@ fn replay(path: &Path, args: &Args) -> anyhow::Result<Subject> {
         bytes_per_ns,
         ..ReplayOptions::default()
     };
-    let Replay { program, recorded_ns, taken_off_ns } =
+    let Replay { program, recorded_ns, taken_off_ns, .. } =
         Replay::of(&trace, &options).with_context(|| path.display().to_string())?;
     let says = format!(
         "replay of {}: {} tasks, {:.3} ms recorded, of which {:.3} ms are taken off as time for memory at {bytes_per_ns} GB/s\n",

@@ -53,6 +53,12 @@ pub struct TaskSpec {
     pub after: Vec<u32>,
     /// In which way it is queued when the last of those is over, and not when it is spawned.
     pub released: Kind,
+    /// Whether it comes from outside, as the first task of a request does: it is queued at the plan's next entry, whoever spawns
+    /// it.
+    pub outside: bool,
+    /// Whether it is queued where what it reads lies, under strategies that know of such places
+    /// ([`Plan::homes`](vicus_schedule::Plan::homes)).
+    pub goes_home: bool,
     /// What it does.
     pub steps: Vec<Step>,
 }
@@ -67,6 +73,8 @@ impl Default for TaskSpec {
             after: Vec::new(),
             // It goes on with what was just written.
             released: Kind::Immediate,
+            outside: false,
+            goes_home: false,
             steps: Vec::new(),
         }
     }

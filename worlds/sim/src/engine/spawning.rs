@@ -5,6 +5,7 @@ use crate::diary;
 use crate::fluid::Time;
 use crate::seats::{Doing, Frame, Phase};
 use vicus_schedule::{Kind, PoolId, QueueId, SeatId};
+use vicus_topology::NodeId;
 use vicus_trace::What;
 
 impl Engine<'_> {
@@ -21,7 +22,7 @@ impl Engine<'_> {
         let spec = &self.program.tasks[task as usize];
         let (mut begin, mut cost) = (self.now, self.costs.spawn);
         if spec.pinned.is_none() {
-            let (dealt, dealing) = self.deal(task);
+            let (dealt, dealing) = self.destination(seat, task);
             self.tasks[task as usize].dealt = dealt;
             cost += dealing;
             if self.tasks[task as usize].waits == 0 {
@@ -51,8 +52,34 @@ impl Engine<'_> {
         }
     }
 
+    /// The queue that a task goes to, if its spawner doesn't decide, and how long it takes to find that out.
+    fn destination(&mut self, seat: usize, task: u32) -> (Option<QueueId>, Time) {
+        let spec = &self.program.tasks[task as usize];
+        if spec.outside {
+            // Independent requests begin in different neighbourhoods.
+            self.entered += 1;
+            return (Some(self.plan.entry[(self.entered - 1) % self.plan.entry.len()]), 0);
+        }
+        let home = if spec.goes_home { self.home(seat, task) } else { None };
+        if home.is_some() { (home, 0) } else { self.deal(task) }
+    }
+
+    /// The queue where most of what a task reads lies, if it lies elsewhere.
+    fn home(&mut self, seat: usize, task: u32) -> Option<QueueId> {
+        let plan = self.plan;
+        if plan.homes.is_empty() {
+            return None;
+        }
+        let mut places = std::mem::take(&mut self.places);
+        self.memory.footprint(&self.program.tasks[task as usize].accesses, false, &mut places);
+        let nodes = self.by_location(&places, self.machine.topology.nodes.len());
+        self.places = places;
+        let most = (0..nodes.len()).rev().max_by_key(|&node| nodes[node]).filter(|&node| nodes[node] > 0)?;
+        plan.home_queue(SeatId::new(seat), NodeId::new(most), task as usize)
+    }
+
     /// Where a task is dealt to by its bytes, and how long it takes to find that out. `None` if that is its seat's own decision.
-    pub(super) fn deal(&mut self, task: u32) -> (Option<QueueId>, Time) {
+    fn deal(&mut self, task: u32) -> (Option<QueueId>, Time) {
         let spec = &self.program.tasks[task as usize];
         let Some(dealing) = self.plan.dealing.as_ref().filter(|_| !spec.accesses.is_empty()) else { return (None, 0) };
         let mut places = std::mem::take(&mut self.places);
