@@ -12,7 +12,7 @@ mod flow;
 mod growth;
 mod kernels;
 mod measure;
-mod queries;
+pub(crate) mod queries;
 mod scratch;
 mod spin;
 
