@@ -6,6 +6,9 @@
 //! invocations would be cut otherwise. So replay is for comparing strategies on the same work, not for predicting what
 //! the protocol itself would make of them.
 //!
+//! Envelopes lie in blocks of threads' heaps ([`Program::heap`](crate::Program::heap)): an invocation writes to memory of the thread
+//! that runs it, which is used again when all have read it.
+//!
 //! What a box reads from the store lies together, box by box, as parts of a range do that replicas share. A part's reader is
 //! queued where the part lies, under strategies that know of such places, as in worlds/machine.
 //!
@@ -16,6 +19,7 @@ use crate::{ArraySpec, Cost, Program, Step, TaskSpec, Work};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use vicus_memory::distribution::Distribution;
+use vicus_memory::{Series, Sizes};
 use vicus_schedule::{Access, Kind, Mode, RequestId};
 use vicus_trace::{BoxId, Source, TaskKind, Trace, What};
 
@@ -386,6 +390,7 @@ impl Reader {
                 trace.header().models.iter().map(|m| m.name.as_str()).collect::<Vec<_>>().join(", "),
                 trace.header().machine
             ),
+            heap: maker.heap..maker.arrays.len(),
             arrays: maker.arrays,
             leaves: self.leaves,
             tasks: std::iter::once(root).chain(tasks).collect(),
@@ -397,12 +402,17 @@ impl Reader {
 /// Lays out the memory of a replay: an array for each envelope of each copy, and one for the store.
 struct Maker {
     arrays: Vec<ArraySpec>,
+    /// The first array that is an envelope. All others are as well.
+    heap: usize,
     /// By copy and envelope, where it begins; 0 for those without bytes.
     starts: Vec<usize>,
     sizes: Vec<usize>,
     /// By task, where in the store it reads. All copies read the same.
     reads: Vec<usize>,
 }
+
+/// Up to so many bytes, blocks are of small classes, as in worlds/machine.
+const SMALL: usize = 8 << 10;
 
 /// Arrays begin at multiples of a page.
 const PAGE: usize = 4096;
@@ -413,6 +423,7 @@ impl Maker {
         let size = |&(bytes, by): &(u64, usize)| if is_kept(by) { bytes as usize } else { 0 };
         let mut maker = Maker {
             arrays: Vec::new(),
+            heap: 0,
             starts: Vec::new(),
             sizes: reader.envelopes.iter().map(size).collect(),
             reads: vec![0; reader.tasks.len()],
@@ -435,9 +446,13 @@ impl Maker {
                 next += reader.tasks[task].reads as usize;
             }
         }
+        maker.heap = maker.arrays.len();
+        let classes = Sizes::new(Series::default(), SMALL).expect("the series of threads' heaps is a good one");
+        // What no class is for is mapped alone.
+        let block = |bytes: usize| classes.class_of(bytes).map_or(bytes, |class| classes.bytes(class));
         for _ in 0..options.copies {
             for &bytes in &maker.sizes {
-                let start = if bytes > 0 { array(bytes, Distribution::Standard, &mut maker.arrays) } else { 0 };
+                let start = if bytes > 0 { array(block(bytes), Distribution::Standard, &mut maker.arrays) } else { 0 };
                 maker.starts.push(start);
             }
         }
@@ -516,7 +531,9 @@ mod tests {
         let replay = Replay::of(&two_boxes(1), &options).unwrap();
         replay.program.check().unwrap();
         let sizes: Vec<usize> = replay.program.arrays.iter().map(|array| array.bytes).collect();
-        assert_eq!(sizes, [1000, 4096, 4096], "the store, and an envelope for each copy");
+        let envelope = sizes[1];
+        assert!((4096..4096 + 4096 / 4 + 64).contains(&envelope), "a small class of heaps: {envelope}");
+        assert_eq!(sizes, [1000, envelope, envelope], "the store, and an envelope for each copy");
         // Durations of 1,000 and 2,000 ns; 4,096 bytes written, and 5,096 read, at 10 bytes in a nanosecond.
         assert_eq!(replay.recorded_ns, 2.0 * 3000.0);
         assert!((replay.taken_off_ns - 2.0 * (409.6 + 509.6)).abs() < 1e-6, "{}", replay.taken_off_ns);
