@@ -588,6 +588,22 @@ mod tests {
         assert!(tasks[4].start_ns >= tasks[3].end_ns, "{tasks:?}");
     }
 
+    /// The sink is the source's last immediate task: it goes on where that was, unless the source still has something to do.
+    #[test]
+    fn the_last_immediate_task_wakes_nobody() {
+        let replay = Replay::of(&two_boxes(100), &ReplayOptions::default()).unwrap();
+        let machine = crate::Machine::by_name("xeon-e7-4820").unwrap();
+        let wakes = |program: &Program| {
+            let las: vicus_schedule::Setting = "las:spin_ns=0".parse().unwrap();
+            let options = crate::Options::default();
+            crate::simulate(&machine, &las.plan(&machine.topology, 64), program, &options).unwrap().counts.wakes
+        };
+        let alone = wakes(&replay.program);
+        let mut busy = replay.program.clone();
+        busy.tasks[1].steps.push(Step::Work(Work { leaf: 0, cost: Cost::Nanos(1e6), accesses: Vec::new() }));
+        assert_eq!(wakes(&busy), alone + 1, "its spawner goes on");
+    }
+
     #[test]
     fn copies_begin_in_different_neighbourhoods_and_are_requests_of_their_own() {
         let replay = Replay::of(&two_boxes(100), &ReplayOptions { copies: 4, ..ReplayOptions::default() }).unwrap();

@@ -1,6 +1,7 @@
 //! A seat makes tasks: where they go, and whom that wakes.
 
 use super::Engine;
+use crate::Step;
 use crate::diary;
 use crate::fluid::Time;
 use crate::seats::{Doing, Frame, Phase};
@@ -154,8 +155,25 @@ impl Engine<'_> {
         if self.plan.tokens.and_then(|tokens| tokens.capacity).is_some_and(|most| self.queues.count > most as usize) {
             return self.help(seat);
         }
+        if by.is_some() && self.is_own_next(seat, task) {
+            return;
+        }
         self.wake_for(seat, queue);
         self.show();
+    }
+
+    /// Whether a task that the seat spawns is its next one anyhow, because it is immediate and the last thing that the spawner does:
+    /// a thread woken for it could only take it away from its data, as worlds/machine has it for boxes.
+    fn is_own_next(&mut self, seat: usize, task: u32) -> bool {
+        let (program, plan) = (self.program, self.plan);
+        let (spawner, at) = (self.top(seat).task, self.top(seat).at);
+        let steps = &program.tasks[spawner as usize].steps;
+        let is_last = at + 1 == steps.len() && matches!(&steps[at], Step::Spawn(range) if range.end == task + 1);
+        let own = plan.seats[seat].place[Kind::Immediate as usize];
+        is_last
+            && program.tasks[task as usize].kind == Kind::Immediate
+            && self.tasks[task as usize].dealt.is_none()
+            && plan.queues[own.index()].owner == Some(SeatId::new(seat))
     }
 
     /// Wakes one seat for a task that was put, in near pools first; if nobody sleeps there, one of those that take from the queue
