@@ -13,7 +13,7 @@ mod growth;
 mod kernels;
 pub(crate) mod measure;
 mod prediction;
-mod queries;
+pub(crate) mod queries;
 mod scratch;
 mod spin;
 

@@ -62,6 +62,13 @@ pub(crate) fn sp2b_file(path: &Path, triples: u64, seed: u64) -> anyhow::Result<
     written.with_context(cannot_write)
 }
 
+/// The same as N-Triples in memory.
+pub(crate) fn sp2b_text(triples: u64, seed: u64) -> anyhow::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    sp2b::write(seed, triples, Syntax::NTriples, &mut text, &mut |_| ())?;
+    Ok(text)
+}
+
 /// The syntax, and whether to compress.
 fn by_ending(path: &Path) -> anyhow::Result<(Syntax, bool)> {
     let name = path.file_name().map(|name| name.to_string_lossy().to_lowercase()).unwrap_or_default();

@@ -12,7 +12,7 @@ use anyhow::{Context, bail};
 use output::{Format, Writer};
 use report::{Report, Timing, Timings};
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use vicus::{Runtime, Setting, Totals};
@@ -308,7 +308,8 @@ fn with_caret(error: &QueryError, question: &Question) -> anyhow::Error {
     anyhow::Error::msg(text)
 }
 
-fn write_trace(path: &PathBuf, trace: &vicus_trace::Trace) -> anyhow::Result<()> {
+/// Writes a trace file; errors name it.
+pub(crate) fn write_trace(path: &Path, trace: &vicus_trace::Trace) -> anyhow::Result<()> {
     let cannot = || format!("{}: can't be written", path.display());
     let mut file = std::io::BufWriter::new(std::fs::File::create(path).with_context(cannot)?);
     trace.write_to(&mut file).with_context(cannot)?;

@@ -3,7 +3,7 @@
 mod paper;
 mod svg;
 
-use crate::kernel;
+use crate::{kernel, trace};
 use anyhow::{Context, bail, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
@@ -16,7 +16,6 @@ use vicus_kernels::Kernel;
 use vicus_sim::{
     Fault, Machine, Options, Outcome, Parameters, Program, Recorder, Replay, ReplayOptions, simulate_watched,
 };
-use vicus_trace::Trace;
 
 /// Predict how long kernels take on a machine that is only described, under the same plans as threads follow.
 ///
@@ -218,8 +217,7 @@ fn subjects(args: &Args, threads: usize) -> anyhow::Result<Vec<Subject>> {
 }
 
 fn replay(path: &Path, args: &Args) -> anyhow::Result<Subject> {
-    let file = std::fs::File::open(path).with_context(|| format!("{} can't be opened", path.display()))?;
-    let trace = Trace::read_from(&mut std::io::BufReader::new(file)).with_context(|| path.display().to_string())?;
+    let trace = trace::read(path)?;
     let bytes_per_ns = args.recorded_gb_per_s;
     ensure!(bytes_per_ns > 0.0, "--recorded-gb-per-s {bytes_per_ns}: expected a positive number");
     let options = ReplayOptions {
@@ -228,7 +226,7 @@ fn replay(path: &Path, args: &Args) -> anyhow::Result<Subject> {
         bytes_per_ns,
         ..ReplayOptions::default()
     };
-    let Replay { program, recorded_ns, taken_off_ns } =
+    let Replay { program, recorded_ns, taken_off_ns, .. } =
         Replay::of(&trace, &options).with_context(|| path.display().to_string())?;
     let says = format!(
         "replay of {}: {} tasks, {:.3} ms recorded, of which {:.3} ms are taken off as time for memory at {bytes_per_ns} GB/s\n",

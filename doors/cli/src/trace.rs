@@ -73,7 +73,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     unless_closed(printed.and_then(|()| out.flush()))
 }
 
-fn read(path: &Path) -> anyhow::Result<Trace> {
+/// Reads a trace file; errors name it.
+pub(crate) fn read(path: &Path) -> anyhow::Result<Trace> {
     let name = || path.display().to_string();
     let file = File::open(path).with_context(name)?;
     Trace::read_from(&mut BufReader::new(file)).with_context(name)

@@ -81,6 +81,28 @@ fn wrong_input_is_told_apart() {
     assert!(error.contains("machine.toml"), "{error}");
 }
 
+/// A trace's invocations of some requests and the time in them, by another way than the simulator's: on each seat, from each
+/// beginning to the next end.
+fn spent(trace: &str, counts: impl Fn(u32) -> bool) -> (u32, u64) {
+    let file = std::fs::read(trace).unwrap();
+    let trace = vicus_trace::Trace::read_from(&mut file.as_slice()).unwrap();
+    let (mut invocations, mut spent_ns) = (0, 0);
+    for log in trace.logs() {
+        let mut began = 0;
+        for event in &log.events {
+            match event.what {
+                vicus_trace::What::InvocationBegins { .. } => began = event.time_ns,
+                vicus_trace::What::InvocationEnds { who } if counts(who.request) => {
+                    invocations += 1;
+                    spent_ns += event.time_ns - began;
+                }
+                _ => {}
+            }
+        }
+    }
+    (invocations, spent_ns)
+}
+
 #[test]
 fn a_recorded_query_is_replayed_on_another_machine() {
     let folder = Folder::new("simulate-replay");
@@ -104,23 +126,7 @@ fn a_recorded_query_is_replayed_on_another_machine() {
             .unwrap_or_else(|_| panic!("{line}"))
     };
     let (tasks, recorded) = (number(" tasks"), number(" ms recorded"));
-    // The trace's own sums, by another way: on each seat, from each beginning to the next end.
-    let file = std::fs::read(&trace).unwrap();
-    let trace_read = vicus_trace::Trace::read_from(&mut file.as_slice()).unwrap();
-    let (mut invocations, mut spent_ns) = (0, 0);
-    for log in trace_read.logs() {
-        let mut began = 0;
-        for event in &log.events {
-            match event.what {
-                vicus_trace::What::InvocationBegins { .. } => began = event.time_ns,
-                vicus_trace::What::InvocationEnds { .. } => {
-                    invocations += 1;
-                    spent_ns += event.time_ns - began;
-                }
-                _ => {}
-            }
-        }
-    }
+    let (invocations, spent_ns) = spent(&trace, |_| true);
     assert_eq!(tasks, f64::from(invocations));
     let spent_ms = spent_ns as f64 / 1e6;
     assert!((recorded - spent_ms).abs() < 0.001, "{recorded} ms replayed, {spent_ms} ms recorded");
@@ -138,6 +144,93 @@ fn a_recorded_query_is_replayed_on_another_machine() {
     std::fs::write(&cut, &bytes[..bytes.len() / 2]).unwrap();
     let error = refused(&["simulate", "--machine", "xeon-e7-4820", "--trace", &cut]);
     assert!(error.contains("truncated") && error.contains("cut.trace"), "{error}");
+}
+
+/// A line such as "replay of q2-8 (399 tasks, 1 at once) recorded on vm: 9.1 ms recorded, 8.0 ms replayed and 1.1 ms taken off":
+/// tasks and milliseconds.
+fn sums(table: &str, recording: &str) -> (u32, [f64; 3]) {
+    let start = format!("replay of {recording} (");
+    let line =
+        table.lines().find_map(|line| line.strip_prefix(&start)).unwrap_or_else(|| panic!("{recording}: {table}"));
+    let (tasks, rest) = line.split_once(" tasks").expect("the number of tasks");
+    let words: Vec<&str> = rest.split(' ').collect();
+    let ms = words.windows(2).filter(|pair| pair[1] == "ms").map(|pair| pair[0].parse().unwrap()).collect::<Vec<f64>>();
+    (tasks.parse().unwrap(), ms.try_into().unwrap())
+}
+
+const QUERIES: [&str; 8] = ["q2", "q4", "q5a", "q6", "q7", "q8", "q9", "q11"];
+
+#[test]
+fn figures_of_queries_replay_what_they_record() {
+    let folder = Folder::new("simulate-figures");
+    let traces = folder.file("traces");
+    let made = printed(&["simulate", "paper", "000-fig5", "--quick", "--triples", "5000", "--record", &traces]);
+    for query in QUERIES {
+        let recording = format!("{query}-8");
+        let (tasks, [recorded, replayed, taken_off]) = sums(&made, &recording);
+        assert!((recorded - replayed - taken_off).abs() < 0.0021 && replayed > 0.0, "{recording}: {made}");
+        let (invocations, spent_ns) = spent(&format!("{traces}/{recording}.trace"), |_| true);
+        assert_eq!(tasks, invocations, "{recording} without loading");
+        assert!((recorded - spent_ns as f64 / 1e6).abs() < 0.001, "{recording}: {recorded} ms, {spent_ns} ns");
+        for strategy in ["nls", "las"] {
+            let begins = |line: &&str| line.split_whitespace().take(2).eq([query, strategy]);
+            assert!(made.lines().any(|line| begins(&line)), "{query} under {strategy}: {made}");
+        }
+    }
+    assert!(made.contains("of 10 claims hold"), "{made}");
+    let of = |figure| printed(&["simulate", "paper", figure, "--quick", "--traces", &traces]);
+    assert_eq!(of("000-fig5"), made, "the same recordings");
+    // Sixteen requests of the same.
+    let sixteen = of("000-fig6");
+    let (one, all) = (sums(&made, "q4-8"), sums(&sixteen, "q4-8"));
+    assert_eq!(all.0, 16 * one.0);
+    assert!((all.1[0] - 16.0 * one.1[0]).abs() < 0.01, "{sixteen}");
+}
+
+#[test]
+fn recordings_that_are_none_are_told_apart() {
+    let folder = Folder::new("simulate-recordings");
+    let (data, traces) = (folder.file("data.nt"), folder.file("traces"));
+    std::fs::create_dir(&traces).unwrap();
+    printed(&["generate", "sp2b", "--triples", "2000", "--output", &data]);
+    let file = |query: &str| format!("{traces}/{query}-64.trace");
+    for query in QUERIES {
+        let text = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("queries/sp2b/{query}.sparql"));
+        let text = text.to_str().expect("UTF-8");
+        printed(&[
+            "query",
+            "--data",
+            &data,
+            "--query",
+            text,
+            "--threads",
+            "2",
+            "--format",
+            "count",
+            "--trace",
+            &file(query),
+        ]);
+    }
+    let figure = ["simulate", "paper", "000-fig7", "--quick", "--traces", &traces];
+    // Loading is a request as well, and no part of it.
+    let (invocations, spent_ns) = spent(&file("q9"), |request| request == 2);
+    let (tasks, [recorded, ..]) = sums(&printed(&figure), "q9-64");
+    assert!(tasks == invocations && (recorded - spent_ns as f64 / 1e6).abs() < 0.001, "{tasks}, {invocations}");
+    let with = |content: &[u8]| {
+        std::fs::write(file("q6"), content).unwrap();
+        let error = refused(&figure);
+        assert!(
+            error.contains("q6-64.trace") && error.contains("a recording of q6, planned for 64 threads"),
+            "{error}"
+        );
+        error
+    };
+    let whole = std::fs::read(file("q6")).unwrap();
+    assert!(with(b"PREFIX rdf:").contains("not a trace"));
+    assert!(with(&whole[..whole.len() / 2]).contains("truncated"));
+    std::fs::remove_file(file("q6")).unwrap();
+    let error = refused(&figure);
+    assert!(error.contains("q6-64.trace") && error.contains("--record DIR"), "{error}");
 }
 
 #[test]

@@ -67,7 +67,7 @@ struct TaskState {
     waits: u32,
     /// Whether it was spawned; only then it may be queued.
     spawned: bool,
-    /// The queue that its bytes dealt it to.
+    /// The queue that it goes to, if its spawner doesn't decide: its bytes dealt it there, or lie there, or it came from outside.
     dealt: Option<QueueId>,
     /// Who waits for it.
     scope: usize,
@@ -101,6 +101,8 @@ struct Engine<'a> {
     memory: Memory<'a>,
     /// By request, how many tasks are not over.
     requests: FxHashMap<RequestId, Requested>,
+    /// How many tasks came from outside.
+    entered: usize,
     left: usize,
     progress: Time,
     late_wakes: Vec<Fault>,
@@ -194,6 +196,7 @@ impl<'a> Engine<'a> {
             fluid,
             memory,
             requests,
+            entered: 0,
             left: program.tasks.len(),
             progress: 0,
             late_wakes: options

@@ -30,6 +30,7 @@ mod chance;
 mod diary;
 mod engine;
 mod fluid;
+mod heaps;
 mod machine;
 mod memory;
 mod options;

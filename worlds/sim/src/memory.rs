@@ -1,6 +1,7 @@
 //! What a piece of work costs: which of its bytes are in which cache, where the others come from, and what they use on the way.
 
 use crate::cache::Cache;
+use crate::heaps::Heaps;
 use crate::machine::HomeCosts;
 use crate::pages::Pages;
 use crate::{Cost, Machine, Options, Parameters, Program, Step, Work};
@@ -48,6 +49,7 @@ pub(crate) struct Memory<'a> {
     machine: &'a Machine,
     overlap: f64,
     pages: Pages,
+    heaps: Heaps,
     /// By array, how it is cut into granules.
     cuts: Vec<Cut>,
     /// By granule, how often it was written.
@@ -152,6 +154,7 @@ impl<'a> Memory<'a> {
         Ok(Memory {
             machine,
             overlap,
+            heaps: Heaps::new(program),
             pages: Pages::new(machine, &program.arrays, options.interleave)?,
             cuts,
             versions: vec![0; granules],
@@ -195,6 +198,11 @@ impl<'a> Memory<'a> {
         self.clear(pu);
         for access in &work.accesses {
             let before: f64 = self.now.waits.iter().sum();
+            if access.mode.writes() && !self.heaps.is_empty() {
+                let array = self.pages.array_at(access.start);
+                self.heaps.take(array, program.arrays[array].bytes, pu);
+            }
+            let access = &self.lying(access);
             for stretch in stretches(access) {
                 self.touch(pu, node, stretch, access);
             }
@@ -208,12 +216,34 @@ impl<'a> Memory<'a> {
         self.summary(pu, node, alone_ns)
     }
 
+    /// A piece of work is over: what it was the last one to read may be used again.
+    pub(crate) fn done(&mut self, program: &Program, accesses: &[Access]) {
+        if self.heaps.is_empty() {
+            return;
+        }
+        for access in accesses.iter().filter(|access| access.total_bytes() > 0) {
+            let array = self.pages.array_at(access.start);
+            self.heaps.done(array, program.arrays[array].bytes, access);
+        }
+    }
+
+    /// An access where the memory is that its array has.
+    fn lying(&self, access: &Access) -> Access {
+        if self.heaps.is_empty() || access.total_bytes() == 0 {
+            return *access;
+        }
+        let array = self.pages.array_at(access.start);
+        let inside = access.start - self.pages.base(array);
+        Access { start: self.pages.base(self.heaps.block(array)) + inside, ..*access }
+    }
+
     /// By place (node, or home cache), the bytes of a footprint, as far as anybody knows. The place of the intensely used datum.
     pub(crate) fn footprint(&mut self, accesses: &[Access], only_coarse: bool, places: &mut Vec<f64>) -> Option<usize> {
         places.clear();
         places.resize(self.now.reads.len(), 0.0);
         let mut intense = None;
         for access in accesses.iter().filter(|access| access.total_bytes() > 0) {
+            let access = &self.lying(access);
             let array = self.pages.array_at(access.start);
             if only_coarse && !self.pages.is_coarse(array) {
                 continue;
@@ -471,6 +501,8 @@ fn cut(program: &Program) -> Vec<Cut> {
             common[array] = parts.into_iter().fold(common[array], gcd);
         }
     }
+    // Different ones may have the same memory, one after the other.
+    program.heap.clone().for_each(|array| common[array] = 0);
     let mut first = 0;
     let cuts = program.arrays.iter().zip(common).map(|(array, common)| {
         let granule = granule(common, array.bytes);
@@ -514,6 +546,7 @@ mod tests {
         let program = Program {
             name: "test".to_owned(),
             arrays: (0..arrays).map(array).collect(),
+            heap: 0..0,
             leaves: vec!["leaf".to_owned()],
             tasks: vec![root],
         };
@@ -531,7 +564,9 @@ mod tests {
         let mut memory = Memory::new(machine, program, &Options { parameters, ..Options::default() }).unwrap();
         let works = program.tasks[0].steps.iter().zip(pus).map(|(step, &pu)| {
             let Step::Work(work) = step else { panic!("all steps are work") };
-            memory.demand(program, work, PuId::new(pu), 1.0)
+            let demand = memory.demand(program, work, PuId::new(pu), 1.0);
+            memory.done(program, &work.accesses);
+            demand
         });
         works.collect()
     }
@@ -566,6 +601,26 @@ mod tests {
         let from_memory: Vec<bool> = found.iter().map(|demand| demand.near + demand.far > 0.0).collect();
         assert_eq!(from_memory, [true, true, false, true, false]);
         assert_eq!((found[1].far, found[3].near), (small as f64, small as f64));
+    }
+
+    #[test]
+    fn a_heaps_memory_is_used_again_by_its_thread_and_is_in_its_caches() {
+        let small = 16 << 10;
+        let envelope = |number: usize, mode| Access::new(MB + number * 64 * MB, small, mode);
+        let (written, read) = (|number| envelope(number, Mode::Write), |number| envelope(number, Mode::Read));
+        let accesses = [written(0), read(0), written(1), read(1), written(2), read(2), written(3)];
+        let mut program = program(4, small, "standard", &accesses);
+        program.heap = 0..4;
+        let two = Machine::from_topology(Topology::parse("node:2 l3:1 core:1").unwrap());
+        // The third one is written by the other core, and read by the first: it goes back to the other core's heap.
+        let found = run(&two, &program, &[0, 0, 0, 0, 1, 0, 0]);
+        let bytes: Vec<(f64, f64)> = found.iter().map(|demand| (demand.near, demand.far)).collect();
+        let all = small as f64;
+        let none = (0.0, 0.0);
+        assert_eq!(bytes, [(all, 0.0), none, none, none, (all, 0.0), (0.0, all), none]);
+        program.heap = 0..0;
+        let found = run(&two, &program, &[0, 0, 0, 0, 1, 0, 0]);
+        assert_eq!((found[2].near, found[6].near), (all, all), "without heaps each is new");
     }
 
     #[test]

@@ -14,6 +14,9 @@ pub struct Program {
     pub name: String,
     /// The memory, in the order of addresses. Invariant: no two overlap.
     pub arrays: Vec<ArraySpec>,
+    /// Which arrays are of threads' heaps: who writes one first takes memory for it, which is given back when the last task has read
+    /// it, and then used again for the next one of the same size. No such array is read before it was written.
+    pub heap: Range<usize>,
     /// The names of pieces of work; [`Work::leaf`] is an index.
     pub leaves: Vec<String>,
     /// The tasks; the first one is where it begins. Invariant: every other task is spawned by exactly one step.
@@ -53,6 +56,12 @@ pub struct TaskSpec {
     pub after: Vec<u32>,
     /// In which way it is queued when the last of those is over, and not when it is spawned.
     pub released: Kind,
+    /// Whether it comes from outside, as the first task of a request does: it is queued at the plan's next entry, whoever spawns
+    /// it.
+    pub outside: bool,
+    /// Whether it is queued where what it reads lies, under strategies that know of such places
+    /// ([`Plan::homes`](vicus_schedule::Plan::homes)).
+    pub goes_home: bool,
     /// What it does.
     pub steps: Vec<Step>,
 }
@@ -67,6 +76,8 @@ impl Default for TaskSpec {
             after: Vec::new(),
             // It goes on with what was just written.
             released: Kind::Immediate,
+            outside: false,
+            goes_home: false,
             steps: Vec::new(),
         }
     }
@@ -147,6 +158,9 @@ impl Program {
         }
         if let Some(pair) = self.arrays.windows(2).position(|pair| pair[0].base + pair[0].bytes > pair[1].base) {
             return error(format!("arrays {pair} and {} overlap, or are not in the order of addresses", pair + 1));
+        }
+        if self.heap.end > self.arrays.len() {
+            return error(format!("arrays {:?} are of heaps: there are {}", self.heap, self.arrays.len()));
         }
         self.check_spawns()?;
         self.check_order()?;
@@ -309,6 +323,7 @@ mod tests {
         Program {
             name: "two".to_owned(),
             arrays: vec![array(0x1000), array(0x3000)],
+            heap: 0..0,
             leaves: vec!["leaf".to_owned()],
             tasks: vec![root, first, second],
         }
@@ -326,6 +341,11 @@ mod tests {
         let message = mistake(|program| program.tasks[1].after = vec![2]);
         assert_eq!(message, "tasks wait for each other in a circle: task 1 waits for task 2 waits for task 1");
         assert!(mistake(|program| program.tasks[1].after = vec![1]).ends_with("task 1 waits for task 1"));
+    }
+
+    #[test]
+    fn arrays_of_heaps_are_among_the_arrays() {
+        assert_eq!(mistake(|program| program.heap = 1..3), "arrays 1..3 are of heaps: there are 2");
     }
 
     #[test]

@@ -1,9 +1,16 @@
 //! The program of a recorded run: the same tasks, each as long as it was, let go by the same ones.
 //!
 //! What is kept: each invocation with its duration, who queued it and how, its request, the envelopes that it made and took, and
-//! what it read from a store. What is not: under another strategy a box would find other heads at its inputs, and its
+//! what it read from a store. An invocation waits for what it took to be made, and for its box's invocation before: a box runs
+//! once at a time. What is not kept: under another strategy a box would find other heads at its inputs, and its
 //! invocations would be cut otherwise. So replay is for comparing strategies on the same work, not for predicting what
 //! the protocol itself would make of them.
+//!
+//! Envelopes lie in blocks of threads' heaps ([`Program::heap`](crate::Program::heap)): an invocation writes to memory of the thread
+//! that runs it, which is used again when all have read it.
+//!
+//! What a box reads from the store lies together, box by box, as parts of a range do that replicas share. A part's reader is
+//! queued where the part lies, under strategies that know of such places, as in worlds/machine.
 //!
 //! A recorded duration contains the time for memory on the machine that recorded. It is taken off before the simulated machine's
 //! is added: the bytes of the envelopes and of the store at [`ReplayOptions::bytes_per_ns`].
@@ -12,6 +19,7 @@ use crate::{ArraySpec, Cost, Program, Step, TaskSpec, Work};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use vicus_memory::distribution::Distribution;
+use vicus_memory::{Series, Sizes};
 use vicus_schedule::{Access, Kind, Mode, RequestId};
 use vicus_trace::{BoxId, Source, TaskKind, Trace, What};
 
@@ -79,6 +87,9 @@ impl std::error::Error for ReplayError {}
 pub struct Replay {
     /// What to simulate.
     pub program: Program,
+    /// By task, the number of the box that it is an invocation of; the boxes of copies are boxes of their own. The first task is
+    /// none's.
+    pub boxes: Vec<Option<u32>>,
     /// The sum of all invocations' durations in the trace, in nanoseconds, for each copy once.
     pub recorded_ns: f64,
     /// What of it was taken off as time for memory. What is left, and this, is the recorded time.
@@ -112,9 +123,10 @@ impl Replay {
 }
 
 /// An invocation: what is known of it so far.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 struct Invocation {
-    request: u32,
+    /// Whose it is.
+    who: BoxId,
     deferred: bool,
     leaf: usize,
     from_ns: Option<u64>,
@@ -126,6 +138,35 @@ struct Invocation {
     reads: u64,
     /// What it lets go when it is over.
     lets_go: Vec<usize>,
+    /// What is over before it begins: its box's invocation before, and the makers of what it takes. Who lets it go is not
+    /// among them.
+    after: Vec<usize>,
+    /// What has let it go; `None` if it came from outside.
+    by: Option<usize>,
+}
+
+impl Invocation {
+    fn new(who: BoxId, leaf: usize, deferred: bool) -> Invocation {
+        Invocation {
+            who,
+            deferred,
+            leaf,
+            from_ns: None,
+            duration_ns: 0,
+            takes: Vec::new(),
+            makes: Vec::new(),
+            reads: 0,
+            lets_go: Vec::new(),
+            after: Vec::new(),
+            by: None,
+        }
+    }
+
+    fn follows(&mut self, earlier: usize) {
+        if self.by != Some(earlier) && !self.after.contains(&earlier) {
+            self.after.push(earlier);
+        }
+    }
 }
 
 struct Reader {
@@ -142,8 +183,10 @@ struct Reader {
     readers: BTreeMap<(u32, Source), Vec<(BoxId, u16)>>,
     /// By reader, the envelopes on their way.
     vias: BTreeMap<(BoxId, u16), VecDeque<usize>>,
-    /// How large each envelope is.
-    envelopes: Vec<u64>,
+    /// How large each envelope is, and the invocation that made it.
+    envelopes: Vec<(u64, usize)>,
+    /// By box, its last invocation that has begun.
+    latest: BTreeMap<BoxId, usize>,
     /// By seat, the envelope that was made and is not sent yet.
     made: Vec<Option<usize>>,
     /// The types of boxes, and by box its type.
@@ -163,6 +206,7 @@ impl Reader {
             readers: BTreeMap::new(),
             vias: BTreeMap::new(),
             envelopes: Vec::new(),
+            latest: BTreeMap::new(),
             made: vec![None; seats],
             leaves: Vec::new(),
             leaf_of: BTreeMap::new(),
@@ -199,6 +243,9 @@ impl Reader {
             What::InvocationBegins { who } => {
                 let task = self.queued.remove(&who).ok_or_else(|| format!("that {who} was queued before it runs"))?;
                 self.tasks[task].from_ns = Some(time_ns);
+                if let Some(earlier) = self.latest.insert(who, task) {
+                    self.tasks[task].follows(earlier);
+                }
                 self.running[seat].push(task);
             }
             What::InvocationEnds { who } => {
@@ -207,7 +254,7 @@ impl Reader {
                 let duration_ns = time_ns.saturating_sub(from_ns);
                 self.tasks[task].duration_ns = duration_ns;
                 // What it read is in the trace together with what it took.
-                let taken: u64 = self.tasks[task].takes.iter().map(|&envelope| self.envelopes[envelope]).sum();
+                let taken: u64 = self.tasks[task].takes.iter().map(|&envelope| self.envelopes[envelope].0).sum();
                 self.tasks[task].reads = self.tasks[task].reads.saturating_sub(taken);
                 self.last[seat] = Some((who, task));
                 // It ran on top of another, whose time this is not.
@@ -217,17 +264,21 @@ impl Reader {
             }
             What::EnvelopeReceived { who, input, pill, .. } => {
                 let envelope = self.vias.get_mut(&(who, input)).and_then(VecDeque::pop_front);
-                if let (Some(envelope), false) = (envelope, pill) {
-                    self.runs(seat, "a received envelope")?.takes.push(envelope);
+                if let Some(envelope) = envelope {
+                    let maker = self.envelopes[envelope].1;
+                    let taker = self.runs(seat, "a received envelope")?;
+                    taker.follows(maker);
+                    if !pill {
+                        taker.takes.push(envelope);
+                    }
                 }
             }
             What::EnvelopeCreated { bytes, .. } => {
-                self.envelopes.push(u64::from(bytes));
-                let envelope = self.envelopes.len() - 1;
+                let envelope = self.envelopes.len();
+                self.runs(seat, "an envelope that is made")?.makes.push(envelope);
+                let maker = *self.running[seat].last().expect("it runs");
+                self.envelopes.push((u64::from(bytes), maker));
                 self.made[seat] = Some(envelope);
-                if bytes > 0 {
-                    self.runs(seat, "an envelope that is made")?.makes.push(envelope);
-                }
             }
             What::EnvelopeSent { who, output, .. } => {
                 let envelope = self.made[seat].take().ok_or("that an envelope is made before it is sent")?;
@@ -246,7 +297,7 @@ impl Reader {
         let leaf = *self.leaf_of.get(&who).ok_or_else(|| format!("a model that {who} is of"))?;
         let task = self.tasks.len();
         let deferred = kind == TaskKind::Deferred;
-        self.tasks.push(Invocation { request: who.request, deferred, leaf, ..Invocation::default() });
+        self.tasks.push(Invocation::new(who, leaf, deferred));
         if self.queued.insert(who, task).is_some() {
             return Err(format!("that {who} is queued once at a time"));
         }
@@ -258,6 +309,7 @@ impl Reader {
         match self.last[seat] {
             Some((last, parent)) if last == (BoxId { request: who.request, index: by }) => {
                 self.tasks[parent].lets_go.push(task);
+                self.tasks[task].by = Some(parent);
                 Ok(())
             }
             _ => Err(format!("that box {by} has just run on this seat, as {who} was queued by it")),
@@ -267,9 +319,15 @@ impl Reader {
     /// Leaves out what is of other requests, as if it had never run.
     fn keep(&mut self, requests: &[u32]) {
         if !requests.is_empty() {
-            let others = self.tasks.iter_mut().filter(|task| !requests.contains(&task.request));
-            others.for_each(|task| *task = Invocation::default());
+            let others = self.tasks.iter_mut().filter(|task| !requests.contains(&task.who.request));
+            others.for_each(|task| *task = Invocation::new(task.who, task.leaf, task.deferred));
         }
+    }
+
+    /// Whether an invocation hands out parts of a range that others read, with the place where each lies
+    /// (`vicus_flow::library::split`).
+    fn hands_out(&self, task: usize) -> bool {
+        self.leaves[self.tasks[task].leaf] == "split"
     }
 
     fn into_replay(self, trace: &Trace, options: &ReplayOptions) -> Replay {
@@ -282,12 +340,13 @@ impl Reader {
                 count += 1;
             }
         }
-        let mut maker = Maker::new(&self, options);
-        let mut replay = Replay { program: Program::default(), recorded_ns: 0.0, taken_off_ns: 0.0 };
+        let maker = Maker::new(&self, options);
+        let mut replay = Replay { program: Program::default(), boxes: Vec::new(), recorded_ns: 0.0, taken_off_ns: 0.0 };
         let mut root = TaskSpec { pinned: Some(0), ..TaskSpec::default() };
         root.steps.push(Step::Start);
         let mut tasks = Vec::new();
-        let requests = 1 + self.tasks.iter().map(|task| task.request).max().unwrap_or(0);
+        let (mut boxes, mut numbers) = (vec![None], BTreeMap::new());
+        let requests = 1 + self.tasks.iter().map(|task| task.who.request).max().unwrap_or(0);
         for copy in 0..options.copies {
             let first = 1 + copy as u32 * count;
             for &task in &self.roots {
@@ -295,8 +354,8 @@ impl Reader {
                     root.steps.push(Step::Spawn(first + number..first + number + 1));
                 }
             }
-            for invocation in self.tasks.iter().filter(|task| task.from_ns.is_some()) {
-                let accesses = maker.accesses(copy, invocation);
+            for (at, invocation) in self.tasks.iter().enumerate().filter(|(_, task)| task.from_ns.is_some()) {
+                let accesses = maker.accesses(copy, at, invocation);
                 let bytes: usize = accesses.iter().map(Access::total_bytes).sum();
                 let duration = invocation.duration_ns as f64;
                 let memory = (bytes as f64 / options.bytes_per_ns).min(duration);
@@ -307,21 +366,31 @@ impl Reader {
                 let mut steps = vec![Step::Work(work)];
                 let children = invocation.lets_go.iter().filter_map(|&child| number[child]);
                 steps.extend(children.map(|child| Step::Spawn(first + child..first + child + 1)));
+                let kind = if invocation.deferred { Kind::Deferred } else { Kind::Immediate };
+                let after = invocation.after.iter().filter_map(|&earlier| number[earlier]);
                 tasks.push(TaskSpec {
-                    kind: if invocation.deferred { Kind::Deferred } else { Kind::Immediate },
-                    request: RequestId(u64::from(invocation.request) + u64::from(requests) * copy as u64),
+                    kind,
+                    request: RequestId(u64::from(invocation.who.request) + u64::from(requests) * copy as u64),
                     accesses: footprint,
+                    after: after.map(|earlier| first + earlier).collect(),
+                    released: kind,
+                    outside: invocation.by.is_none(),
+                    goes_home: invocation.reads > 0 && invocation.by.is_some_and(|by| self.hands_out(by)),
                     steps,
                     ..TaskSpec::default()
                 });
+                let next = numbers.len() as u32;
+                boxes.push(Some(*numbers.entry((copy, invocation.who)).or_insert(next)));
             }
         }
+        replay.boxes = boxes;
         replay.program = Program {
             name: format!(
                 "replay of {} recorded on {}",
                 trace.header().models.iter().map(|m| m.name.as_str()).collect::<Vec<_>>().join(", "),
                 trace.header().machine
             ),
+            heap: maker.heap..maker.arrays.len(),
             arrays: maker.arrays,
             leaves: self.leaves,
             tasks: std::iter::once(root).chain(tasks).collect(),
@@ -333,31 +402,31 @@ impl Reader {
 /// Lays out the memory of a replay: an array for each envelope of each copy, and one for the store.
 struct Maker {
     arrays: Vec<ArraySpec>,
+    /// The first array that is an envelope. All others are as well.
+    heap: usize,
     /// By copy and envelope, where it begins; 0 for those without bytes.
     starts: Vec<usize>,
-    envelopes: usize,
     sizes: Vec<usize>,
-    store: usize,
-    store_bytes: usize,
-    /// Where the next read of the store begins.
-    next: usize,
+    /// By task, where in the store it reads. All copies read the same.
+    reads: Vec<usize>,
 }
+
+/// Up to so many bytes, blocks are of small classes, as in worlds/machine.
+const SMALL: usize = 8 << 10;
 
 /// Arrays begin at multiples of a page.
 const PAGE: usize = 4096;
 
 impl Maker {
     fn new(reader: &Reader, options: &ReplayOptions) -> Maker {
-        let sizes: Vec<usize> = reader.envelopes.iter().map(|&bytes| bytes as usize).collect();
-        let store_bytes: u64 = reader.tasks.iter().map(|task| task.reads).sum();
+        let is_kept = |task: usize| reader.tasks[task].from_ns.is_some();
+        let size = |&(bytes, by): &(u64, usize)| if is_kept(by) { bytes as usize } else { 0 };
         let mut maker = Maker {
             arrays: Vec::new(),
+            heap: 0,
             starts: Vec::new(),
-            envelopes: sizes.len(),
-            sizes,
-            store: 0,
-            store_bytes: store_bytes as usize,
-            next: 0,
+            sizes: reader.envelopes.iter().map(size).collect(),
+            reads: vec![0; reader.tasks.len()],
         };
         let mut free = PAGE;
         let mut array = |bytes: usize, distribution: Distribution, arrays: &mut Vec<ArraySpec>| {
@@ -366,35 +435,40 @@ impl Maker {
             arrays.push(ArraySpec { base, bytes, distribution });
             base
         };
-        if maker.store_bytes > 0 {
-            maker.store = array(maker.store_bytes, options.store.clone(), &mut maker.arrays);
+        let store_bytes: u64 = reader.tasks.iter().map(|task| task.reads).sum();
+        if store_bytes > 0 {
+            let mut next = array(store_bytes as usize, options.store.clone(), &mut maker.arrays);
+            let mut order: Vec<usize> = (0..reader.tasks.len()).collect();
+            // Those of a box stay in the order of their time.
+            order.sort_by_key(|&task| reader.tasks[task].who);
+            for task in order {
+                maker.reads[task] = next;
+                next += reader.tasks[task].reads as usize;
+            }
         }
+        maker.heap = maker.arrays.len();
+        let classes = Sizes::new(Series::default(), SMALL).expect("the series of threads' heaps is a good one");
+        // What no class is for is mapped alone.
+        let block = |bytes: usize| classes.class_of(bytes).map_or(bytes, |class| classes.bytes(class));
         for _ in 0..options.copies {
             for &bytes in &maker.sizes {
-                let start = if bytes > 0 { array(bytes, Distribution::Standard, &mut maker.arrays) } else { 0 };
+                let start = if bytes > 0 { array(block(bytes), Distribution::Standard, &mut maker.arrays) } else { 0 };
                 maker.starts.push(start);
             }
         }
         maker
     }
 
-    fn accesses(&mut self, copy: usize, invocation: &Invocation) -> Vec<Access> {
+    fn accesses(&self, copy: usize, task: usize, invocation: &Invocation) -> Vec<Access> {
         let envelope = |&envelope: &usize, mode| {
             let bytes = self.sizes[envelope];
-            (bytes > 0).then(|| Access::new(self.starts[copy * self.envelopes + envelope], bytes, mode))
+            (bytes > 0).then(|| Access::new(self.starts[copy * self.sizes.len() + envelope], bytes, mode))
         };
         let takes = invocation.takes.iter().filter_map(|at| envelope(at, Mode::Read));
         let makes = invocation.makes.iter().filter_map(|at| envelope(at, Mode::Write));
-        let mut accesses: Vec<Access> = takes.chain(makes).collect();
-        // The store is read from its beginning to its end, and again by the next copy.
-        let mut left = invocation.reads as usize;
-        while left > 0 {
-            let bytes = left.min(self.store_bytes - self.next);
-            accesses.push(Access::new(self.store + self.next, bytes, Mode::Read));
-            self.next = (self.next + bytes) % self.store_bytes;
-            left -= bytes;
-        }
-        accesses
+        let bytes = invocation.reads as usize;
+        let reads = (bytes > 0).then(|| Access::new(self.reads[task], bytes, Mode::Read));
+        takes.chain(makes).chain(reads).collect()
     }
 }
 
@@ -403,39 +477,168 @@ mod tests {
     use super::*;
     use vicus_trace::{BoxInfo, Header, Log, ModelInfo};
 
-    /// A source makes an envelope of 4,096 bytes, and a sink takes it and reads 1,000 bytes of a store.
-    fn two_boxes() -> Trace {
-        let named = |name: &str, inputs| BoxInfo { name: name.to_owned(), type_name: name.to_owned(), inputs };
-        let boxes = vec![named("source", vec![]), named("sink", vec![Source { index: 0, output: 0 }])];
-        let models = vec![ModelInfo { name: "two".to_owned(), requests: vec![7], boxes }];
-        let [source, sink] = [0, 1].map(|index| BoxId { request: 7, index });
+    const SOURCE: BoxId = BoxId { request: 7, index: 0 };
+    const SINK: BoxId = BoxId { request: 7, index: 1 };
+
+    fn named(name: &str, senders: &[u16]) -> BoxInfo {
+        let inputs = senders.iter().map(|&output| Source { index: 0, output }).collect();
+        BoxInfo { name: name.to_owned(), type_name: name.to_owned(), inputs }
+    }
+
+    /// What one seat recorded, with each time in so many nanoseconds.
+    fn trace(boxes: Vec<BoxInfo>, unit_ns: u64, events: impl IntoIterator<Item = (u64, What)>) -> Trace {
+        let models = vec![ModelInfo { name: "boxes".to_owned(), requests: vec![7], boxes }];
         let mut log = Log::new(100);
-        for (time_ns, what) in [
-            (0, What::Enqueued { who: source, kind: TaskKind::Deferred, by: BoxId::NOBODY }),
-            (100, What::InvocationBegins { who: source }),
-            (900, What::EnvelopeCreated { who: source, output: 0, bytes: 4096 }),
-            (900, What::EnvelopeSent { who: source, output: 0, rows: 512, pill: false }),
-            (1100, What::InvocationEnds { who: source }),
-            (1100, What::Enqueued { who: sink, kind: TaskKind::Immediate, by: 0 }),
-            (1200, What::InvocationBegins { who: sink }),
-            (1200, What::EnvelopeReceived { who: sink, input: 0, rows: 512, pill: false }),
-            (3000, What::BytesRead { who: sink, far: false, bytes: 4096 + 1000 }),
-            (3200, What::InvocationEnds { who: sink }),
-        ] {
-            log.record(time_ns, what);
-        }
+        events.into_iter().for_each(|(time, what)| _ = log.record(time * unit_ns, what));
         Trace::new(Header { models, ..Header::for_seats(1) }, vec![log.finish()])
+    }
+
+    fn queued(who: BoxId, kind: TaskKind, by: u32) -> What {
+        What::Enqueued { who, kind, by }
+    }
+
+    fn received(who: BoxId) -> What {
+        What::EnvelopeReceived { who, input: 0, rows: 512, pill: false }
+    }
+
+    /// What makes and sends an envelope of the source's.
+    fn sends(output: u16, bytes: u32) -> [What; 2] {
+        let sent = What::EnvelopeSent { who: SOURCE, output, rows: 512, pill: false };
+        [What::EnvelopeCreated { who: SOURCE, output, bytes }, sent]
+    }
+
+    /// A source makes an envelope of 4,096 bytes, and a sink takes it and reads 1,000 bytes of a store.
+    fn two_boxes(unit_ns: u64) -> Trace {
+        let [made, sent] = sends(0, 4096);
+        let events = [
+            (0, queued(SOURCE, TaskKind::Deferred, BoxId::NOBODY)),
+            (100, What::InvocationBegins { who: SOURCE }),
+            (900, made),
+            (900, sent),
+            (1100, What::InvocationEnds { who: SOURCE }),
+            (1100, queued(SINK, TaskKind::Immediate, 0)),
+            (1200, What::InvocationBegins { who: SINK }),
+            (1200, received(SINK)),
+            (3000, What::BytesRead { who: SINK, far: false, bytes: 4096 + 1000 }),
+            (3200, What::InvocationEnds { who: SINK }),
+        ];
+        trace(vec![named("source", &[]), named("sink", &[0])], unit_ns, events)
     }
 
     #[test]
     fn what_is_taken_and_what_is_read_are_told_apart() {
         let options = ReplayOptions { copies: 2, bytes_per_ns: 10.0, ..ReplayOptions::default() };
-        let replay = Replay::of(&two_boxes(), &options).unwrap();
+        let replay = Replay::of(&two_boxes(1), &options).unwrap();
         replay.program.check().unwrap();
         let sizes: Vec<usize> = replay.program.arrays.iter().map(|array| array.bytes).collect();
-        assert_eq!(sizes, [1000, 4096, 4096], "the store, and an envelope for each copy");
+        let envelope = sizes[1];
+        assert!((4096..4096 + 4096 / 4 + 64).contains(&envelope), "a small class of heaps: {envelope}");
+        assert_eq!(sizes, [1000, envelope, envelope], "the store, and an envelope for each copy");
         // Durations of 1,000 and 2,000 ns; 4,096 bytes written, and 5,096 read, at 10 bytes in a nanosecond.
         assert_eq!(replay.recorded_ns, 2.0 * 3000.0);
         assert!((replay.taken_off_ns - 2.0 * (409.6 + 509.6)).abs() < 1e-6, "{}", replay.taken_off_ns);
+    }
+
+    /// The nodes that tasks ran on, but for the first one, and how each task went. Nobody looks around for work, and who submits
+    /// stays away: tasks are for those who are woken for them, if they take longer than that.
+    fn ran(mut replay: Replay) -> (Vec<usize>, Vec<crate::TaskRecord>) {
+        let machine = crate::Machine::by_name("xeon-e7-4820").unwrap();
+        let las: vicus_schedule::Setting = "las:spin_ns=0".parse().unwrap();
+        let plan = las.plan(&machine.topology, 64);
+        let away = Work { leaf: 0, cost: Cost::Nanos(1e6), accesses: Vec::new() };
+        replay.program.tasks[0].steps.push(Step::Work(away));
+        let parameters = crate::Parameters { wake_ns: 0.0, ..crate::Parameters::default() };
+        let options = crate::Options { parameters, ..crate::Options::default() };
+        let tasks = crate::simulate(&machine, &plan, &replay.program, &options).unwrap().tasks;
+        let node = |task: &crate::TaskRecord| plan.seats[task.seat as usize].node.index();
+        (tasks[1..].iter().map(node).collect(), tasks)
+    }
+
+    /// The source lets the sink go twice, which is quicker each time: on many threads, too, it takes one envelope after the other.
+    #[test]
+    fn a_box_runs_once_at_a_time_and_takes_what_was_made() {
+        let mut events = vec![(0, queued(SOURCE, TaskKind::Deferred, BoxId::NOBODY))];
+        for (at, again) in [(0, true), (10_000, false)] {
+            let [made, sent] = sends(0, 4096);
+            events.extend([
+                (at + 100, What::InvocationBegins { who: SOURCE }),
+                (at + 900, made),
+                (at + 900, sent),
+                (at + 1100, What::InvocationEnds { who: SOURCE }),
+            ]);
+            if again {
+                events.push((at + 1100, queued(SOURCE, TaskKind::Deferred, 0)));
+            }
+            events.extend([
+                (at + 1100, queued(SINK, TaskKind::Immediate, 0)),
+                (at + 1100, What::InvocationBegins { who: SINK }),
+                (at + 1100, received(SINK)),
+                (at + 9100, What::InvocationEnds { who: SINK }),
+            ]);
+        }
+        let replay =
+            Replay::of(&trace(vec![named("source", &[]), named("sink", &[0])], 1, events), &ReplayOptions::default());
+        let replay = replay.unwrap();
+        // Numbered in the order in which they were queued.
+        assert_eq!(replay.boxes, [None, Some(0), Some(0), Some(1), Some(1)]);
+        let after: Vec<&[u32]> = replay.program.tasks.iter().map(|task| &task.after[..]).collect();
+        assert_eq!(after, [&[][..], &[], &[], &[], &[3]], "what lets it go is over anyhow");
+        let (_, tasks) = ran(replay);
+        assert!(tasks[2].start_ns < tasks[3].end_ns, "the source goes on beside the sink");
+        assert!(tasks[4].start_ns >= tasks[3].end_ns, "{tasks:?}");
+    }
+
+    /// The sink is the source's last immediate task: it goes on where that was, unless the source still has something to do.
+    #[test]
+    fn the_last_immediate_task_wakes_nobody() {
+        let replay = Replay::of(&two_boxes(100), &ReplayOptions::default()).unwrap();
+        let machine = crate::Machine::by_name("xeon-e7-4820").unwrap();
+        let wakes = |program: &Program| {
+            let las: vicus_schedule::Setting = "las:spin_ns=0".parse().unwrap();
+            let options = crate::Options::default();
+            crate::simulate(&machine, &las.plan(&machine.topology, 64), program, &options).unwrap().counts.wakes
+        };
+        let alone = wakes(&replay.program);
+        let mut busy = replay.program.clone();
+        busy.tasks[1].steps.push(Step::Work(Work { leaf: 0, cost: Cost::Nanos(1e6), accesses: Vec::new() }));
+        assert_eq!(wakes(&busy), alone + 1, "its spawner goes on");
+    }
+
+    #[test]
+    fn copies_begin_in_different_neighbourhoods_and_are_requests_of_their_own() {
+        let replay = Replay::of(&two_boxes(100), &ReplayOptions { copies: 4, ..ReplayOptions::default() }).unwrap();
+        let requests: Vec<u64> = replay.program.tasks[1..].iter().map(|task| task.request.0).collect();
+        assert_eq!(requests, [7, 7, 15, 15, 23, 23, 31, 31]);
+        assert_eq!(ran(replay).0, [0, 0, 1, 1, 2, 2, 3, 3]);
+    }
+
+    /// Four replicas read a part each, of which each lies on a node of its own.
+    #[test]
+    fn a_part_is_read_where_it_lies() {
+        let replica = |index| BoxId { request: 7, index };
+        let mut events =
+            vec![(0, queued(SOURCE, TaskKind::Deferred, BoxId::NOBODY)), (100, What::InvocationBegins { who: SOURCE })];
+        let parts = [1, 2, 3, 4];
+        events.extend(parts.iter().flat_map(|&part| sends(part - 1, 24)).map(|what| (200, what)));
+        events.push((300, What::InvocationEnds { who: SOURCE }));
+        events.extend(parts.into_iter().rev().map(|part| (300, queued(replica(part.into()), TaskKind::Immediate, 0))));
+        for part in parts.into_iter().rev() {
+            let (who, at) = (replica(part.into()), 10_000 * u64::from(10 - part));
+            events.extend([
+                (at, What::InvocationBegins { who }),
+                (at, received(who)),
+                (at + 8000, What::BytesRead { who, far: false, bytes: 24 + (1 << 20) }),
+                (at + 9000, What::InvocationEnds { who }),
+            ]);
+        }
+        let of = |splitter: &str| {
+            let scans = parts.map(|part| named("scan", &[part - 1]));
+            let boxes = [named(splitter, &[])].into_iter().chain(scans).collect();
+            let replay = Replay::of(&trace(boxes, 100, events.clone()), &ReplayOptions::default()).unwrap();
+            ran(replay).0
+        };
+        // The last part is the first to be read: where it lies does not hang on that.
+        assert_eq!(of("split")[1..], [3, 2, 1, 0]);
+        assert_eq!(of("source")[1..], [0; 4], "immediate tasks stay on their node");
     }
 }

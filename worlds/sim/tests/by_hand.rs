@@ -135,7 +135,7 @@ fn compute(tasks: usize, ns: f64) -> Program {
     let steps = vec![Step::Start, Step::Spawn(1..tasks as u32 + 1), Step::Wait, Step::End];
     let root = TaskSpec { steps, pinned: Some(0), ..TaskSpec::default() };
     let tasks = std::iter::once(root).chain(std::iter::repeat_n(task, tasks)).collect();
-    Program { name: "compute".to_owned(), arrays: Vec::new(), leaves: vec!["leaf".to_owned()], tasks }
+    Program { name: "compute".to_owned(), leaves: vec!["leaf".to_owned()], tasks, ..Program::default() }
 }
 
 #[test]

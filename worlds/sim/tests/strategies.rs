@@ -31,7 +31,8 @@ fn random(seed: u64) -> Program {
     let arrays = arrays.collect();
     let root = TaskSpec { pinned: (chance.below(2) == 0).then_some(0), ..TaskSpec::default() };
     let leaves = vec!["leaf".to_owned()];
-    let mut program = Program { name: format!("random {seed}"), arrays, leaves, tasks: vec![root] };
+    let name = format!("random {seed}");
+    let mut program = Program { name, arrays, leaves, tasks: vec![root], ..Program::default() };
     fill(&mut program, &mut chance, 0, 3);
     program.check().unwrap_or_else(|error| panic!("seed {seed}: {error}"));
     program

@@ -33,9 +33,9 @@ const SP2B: [(&str, &str); 17] = [
 ];
 
 /// A query by name.
-pub(super) struct Query {
-    pub(super) name: String,
-    pub(super) text: String,
+pub(crate) struct Query {
+    pub(crate) name: String,
+    pub(crate) text: String,
 }
 
 /// The 17, or the files of a folder by name.
@@ -61,7 +61,7 @@ pub(super) fn queries(folder: Option<&Path>) -> anyhow::Result<Vec<Query>> {
 }
 
 /// Those of the 17 with these names.
-pub(super) fn named(names: &[String]) -> anyhow::Result<Vec<Query>> {
+pub(crate) fn named(names: &[String]) -> anyhow::Result<Vec<Query>> {
     let mut all = queries(None)?;
     let take = |name: &String| {
         let place = all.iter().position(|query| query.name == *name);
@@ -78,12 +78,10 @@ pub(super) fn load(runtime: &Runtime, files: &[String]) -> anyhow::Result<engine
     engine::load(runtime, sources, &reading, OnError::Fail)
 }
 
-/// Plans a query for a runtime.
-pub(super) fn plan(runtime: &Runtime, store: &Arc<Store>, query: &Query, options: &Options) -> anyhow::Result<Plan> {
-    let threads = runtime.plan().threads();
+/// Plans a query.
+pub(crate) fn plan(store: &Arc<Store>, query: &Query, options: &Options) -> anyhow::Result<Plan> {
     let parsed = vicus_sparql::parse(&query.text).with_context(|| format!("query {}", query.name))?;
-    let options = Options { threads, ..*options };
-    vicus_sparql::plan(store, &parsed, &options).with_context(|| format!("query {}", query.name))
+    vicus_sparql::plan(store, &parsed, options).with_context(|| format!("query {}", query.name))
 }
 
 /// What a run came to.
@@ -102,7 +100,7 @@ pub(super) fn run(
     copies: usize,
 ) -> anyhow::Result<Run> {
     let began = Instant::now();
-    let plan = plan(runtime, store, query, options)?;
+    let plan = plan(store, query, &Options { threads: runtime.plan().threads(), ..*options })?;
     let rows: Vec<Arc<AtomicU64>> = (0..copies).map(|_| Arc::default()).collect();
     let submit = |rows: &Arc<AtomicU64>| {
         let rows = Arc::clone(rows);

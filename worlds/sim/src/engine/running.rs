@@ -134,6 +134,12 @@ impl Engine<'_> {
             self.counts.uses[resource] += bytes;
         }
         let contention = if work.alone > 0 { took as f64 / work.alone as f64 } else { 1.0 };
+        let program = self.program;
+        let frame = self.top(seat);
+        let at = (frame.task as usize, frame.at);
+        if let Some(Step::Work(work)) = program.tasks[at.0].steps.get(at.1) {
+            self.memory.done(program, &work.accesses);
+        }
         let frame = self.top(seat);
         let bytes = work.near + work.far + work.cached;
         frame.bytes += bytes;

@@ -1,10 +1,12 @@
 //! A seat makes tasks: where they go, and whom that wakes.
 
 use super::Engine;
+use crate::Step;
 use crate::diary;
 use crate::fluid::Time;
 use crate::seats::{Doing, Frame, Phase};
 use vicus_schedule::{Kind, PoolId, QueueId, SeatId};
+use vicus_topology::NodeId;
 use vicus_trace::What;
 
 impl Engine<'_> {
@@ -22,7 +24,7 @@ impl Engine<'_> {
         let mut begin = self.now;
         let mut cost = if spec.kind == Kind::Deferred { self.costs.spawn } else { 0 };
         if spec.pinned.is_none() {
-            let (dealt, dealing) = self.deal(task);
+            let (dealt, dealing) = self.destination(seat, task);
             self.tasks[task as usize].dealt = dealt;
             cost += dealing;
             if self.tasks[task as usize].waits == 0 {
@@ -53,8 +55,34 @@ impl Engine<'_> {
         }
     }
 
+    /// The queue that a task goes to, if its spawner doesn't decide, and how long it takes to find that out.
+    fn destination(&mut self, seat: usize, task: u32) -> (Option<QueueId>, Time) {
+        let spec = &self.program.tasks[task as usize];
+        if spec.outside {
+            // Independent requests begin in different neighbourhoods.
+            self.entered += 1;
+            return (Some(self.plan.entry[(self.entered - 1) % self.plan.entry.len()]), 0);
+        }
+        let home = if spec.goes_home { self.home(seat, task) } else { None };
+        if home.is_some() { (home, 0) } else { self.deal(task) }
+    }
+
+    /// The queue where most of what a task reads lies, if it lies elsewhere.
+    fn home(&mut self, seat: usize, task: u32) -> Option<QueueId> {
+        let plan = self.plan;
+        if plan.homes.is_empty() {
+            return None;
+        }
+        let mut places = std::mem::take(&mut self.places);
+        self.memory.footprint(&self.program.tasks[task as usize].accesses, false, &mut places);
+        let nodes = self.by_location(&places, self.machine.topology.nodes.len());
+        self.places = places;
+        let most = (0..nodes.len()).rev().max_by_key(|&node| nodes[node]).filter(|&node| nodes[node] > 0)?;
+        plan.home_queue(SeatId::new(seat), NodeId::new(most), task as usize)
+    }
+
     /// Where a task is dealt to by its bytes, and how long it takes to find that out. `None` if that is its seat's own decision.
-    pub(super) fn deal(&mut self, task: u32) -> (Option<QueueId>, Time) {
+    fn deal(&mut self, task: u32) -> (Option<QueueId>, Time) {
         let spec = &self.program.tasks[task as usize];
         let Some(dealing) = self.plan.dealing.as_ref().filter(|_| !spec.accesses.is_empty()) else { return (None, 0) };
         let mut places = std::mem::take(&mut self.places);
@@ -129,8 +157,25 @@ impl Engine<'_> {
         if self.plan.tokens.and_then(|tokens| tokens.capacity).is_some_and(|most| self.queues.count > most as usize) {
             return self.help(seat);
         }
+        if by.is_some() && self.is_own_next(seat, task) {
+            return;
+        }
         self.wake_for(seat, queue);
         self.show();
+    }
+
+    /// Whether a task that the seat spawns is its next one anyhow, because it is immediate and the last thing that the spawner does:
+    /// a thread woken for it could only take it away from its data, as worlds/machine has it for boxes.
+    fn is_own_next(&mut self, seat: usize, task: u32) -> bool {
+        let (program, plan) = (self.program, self.plan);
+        let (spawner, at) = (self.top(seat).task, self.top(seat).at);
+        let steps = &program.tasks[spawner as usize].steps;
+        let is_last = at + 1 == steps.len() && matches!(&steps[at], Step::Spawn(range) if range.end == task + 1);
+        let own = plan.seats[seat].place[Kind::Immediate as usize];
+        is_last
+            && program.tasks[task as usize].kind == Kind::Immediate
+            && self.tasks[task as usize].dealt.is_none()
+            && plan.queues[own.index()].owner == Some(SeatId::new(seat))
     }
 
     /// Wakes one seat for a task that was put, in near pools first; if nobody sleeps there, one of those that take from the queue

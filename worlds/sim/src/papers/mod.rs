@@ -5,6 +5,9 @@
 //! free parameters is a quarter smaller or larger, and *fragile* otherwise; "never slower" is asked of twenty seeds besides.
 //! Where the model disagrees with a paper, the report says so.
 //!
+//! A figure of queries replays what was recorded: it says which [`Recording`]s it needs, and gets them from who can make them
+//! ([`Figure::replay`]).
+//!
 //! Figures make [`Job`]s, whoever evaluates them runs these in any order and on any thread: this crate starts none.
 //!
 //! ```
@@ -14,41 +17,42 @@
 //! assert_eq!(report.verdicts.len(), figure.claims.len());
 //! ```
 
+mod fig000;
 mod fig001_11;
 mod fig001_7;
 mod fig001_9;
 mod fig002_3;
 mod fig002_4;
+mod replayed;
 mod report;
 mod table003_3;
 
+pub use replayed::{Recording, Replayed};
 pub use report::{Report, Robust, Row, Verdict};
 
-use crate::{Machine, Options, Parameters, Program, Recorder, SimError, simulate_watched};
+use crate::{Machine, Options, Parameters, Program, Recorder, ReplayError, SimError, simulate_watched};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use vicus_kernels::{AnyKernel, Kernel};
 use vicus_memory::distribution::Distribution;
+use vicus_trace::Trace;
 
 /// A figure's name, and what makes it.
 pub type Entry = (&'static str, fn() -> Figure);
 
 /// The figures that can be done again.
 pub const FIGURES: &[Entry] = &[
+    ("000-fig5", fig000::fig5),
+    ("000-fig6", fig000::fig6),
+    ("000-fig7", fig000::fig7),
+    ("000-fig8", fig000::fig8),
     ("001-fig7", fig001_7::figure),
     ("001-fig9", fig001_9::figure),
     ("001-fig11", fig001_11::figure),
     ("002-fig3", fig002_3::figure),
     ("002-fig4", fig002_4::figure),
     ("003-table3", table003_3::figure),
-];
-
-/// Those that can't yet, and why.
-pub const MISSING: &[(&str, &str)] = &[
-    ("000-fig5", "needs traces of queries, which are not there yet"),
-    ("000-fig6", "needs traces of queries, which are not there yet"),
-    ("000-fig7", "needs traces of queries, which are not there yet"),
-    ("000-fig8", "needs traces of queries, which are not there yet"),
 ];
 
 /// The figure of this name.
@@ -104,6 +108,8 @@ pub enum Input {
     Kernel(AnyKernel),
     /// A program that doesn't come from one, and doesn't depend on the number of threads.
     Program(fn() -> Program),
+    /// A query that was recorded.
+    Replay(Replayed),
 }
 
 impl Setup {
@@ -141,16 +147,17 @@ impl Setup {
         Setup { interleave: true, ..self.lying(&Distribution::Standard) }
     }
 
-    fn program(&self, times: f64) -> Program {
+    fn program(&self, times: f64) -> Cow<'_, Program> {
         match &self.input {
             Input::Kernel(kernel) => {
                 let mut kernel = kernel.clone();
                 if times < 1.0 {
                     kernel.scale(times);
                 }
-                Recorder::record(&kernel, self.threads)
+                Cow::Owned(Recorder::record(&kernel, self.threads))
             }
-            Input::Program(program) => program(),
+            Input::Program(program) => Cow::Owned(program()),
+            Input::Replay(replayed) => Cow::Borrowed(&replayed.replay().program),
         }
     }
 }
@@ -212,6 +219,8 @@ pub struct Point {
     near: f64,
     /// Bytes from others.
     far: f64,
+    /// How many nodes branches keep to, on average; 0 if it has none.
+    kept_nodes: f64,
 }
 
 impl Point {
@@ -219,12 +228,22 @@ impl Point {
         let mean = |bytes: fn(&Sample) -> f64| samples.iter().map(bytes).sum::<f64>() / samples.len() as f64;
         let mut walls: Vec<f64> = samples.iter().map(|sample| sample.wall_ns).collect();
         walls.sort_by(f64::total_cmp);
-        Point { walls, near: mean(|sample| sample.near_bytes), far: mean(|sample| sample.far_bytes) }
+        Point {
+            walls,
+            near: mean(|sample| sample.near_bytes),
+            far: mean(|sample| sample.far_bytes),
+            kept_nodes: mean(|sample| sample.kept_nodes),
+        }
     }
 
     /// The time that such a share of the seeds stay below.
     pub fn quantile(&self, share: f64) -> f64 {
         self.walls[((self.walls.len() - 1) as f64 * share).round() as usize]
+    }
+
+    /// How many nodes branches keep to: see [`Sample::kept_nodes`].
+    pub fn kept_nodes(&self) -> f64 {
+        self.kept_nodes
     }
 
     /// The median time.
@@ -349,6 +368,10 @@ pub struct Sample {
     pub near_bytes: f64,
     /// Bytes from others.
     pub far_bytes: f64,
+    /// Of a replay, how many nodes its boxes keep to: 1 if a box's work is on all nodes alike, or all boxes' on one; as many as there
+    /// are if each box stays on one node, and all nodes have as much to do. The exponential of what a box tells of the node
+    /// (Shannon's mutual information, weighted with time). Of others, 0.
+    pub kept_nodes: f64,
 }
 
 impl Job<'_> {
@@ -365,7 +388,11 @@ impl Job<'_> {
             let options = Options { seed: self.options.seed + sample as u64, ..self.options.clone() };
             let outcome = simulate_watched(&machine, &plan, &program, &options, watch)?;
             let (near_bytes, far_bytes) = (outcome.counts.near_bytes, outcome.counts.far_bytes);
-            Ok(Sample { wall_ns: outcome.wall_ns, near_bytes, far_bytes })
+            let kept_nodes = match &self.setup.input {
+                Input::Replay(replayed) => replayed.kept_nodes(&plan, &outcome),
+                _ => 0.0,
+            };
+            Ok(Sample { wall_ns: outcome.wall_ns, near_bytes, far_bytes, kept_nodes })
         };
         (0..self.samples).map(run).collect()
     }
@@ -380,6 +407,38 @@ pub fn serially(jobs: &[Job<'_>]) -> Result<Vec<Vec<Sample>>, SimError> {
 }
 
 impl Figure {
+    /// What has to be recorded before it can be evaluated.
+    pub fn recordings(&self) -> Vec<Recording> {
+        let mut recordings: Vec<Recording> = self.replayed().map(|replayed| replayed.recording).collect();
+        recordings.dedup();
+        recordings
+    }
+
+    fn replayed(&self) -> impl Iterator<Item = &Replayed> {
+        self.setups.iter().filter_map(|setup| match &setup.input {
+            Input::Replay(replayed) => Some(replayed),
+            _ => None,
+        })
+    }
+
+    /// Takes what was recorded: the last request of a trace.
+    ///
+    /// # Errors
+    /// It can't be replayed.
+    pub fn replay(&mut self, recording: &Recording, trace: &Trace) -> Result<(), ReplayError> {
+        let wants = |setup: &&mut Setup| matches!(&setup.input, Input::Replay(other) if other.recording == *recording);
+        let mut made: Option<Replayed> = None;
+        for setup in self.setups.iter_mut().filter(wants) {
+            let Input::Replay(replayed) = &mut setup.input else { unreachable!("it was chosen by that") };
+            match &made {
+                Some(made) if made.copies == replayed.copies => *replayed = made.clone(),
+                _ => replayed.take(trace)?,
+            }
+            made = Some(replayed.clone());
+        }
+        Ok(())
+    }
+
     fn cases(&self, effort: &Effort) -> Vec<Case> {
         let base = Case {
             name: "as it is".to_owned(),

@@ -42,6 +42,8 @@ pub struct Row {
     pub normalised: f64,
     /// The share of bytes that came from another node, or another's home cache.
     pub far_share: f64,
+    /// Of a replay, how many nodes its branches keep to: see [`Sample::kept_nodes`](super::Sample::kept_nodes).
+    pub kept_nodes: Option<f64>,
     /// The times, divided by the baseline's, that 5, 25, 75 and 95 % of the seeds stay below.
     pub spread: [f64; 4],
 }
@@ -122,11 +124,15 @@ pub(super) fn report(figure: &Figure, effort: &Effort, results: &[(Case, Results
             label: setup.label.clone(),
             ms: point.wall_ns() / 1e6,
             normalised: point.wall_ns() / baseline,
+            kept_nodes: Some(point.kept_nodes).filter(|nodes| *nodes > 0.0),
             far_share: if bytes > 0.0 { point.far / bytes } else { 0.0 },
             spread: [0.05, 0.25, 0.75, 0.95].map(|share| point.quantile(share) / baseline),
         }
     };
     let mut notes: Vec<String> = figure.notes.iter().map(ToString::to_string).collect();
+    let mut replays: Vec<String> = figure.replayed().map(ToString::to_string).collect();
+    replays.dedup();
+    notes.append(&mut replays);
     let mut reduced: Vec<String> = Vec::new();
     for setup in figure.setups.iter().filter(|setup| setup.reduced < 1.0) {
         let note = format!("{} has {} of its tasks", setup.group, setup.reduced);

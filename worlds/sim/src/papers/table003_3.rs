@@ -54,6 +54,7 @@ fn pipeline() -> Program {
     Program {
         name: "pipeline".to_owned(),
         arrays: vec![array],
+        heap: 0..0,
         leaves: vec!["pass on".to_owned(), "compute".to_owned()],
         tasks: [first].into_iter().chain(rest).collect(),
     }

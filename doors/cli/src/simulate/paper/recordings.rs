@@ -1,0 +1,215 @@
+//! Where a figure's recordings come from: from files, or they are made here and now.
+//!
+//! A query is planned for the simulated machine's threads, so that its operators have as many branches as they would have there,
+//! and runs on one thread, so that no other one is in its invocations' way. It runs several times, which goes the same way each
+//! time; each invocation is as long as in the run in which it was quickest, because in the others something else had the core.
+
+use crate::bench::queries;
+use crate::{engine, generate, input, query, trace};
+use anyhow::{Context, ensure};
+use std::collections::BTreeMap;
+use std::io::Cursor;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use vicus::Runtime;
+use vicus_rdf::Store;
+use vicus_rdf::load::{OnError, Source, Syntax};
+use vicus_sim::papers::{Figure, Recording};
+use vicus_sparql::{Options, Plan};
+use vicus_trace::{BoxId, Log, SeatLog, Trace, What};
+
+/// How often a query runs.
+const RUNS: usize = 7;
+
+/// Where recordings come from.
+pub(super) struct Recordings {
+    from: From,
+    /// Those that there are.
+    known: BTreeMap<Recording, Trace>,
+}
+
+enum From {
+    /// Files of this folder.
+    Files(PathBuf),
+    /// They are made of so many triples, and written to a folder if there is one.
+    Here { triples: u64, keep: Option<PathBuf>, stores: BTreeMap<u64, Arc<Store>> },
+}
+
+impl Recordings {
+    pub(super) fn read_from(folder: &Path) -> Recordings {
+        Recordings { from: From::Files(folder.to_owned()), known: BTreeMap::new() }
+    }
+
+    pub(super) fn made_of(triples: u64, keep: Option<&Path>) -> Recordings {
+        let keep = keep.map(Path::to_owned);
+        Recordings { from: From::Here { triples, keep, stores: BTreeMap::new() }, known: BTreeMap::new() }
+    }
+
+    /// Gives a figure what it needs.
+    pub(super) fn supply(&mut self, figure: &mut Figure) -> anyhow::Result<()> {
+        for recording in figure.recordings() {
+            if !self.known.contains_key(&recording) {
+                let trace = self.get(&recording)?;
+                self.known.insert(recording, trace);
+            }
+            let trace = &self.known[&recording];
+            figure.replay(&recording, trace).with_context(|| self.expected(&recording))?;
+        }
+        Ok(())
+    }
+
+    fn get(&mut self, recording: &Recording) -> anyhow::Result<Trace> {
+        let expected = self.expected(recording);
+        match &mut self.from {
+            From::Files(folder) => {
+                let trace = trace::read(&file(folder, recording)).with_context(|| expected.clone())?;
+                ensure!(last_model(&trace) != Some("load"), "{expected}: the last request in it has loaded data");
+                Ok(trace)
+            }
+            From::Here { triples, keep, stores } => {
+                let triples = (*triples / recording.part).max(1);
+                let store = match stores.get(&triples) {
+                    Some(store) => store,
+                    None => stores.entry(triples).or_insert(store_of(triples)?),
+                };
+                let trace = record(store, recording).with_context(|| expected)?;
+                if let Some(folder) = keep {
+                    query::write_trace(&file(folder, recording), &trace)?;
+                }
+                Ok(trace)
+            }
+        }
+    }
+
+    /// What is expected, and where, for people.
+    fn expected(&self, recording: &Recording) -> String {
+        let Recording { query, threads, .. } = recording;
+        let what = format!("a recording of {query}, planned for {threads} threads");
+        match &self.from {
+            From::Files(folder) => {
+                format!("{}: expected {what} (--record DIR makes such files)", file(folder, recording).display())
+            }
+            From::Here { .. } => what,
+        }
+    }
+}
+
+fn file(folder: &Path, recording: &Recording) -> PathBuf {
+    folder.join(format!("{recording}.trace"))
+}
+
+/// The name of the model that the last request is an instance of.
+fn last_model(trace: &Trace) -> Option<&str> {
+    let requests = |model: &vicus_trace::ModelInfo| model.requests.iter().max().copied();
+    trace.header().models.iter().max_by_key(|model| requests(model)).map(|model| model.name.as_str())
+}
+
+/// A store of about so many triples, the same each time.
+fn store_of(triples: u64) -> anyhow::Result<Arc<Store>> {
+    let text = generate::sp2b_text(triples, 1)?;
+    let source = Source::new("generated triples", Syntax::NTriples, Cursor::new(text));
+    let runtime = Runtime::builder().start();
+    Ok(engine::load(&runtime, vec![source], &input::Reading::default(), OnError::Fail)?.store)
+}
+
+fn record(store: &Arc<Store>, recording: &Recording) -> anyhow::Result<Trace> {
+    let query = &queries::named(&[recording.query.to_owned()])?[0];
+    let options = Options { threads: recording.threads, sinks: recording.threads, ..Options::default() };
+    let plan = queries::plan(store, query, &options)?;
+    let mut room = Log::DEFAULT_ROOM;
+    let runs = (0..RUNS).map(|_| run(&plan, &mut room)).collect::<anyhow::Result<Vec<Trace>>>()?;
+    Ok(quickest(&runs))
+}
+
+/// The invocations of a log, in their order, with their durations.
+fn durations(log: &SeatLog) -> Vec<(BoxId, u64)> {
+    let mut found: Vec<(BoxId, u64)> = Vec::new();
+    for event in &log.events {
+        match event.what {
+            What::InvocationBegins { who } => found.push((who, event.time_ns)),
+            What::InvocationEnds { .. } => {
+                let last = found.last_mut().expect("an invocation begins before it ends");
+                last.1 = event.time_ns - last.1;
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+/// The first run, with each of its invocations as long as in the run in which it was quickest, if all had the same ones.
+fn quickest(runs: &[Trace]) -> Trace {
+    let shortened = |seat: usize| {
+        let mut log = runs[0].logs()[seat].clone();
+        let mut least = durations(&log);
+        for run in &runs[1..] {
+            let other = durations(&run.logs()[seat]);
+            if other.len() == least.len() && other.iter().zip(&least).all(|(other, own)| other.0 == own.0) {
+                least.iter_mut().zip(other).for_each(|(least, other)| least.1 = least.1.min(other.1));
+            }
+        }
+        shorten(&mut log, &least);
+        log
+    };
+    Trace::new(runs[0].header().clone(), (0..runs[0].logs().len()).map(shortened).collect())
+}
+
+/// Makes invocations end earlier, and everything after them happen earlier.
+fn shorten(log: &mut SeatLog, durations: &[(BoxId, u64)]) {
+    let (mut next, mut gone, mut end) = (durations.iter(), 0, u64::MAX);
+    for event in &mut log.events {
+        let time = event.time_ns;
+        if let What::InvocationBegins { .. } = event.what {
+            end = time + next.next().expect("each invocation has a duration").1;
+        }
+        event.time_ns = time.min(end) - gone;
+        if let What::InvocationEnds { .. } = event.what {
+            gone += time - end;
+            end = u64::MAX;
+        }
+    }
+}
+
+/// Runs a plan once on one thread, with as much room for events as it needs.
+fn run(plan: &Plan, room: &mut usize) -> anyhow::Result<Trace> {
+    let las: vicus::Setting = "las".parse().expect("the strategy exists");
+    loop {
+        let runtime = Runtime::builder().strategy(las.clone()).threads(1).quiet().record(*room).start();
+        let sink = |&sink| (sink, plan.sink_operator(|_: &vicus::Envelope| Ok(())));
+        runtime.submit_with(plan.model(), plan.sinks().iter().map(sink).collect()).wait()?;
+        let trace = runtime.trace().expect("it was asked to record");
+        if trace.lost() == 0 {
+            return Ok(trace);
+        }
+        // The lost ones would be missed, so it runs again.
+        *room *= 4;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vicus_trace::Header;
+
+    /// A run whose two invocations begin and end then; something happens in the middle of each.
+    fn run(times: [u64; 4]) -> Trace {
+        let mut log = Log::new(100);
+        for (index, at) in [(0, 0), (1, 2)] {
+            let who = BoxId { request: 1, index };
+            log.record(times[at], What::InvocationBegins { who });
+            log.record((times[at] + times[at + 1]) / 2, What::UserCodeBegins { who });
+            log.record(times[at + 1], What::InvocationEnds { who });
+        }
+        Trace::new(Header::for_seats(1), vec![log.finish()])
+    }
+
+    #[test]
+    fn each_invocation_is_as_long_as_where_it_was_quickest() {
+        let times = |trace: &Trace| trace.logs()[0].events.iter().map(|event| event.time_ns).collect::<Vec<_>>();
+        let runs = [run([100, 4100, 4200, 4220]), run([50, 80, 90, 3090])];
+        assert_eq!(times(&quickest(&runs)), [100, 130, 130, 230, 240, 250], "30 and 20 long, 100 apart");
+        assert_eq!(times(&quickest(&runs[..1])), times(&runs[0]));
+        let others = Trace::new(Header::for_seats(1), vec![SeatLog::default()]);
+        assert_eq!(times(&quickest(&[run([100, 110, 120, 130]), others])), [100, 105, 110, 120, 125, 130]);
+    }
+}

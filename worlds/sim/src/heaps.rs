@@ -1,0 +1,77 @@
+//! Threads' heaps: memory that was given back is used again.
+//!
+//! Falt et al., "Towards Efficient Locality Aware Parallel Data Stream Processing", §5.1: each thread has blocks of its own, by
+//! size, and the block that was given back last is the next to be taken, because a cache may still have it. Here an array of
+//! a heap gets its block from who writes it first, and gives it back to that one's heap when the last task has read it.
+
+use crate::{Program, Step};
+use rustc_hash::FxHashMap;
+use vicus_schedule::Access;
+use vicus_topology::PuId;
+
+const NONE: u32 = u32::MAX;
+
+/// Which arrays have which blocks. A block is the memory of an array that was the first to have it.
+pub(crate) struct Heaps {
+    /// By array of a heap, its block, and how many of its readers are still to come. Empty if no program's array is of a heap.
+    arrays: Vec<Lent>,
+    /// The first array of a heap.
+    first: usize,
+    /// By PU and size, the blocks that nobody has.
+    free: FxHashMap<(PuId, usize), Vec<u32>>,
+}
+
+#[derive(Clone)]
+struct Lent {
+    block: u32,
+    readers: u32,
+    /// Whose heap it is.
+    owner: PuId,
+}
+
+impl Heaps {
+    pub(crate) fn new(program: &Program) -> Heaps {
+        let lent = Lent { block: NONE, readers: 0, owner: PuId::new(0) };
+        let first = program.heap.start;
+        let mut arrays = vec![lent; program.heap.len()];
+        if !arrays.is_empty() {
+            let steps = program.tasks.iter().flat_map(|task| &task.steps);
+            let works = steps.filter_map(|step| if let Step::Work(work) = step { Some(work) } else { None });
+            for access in works.flat_map(|work| &work.accesses).filter(|access| !access.mode.writes()) {
+                let array = program.array_at(access.start).and_then(|array| array.checked_sub(first));
+                if let Some(lent) = array.and_then(|array| arrays.get_mut(array)) {
+                    lent.readers += 1;
+                }
+            }
+        }
+        Heaps { arrays, first, free: FxHashMap::default() }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.arrays.is_empty()
+    }
+
+    /// The block of an array, which is itself if it is of no heap, or if nobody has written it yet.
+    pub(crate) fn block(&self, array: usize) -> usize {
+        let lent = array.checked_sub(self.first).and_then(|at| self.arrays.get(at));
+        lent.filter(|lent| lent.block != NONE).map_or(array, |lent| lent.block as usize)
+    }
+
+    /// A PU writes an array of this size: it gets a block, unless it has one.
+    pub(crate) fn take(&mut self, array: usize, bytes: usize, pu: PuId) {
+        let Some(lent) = array.checked_sub(self.first).and_then(|at| self.arrays.get_mut(at)) else { return };
+        if lent.block == NONE {
+            let back = self.free.get_mut(&(pu, bytes)).and_then(Vec::pop);
+            (lent.block, lent.owner) = (back.unwrap_or(array as u32), pu);
+        }
+    }
+
+    /// A task is done with what it accessed in an array of this size. The last one gives the block back.
+    pub(crate) fn done(&mut self, array: usize, bytes: usize, access: &Access) {
+        let Some(lent) = array.checked_sub(self.first).and_then(|at| self.arrays.get_mut(at)) else { return };
+        lent.readers -= u32::from(!access.mode.writes());
+        if lent.readers == 0 && lent.block != NONE {
+            self.free.entry((lent.owner, bytes)).or_default().push(lent.block);
+        }
+    }
+}
