@@ -223,6 +223,7 @@ impl Jacobi3d {
 }
 
 /// A row, or a part of it from `first` on: `near` are the row itself and its four neighbours.
+#[inline(never)] // compiled once: the same instructions in every world
 fn relax(to: &mut [f64], near: [&[f64]; 5], first: usize) {
     let (len, end) = (near[0].len(), first + to.len());
     let inner = first.max(1)..end.min(len.saturating_sub(1)).max(first.max(1));

@@ -5,6 +5,7 @@ const ROWS: usize = 4;
 const COLUMNS: usize = 12;
 
 /// `c += sign * a * b` for row-major blocks of `n` rows and columns. Takes `2 n³` operations.
+#[inline(never)] // compiled once: the same instructions in every world
 pub(crate) fn add_product(c: &mut [f32], a: &[f32], b: &[f32], n: usize, sign: f32) {
     assert!(c.len() == n * n && a.len() == n * n && b.len() == n * n, "blocks of {n} rows and columns");
     let (tiled_rows, tiled_columns) = (n - n % ROWS, n - n % COLUMNS);

@@ -48,8 +48,8 @@ enum Step {
     Fwd { k: usize, column: usize },
     /// Divides a block below the diagonal by the upper factor.
     Bdiv { k: usize, row: usize },
-    /// Subtracts a product from a block.
-    Bmod { k: usize, row: usize, column: usize },
+    /// Subtracts a product from a block; a new one begins as zeroes.
+    Bmod { k: usize, row: usize, column: usize, new: bool },
 }
 
 impl Step {
@@ -68,7 +68,7 @@ impl Step {
         match self {
             Step::Lu0 { .. } => Vec::new(),
             Step::Fwd { k, .. } | Step::Bdiv { k, .. } => vec![(k, k)],
-            Step::Bmod { k, row, column } => vec![(row, k), (k, column)],
+            Step::Bmod { k, row, column, .. } => vec![(row, k), (k, column)],
         }
     }
 
@@ -89,7 +89,13 @@ impl Step {
             Step::Lu0 { .. } => lu0(changed, size),
             Step::Fwd { .. } => fwd(read[0], changed, size),
             Step::Bdiv { .. } => bdiv(read[0], changed, size),
-            Step::Bmod { .. } => add_product(changed, read[0], read[1], size, -1.0),
+            Step::Bmod { new, .. } => {
+                if new {
+                    // Written before it is read, as in BOTS, or else each page is asked for twice.
+                    changed.fill(0.0);
+                }
+                add_product(changed, read[0], read[1], size, -1.0);
+            }
         }
     }
 }
@@ -99,6 +105,7 @@ fn subtract(row: &mut [f32], times: f32, other: &[f32]) {
     row.iter_mut().zip(other).for_each(|(to, other)| *to -= times * other);
 }
 
+#[inline(never)] // compiled once: the same instructions in every world
 fn lu0(diagonal: &mut [f32], size: usize) {
     for k in 0..size {
         let (above, below) = diagonal.split_at_mut((k + 1) * size);
@@ -111,6 +118,7 @@ fn lu0(diagonal: &mut [f32], size: usize) {
     }
 }
 
+#[inline(never)] // compiled once: the same instructions in every world
 fn fwd(diagonal: &[f32], right: &mut [f32], size: usize) {
     for k in 0..size {
         let (above, below) = right.split_at_mut((k + 1) * size);
@@ -120,6 +128,7 @@ fn fwd(diagonal: &[f32], right: &mut [f32], size: usize) {
     }
 }
 
+#[inline(never)] // compiled once: the same instructions in every world
 fn bdiv(diagonal: &[f32], below: &mut [f32], size: usize) {
     for row in below.chunks_exact_mut(size.max(1)) {
         for k in 0..size {
@@ -171,10 +180,9 @@ impl SparseLu {
             steps.extend(columns.iter().map(|&column| Step::Fwd { k, column }));
             steps.extend(rows.iter().map(|&row| Step::Bdiv { k, row }));
             for (&row, &column) in rows.iter().flat_map(|row| columns.iter().map(move |column| (row, column))) {
-                if !std::mem::replace(&mut there[row * n + column], true) {
-                    made.push((row, column));
-                }
-                steps.push(Step::Bmod { k, row, column });
+                let new = !std::mem::replace(&mut there[row * n + column], true);
+                made.extend(new.then_some((row, column)));
+                steps.push(Step::Bmod { k, row, column, new });
             }
         }
         (steps, made)

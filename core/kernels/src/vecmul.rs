@@ -37,6 +37,7 @@ impl Vecmul {
 }
 
 /// Puts the cross product into the first vector.
+#[inline(never)] // compiled once: the same instructions in every world
 fn cross(a: &mut [i32], b: &[i32]) {
     let (Some(&first), n) = (a.first(), a.len()) else { return };
     let minor = |a: i32, b_next: i32, a_next: i32, b: i32| a.wrapping_mul(b_next).wrapping_sub(a_next.wrapping_mul(b));

@@ -27,7 +27,7 @@ fn small() -> Vec<AnyKernel> {
         Jacobi3d { sites: [6, 6, 600], block: [1, 1], ..Jacobi3d::default() }.into(),
         SparseLu { blocks: 4, ..SparseLu::default() }.into(),
         Fib { n: 25, ..Fib::default() }.into(),
-        Nqueens { n: 9 }.into(),
+        Nqueens { n: 10 }.into(),
         Uts { tree: vicus_kernels::Tree::Geometric { mean: 4.0, depth: 7 }, ..Uts::default() }.into(),
     ]
 }
