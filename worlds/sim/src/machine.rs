@@ -70,7 +70,7 @@ pub struct MemoryCosts {
     /// How fast one core reads from its own node; from others slower, in proportion to the latency, because a core has so many
     /// lines under way and not more.
     pub core_bandwidth: f64,
-    /// How fast it reads a single stream, which is fetched ahead only as far as a page goes.
+    /// How fast it reads a single stream, or stretches that are shorter than a page: what fetches ahead ends with each page.
     pub stream_bandwidth: f64,
     /// How fast the memory of one node is read and written.
     pub controller_bandwidth: f64,

@@ -90,6 +90,8 @@ struct Tally {
     waits: Vec<f64>,
     /// How many accesses have missed.
     streams: usize,
+    /// In how many stretches.
+    stretches: usize,
     /// Bytes that a home cache had to get from memory.
     from_memory: f64,
     /// Bytes that were sent to home caches without waiting.
@@ -268,7 +270,8 @@ impl<'a> Memory<'a> {
         self.now.reads.fill(0.0);
         self.now.writes.fill(0.0);
         self.now.waits.fill(0.0);
-        (self.now.from_memory, self.now.posted, self.now.streams) = (0.0, 0.0, 0);
+        (self.now.from_memory, self.now.posted) = (0.0, 0.0);
+        (self.now.streams, self.now.stretches) = (0, 0);
     }
 
     /// A stretch is read or written: granule by granule, through the caches.
@@ -374,6 +377,7 @@ impl<'a> Memory<'a> {
             return;
         }
         let bytes = base + part.start..base + part.end;
+        self.now.stretches += 1;
         if past_caches {
             if mode == Mode::ReadWrite {
                 self.pages.add_places(array, bytes.clone(), Some(node), &mut self.now.reads);
@@ -403,7 +407,10 @@ impl<'a> Memory<'a> {
     /// How long the bytes take that nobody else delays, on a machine with nodes.
     fn memory_ns(&self, pu: PuId, node: NodeId) -> f64 {
         let one_stream = self.machine.memory.stream_bandwidth / self.machine.memory.core_bandwidth;
-        let share = if self.now.streams == 1 { one_stream } else { 1.0 };
+        // Who fetches ahead begins anew on each page.
+        let page = self.machine.memory.page_bytes * self.now.stretches;
+        let short = self.now.waits.iter().sum::<f64>() < page as f64;
+        let share = if self.now.streams == 1 || short { one_stream } else { 1.0 };
         let nodes = self.now.waits.iter().enumerate().filter(|(_, bytes)| **bytes > 0.0);
         let ns =
             |(from, bytes): (usize, &f64)| bytes / (share * self.machine.core_bandwidth(node, NodeId::new(from))) * 1e9;

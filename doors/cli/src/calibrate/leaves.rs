@@ -23,7 +23,7 @@ fn small() -> Vec<AnyKernel> {
         Vecmul { pairs: 8, bytes: 8 << 10, ..Vecmul::default() }.into(),
         Reduction { bytes: 8 << 10, depth: 1, ..Reduction::default() }.into(),
         Matmul { blocks: 2, ..Matmul::default() }.into(),
-        Jacobi2d { size: 258, block: 256, ..Jacobi2d::default() }.into(),
+        Jacobi2d { size: 257, block: 256, ..Jacobi2d::default() }.into(),
         Jacobi3d { sites: [6, 6, 600], block: [1, 1], ..Jacobi3d::default() }.into(),
         SparseLu { blocks: 4, ..SparseLu::default() }.into(),
         Fib { n: 25, ..Fib::default() }.into(),

@@ -76,7 +76,7 @@ impl Streams {
                 controller_bandwidth: bench.together(&node, large / node.len(), None, Sweep::Update),
                 link_bandwidth: bench.link(&node, large / node.len()),
             },
-            overlap: bench.alone(|| bench.overlap(sets[0], large, core_bandwidth)),
+            overlap: bench.alone(|| bench.overlap(sets[0], large)),
         }
     }
 }
@@ -327,13 +327,20 @@ impl Bench<'_> {
     }
 
     /// The share of computing that goes on while bytes arrive: what a sweep over memory takes longer than its bytes.
-    fn overlap(&self, small: usize, large: usize, core_bandwidth: f64) -> f64 {
-        // By byte.
-        let ns = |bytes: usize| {
-            let (mut numbers, others) = (vec![1.0_f32; bytes / 8], vec![1.0_f32; bytes / 8]);
-            1e9 / self.effort.bytes_per_second(bytes, || compute(black_box(&mut numbers), black_box(&others)))
+    fn overlap(&self, small: usize, large: usize) -> f64 {
+        let once = Effort { samples: 1, ..self.effort };
+        let memory = self.memory(large, None);
+        let numbers = |bytes: usize| (vec![1.0_f32; bytes / 8], vec![1.0_f32; bytes / 8]);
+        let (mut near, mut far) = (numbers(small), numbers(large));
+        // By byte, all three in turn, each time of two streams.
+        let share = || {
+            let moving = 1.0 / once.bytes_per_second(large, || _ = black_box(read::<2>(black_box(memory.bytes()))));
+            let mut ns = |(numbers, others): &mut (Vec<f32>, Vec<f32>), bytes| {
+                1.0 / once.bytes_per_second(bytes, || compute(black_box(numbers), black_box(others)))
+            };
+            let (computing, both) = (ns(&mut near, small), ns(&mut far, large));
+            1.0 - (both - moving) / computing
         };
-        let (computing, both, moving) = (ns(small), ns(large), 1e9 / core_bandwidth);
-        (1.0 - (both - moving) / computing).clamp(0.05, 1.0)
+        self.effort.median(share).clamp(0.05, 1.0)
     }
 }
