@@ -136,6 +136,11 @@ impl ModelBox {
         self.inputs.iter().map(|(from, _)| (from.sender, from.output))
     }
 
+    /// How much each input holds.
+    pub fn bounds(&self) -> impl Iterator<Item = Bound> {
+        self.inputs.iter().map(|(_, bound)| *bound)
+    }
+
     /// Who sends to each input.
     pub fn senders(&self) -> impl Iterator<Item = BoxId> {
         self.inputs.iter().map(|(from, _)| from.sender)

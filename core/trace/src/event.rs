@@ -139,6 +139,13 @@ pub enum What {
         /// Whether it ends the stream.
         pill: bool,
     },
+    /// A box saw an envelope at an input and left it there, to wait for something else. Told once of each envelope.
+    EnvelopeLeft {
+        /// The box.
+        who: BoxId,
+        /// Which input.
+        input: u16,
+    },
     /// A box made an envelope: memory was taken for it.
     EnvelopeCreated {
         /// The box.
@@ -237,11 +244,12 @@ pub enum Kind {
     LentBegins,
     LentEnds,
     BytesRead,
+    EnvelopeLeft,
 }
 
 impl Kind {
     /// Every kind; the place in this list is the number in a file.
-    pub const ALL: [Kind; 19] = [
+    pub const ALL: [Kind; 20] = [
         Kind::Enqueued,
         Kind::Taken,
         Kind::InvocationBegins,
@@ -261,6 +269,7 @@ impl Kind {
         Kind::LentBegins,
         Kind::LentEnds,
         Kind::BytesRead,
+        Kind::EnvelopeLeft,
     ];
 
     /// The name that people type: `user-code-begins`.
@@ -285,6 +294,7 @@ impl Kind {
             Kind::LentBegins => "lent-begins",
             Kind::LentEnds => "lent-ends",
             Kind::BytesRead => "bytes-read",
+            Kind::EnvelopeLeft => "envelope-left",
         }
     }
 }
@@ -343,6 +353,7 @@ impl What {
             What::LentBegins { .. } => Kind::LentBegins,
             What::LentEnds => Kind::LentEnds,
             What::BytesRead { .. } => Kind::BytesRead,
+            What::EnvelopeLeft { .. } => Kind::EnvelopeLeft,
         }
     }
 
@@ -356,6 +367,7 @@ impl What {
             | What::UserCodeBegins { who }
             | What::UserCodeEnds { who }
             | What::EnvelopeReceived { who, .. }
+            | What::EnvelopeLeft { who, .. }
             | What::EnvelopeCreated { who, .. }
             | What::EnvelopeSent { who, .. }
             | What::BytesRead { who, .. }
@@ -391,6 +403,7 @@ impl fmt::Display for What {
             What::EnvelopeReceived { input, rows, pill, .. } => {
                 write!(f, "input {input}, {rows} rows{}", ends_stream(pill))
             }
+            What::EnvelopeLeft { input, .. } => write!(f, "input {input}"),
             What::EnvelopeCreated { output, bytes, .. } => write!(f, "output {output}, {bytes} bytes"),
             What::EnvelopeSent { output, rows, pill, .. } => {
                 write!(f, "output {output}, {rows} rows{}", ends_stream(pill))
@@ -480,9 +493,9 @@ impl What {
             }
             What::EnvelopeCreated { output: port, bytes: value, .. } => Columns { port, value, ..Columns::default() },
             What::BytesRead { far, bytes: value, .. } => Columns { port: far.into(), value, ..Columns::default() },
-            What::Refused { output: port, .. } | What::Resumed { output: port, .. } => {
-                Columns { port, ..Columns::default() }
-            }
+            What::EnvelopeLeft { input: port, .. }
+            | What::Refused { output: port, .. }
+            | What::Resumed { output: port, .. } => Columns { port, ..Columns::default() },
             What::Woke { pool: value } | What::LentBegins { seat: value } => Columns { value, ..Columns::default() },
             What::RequestSubmitted { request } => Columns { request, ..Columns::default() },
             What::RequestEnded { request, outcome } => Columns { detail: outcome as u8, request, ..Columns::default() },
@@ -536,6 +549,7 @@ impl What {
             Kind::LentBegins => What::LentBegins { seat: value },
             Kind::LentEnds => What::LentEnds,
             Kind::BytesRead => What::BytesRead { who, far: flag(port)?, bytes: value },
+            Kind::EnvelopeLeft => What::EnvelopeLeft { who, input: port },
         })
     }
 }

@@ -11,7 +11,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use vicus_flow::{BoxId, Desk, Fact, Instance, Model, ModelBox};
 use vicus_schedule::{Kind, Plan, PoolId, RequestId, SeatId};
 use vicus_topology::Topology;
-use vicus_trace::{BoxInfo, Header, Log, ModelInfo, Outcome, SeatInfo, SeatLog, Source, TaskKind, Trace, What};
+use vicus_trace::{Bound, BoxInfo, Header, Log, ModelInfo, Outcome, SeatInfo, SeatLog, Source, TaskKind, Trace, What};
 
 /// What a recorded run keeps beside its seats' logs.
 pub(crate) struct Recording {
@@ -110,10 +110,12 @@ impl Recording {
 
 fn box_info(b: &ModelBox) -> BoxInfo {
     let source = |(sender, output): (BoxId, usize)| Source { index: sender.index() as u32, output: output as u16 };
+    let bound = |bound: vicus_flow::Bound| Bound { envelopes: bound.envelopes as u32, bytes: bound.bytes };
     BoxInfo {
         name: b.name().to_owned(),
         type_name: b.type_name().to_owned(),
         inputs: b.sources().map(source).collect(),
+        bounds: b.bounds().map(bound).collect(),
     }
 }
 
@@ -152,6 +154,9 @@ impl On {
                 Fact::Received { input, rows, pill, stamp } => {
                     self.log.observe(stamp);
                     self.record(What::EnvelopeReceived { who, input: input as u16, rows: rows as u32, pill });
+                }
+                Fact::Left { input } => {
+                    self.record(What::EnvelopeLeft { who, input: input as u16 });
                 }
                 Fact::Sent { output, rows, pill, bytes } => {
                     let (output, bytes) = (output as u16, u32::try_from(bytes).unwrap_or(u32::MAX));
