@@ -166,6 +166,12 @@ impl Model {
     pub fn boxes(&self) -> &[ModelBox] {
         &self.boxes
     }
+
+    /// One of its boxes, by its place in [`Model::boxes`]. Panics if there are not so many.
+    pub fn box_id(&self, index: usize) -> BoxId {
+        assert!(index < self.boxes.len(), "the model has {} boxes", self.boxes.len());
+        BoxId(index)
+    }
 }
 
 impl fmt::Debug for Model {

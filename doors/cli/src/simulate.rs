@@ -193,8 +193,6 @@ struct Again {
     work_ms: f64,
     recorded_invocations: u64,
     invocations: u64,
-    /// Boxes that their request's end cut off.
-    cut_off: u64,
 }
 
 fn simulate_all(args: &Args) -> anyhow::Result<String> {
@@ -261,16 +259,14 @@ impl Again {
             work_ms: again.work_ns / 1e6,
             recorded_invocations: recorded.invocations,
             invocations: again.invocations,
-            cut_off: again.cut_off,
         }
     }
 
     fn says(&self, setting: &Setting) -> String {
-        let Again { recorded_ms, work_ms, recorded_invocations, invocations, cut_off } = self;
-        let cut_off = if *cut_off > 0 { format!("; the end cut off {cut_off} boxes") } else { String::new() };
+        let Again { recorded_ms, work_ms, recorded_invocations, invocations } = self;
         format!(
             "re-enacted under {setting}: {work_ms:.3} ms of work, {recorded_ms:.3} recorded; \
-             {invocations} invocations, {recorded_invocations} recorded{cut_off}\n"
+             {invocations} invocations, {recorded_invocations} recorded\n"
         )
     }
 }

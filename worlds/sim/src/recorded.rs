@@ -1,9 +1,12 @@
 //! What a trace says of boxes: their invocations, what each took, made and read, and whom it let go.
 
 use crate::ReplayError;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::{BTreeMap, BTreeSet};
 use vicus_trace::{BoxId, ModelInfo, Outcome, Source, TaskKind, Trace, What};
+
+/// A longer invocation is taken for a mistake: 18 minutes.
+const LONGEST_NS: u64 = 1 << 40;
 
 /// An invocation.
 #[derive(Clone, Debug, Default)]
@@ -66,6 +69,8 @@ pub(crate) struct Recorded<'a> {
     leaf_of: Vec<usize>,
     /// By box, the invocation that is queued.
     queued: FxHashMap<BoxId, usize>,
+    /// The boxes that run.
+    under_way: FxHashSet<BoxId>,
     /// By seat, the invocations that run, on top of one another.
     running: Vec<Vec<usize>>,
     /// By seat, the invocation that was over last.
@@ -129,6 +134,7 @@ impl<'a> Recorded<'a> {
             models,
             leaf_of,
             queued: FxHashMap::default(),
+            under_way: FxHashSet::default(),
             running: vec![Vec::new(); seats],
             last: vec![None; seats],
             sent: FxHashMap::default(),
@@ -171,6 +177,9 @@ impl<'a> Recorded<'a> {
             }
             What::InvocationBegins { who } => {
                 let task = self.queued.remove(&who).ok_or_else(|| format!("that {who} was queued before it runs"))?;
+                if !self.under_way.insert(who) {
+                    return Err(format!("that {who} runs once at a time"));
+                }
                 self.tasks[task].from_ns = Some(time_ns);
                 self.running[seat].push(task);
             }
@@ -195,6 +204,9 @@ impl<'a> Recorded<'a> {
             }
             What::EnvelopeSent { who, output, rows, pill } => {
                 let envelope = self.made[seat].take().ok_or("that an envelope is made before it is sent")?;
+                if pill && rows > 0 {
+                    return Err(format!("an end of stream without rows, not with {rows}"));
+                }
                 (self.envelopes[envelope].rows, self.envelopes[envelope].pill) = (rows, pill);
                 self.sent.entry((who.request, Source { index: who.index, output })).or_default().push(envelope);
                 self.runs(seat, who, "an envelope that is sent")?.makes.push(Made { output, envelope });
@@ -233,8 +245,12 @@ impl<'a> Recorded<'a> {
     fn ends(&mut self, seat: usize, who: BoxId, time_ns: u64) -> Result<(), String> {
         self.runs(seat, who, "its end")?;
         let task = self.running[seat].pop().expect("it runs");
+        self.under_way.remove(&who);
         let invocation = &mut self.tasks[task];
         let duration_ns = time_ns.saturating_sub(invocation.from_ns.expect("it runs"));
+        if duration_ns > LONGEST_NS {
+            return Err(format!("{who} to end within {LONGEST_NS} ns of its time, not after {duration_ns}"));
+        }
         invocation.duration_ns = duration_ns;
         // What it read is in the trace together with what it took.
         let taken = invocation.takes.iter().filter_map(|taken| Some(self.envelopes[taken.envelope?].bytes));

@@ -7,8 +7,8 @@
 //!
 //! A box takes whatever is there, one envelope of each input. Boxes of a type that the trace has seen to leave an envelope at an
 //! input, such as a join that waits for its table, take in the recorded order. Who chose among outputs by their room makes the
-//! recorded choice again. What a request's early end cut off may be cut off elsewhere; then some work isn't done again, and the
-//! sums say so.
+//! recorded choice again. Nobody closes an input and no pill ends the request: it is over when each box has done all that was
+//! recorded of it. So the work is what was recorded, also where readers had enough early; what these took no more is dropped.
 
 mod script;
 mod stage;
@@ -21,7 +21,7 @@ use script::{Act, Cost, Script, Via};
 pub(crate) use stage::{Acting, Flow, Stage};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use vicus_flow::{Bound, BoxCounts, BoxError, BoxId, BoxModel, Model, ModelBuilder, Schema, Turn, Type};
+use vicus_flow::{Bound, BoxCounts, BoxError, BoxModel, Model, ModelBuilder, Schema, Turn, Type};
 use vicus_schedule::Plan;
 use vicus_trace::{ModelInfo, Source, Trace};
 
@@ -54,8 +54,7 @@ pub struct Reenactment {
 /// What came of a re-enactment beside times and bytes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reenacted {
-    /// The work that was done again, in nanoseconds as they were recorded. [`Reenactment::recorded_ns`], if no request's end
-    /// cut anything off.
+    /// The work that was done again, in nanoseconds as they were recorded: [`Reenactment::recorded_ns`], but for rounding.
     pub work_ns: f64,
     /// Invocations of boxes.
     pub invocations: u64,
@@ -63,8 +62,6 @@ pub struct Reenacted {
     pub acts: u64,
     /// By copy and request, its number in the trace, and what each of its boxes did.
     pub requests: Vec<(u32, Vec<BoxCounts>)>,
-    /// Boxes that had not done all that was recorded when their request was over.
-    pub cut_off: u64,
 }
 
 impl Reenactment {
@@ -161,8 +158,8 @@ fn flow(recorded: &Recorded<'_>, request: u32, options: &ReplayOptions, store: &
         act.store.0 = *store;
         *store += act.store.1;
     }
-    let (model, ids) = build(recorded, model, &scripts).map_err(error)?;
-    Ok(Flow { request, model, ids, scripts: Arc::new(scripts) })
+    let model = build(recorded, model, &scripts).map_err(error)?;
+    Ok(Flow { request, model, scripts: Arc::new(scripts) })
 }
 
 /// How many outputs each box has: those that somebody reads.
@@ -246,8 +243,8 @@ fn add_act(script: &mut Script, at: u64, cost: Cost, reads: u64, makes: &[Made])
     }
 }
 
-/// The model whose boxes these are, and the boxes but the last. Their operators come with each instance.
-fn build(recorded: &Recorded<'_>, info: &ModelInfo, scripts: &[Script]) -> Result<(Arc<Model>, Vec<BoxId>), String> {
+/// The model whose boxes these are. Their operators come with each instance.
+fn build(recorded: &Recorded<'_>, info: &ModelInfo, scripts: &[Script]) -> Result<Arc<Model>, String> {
     let mut net = ModelBuilder::new(&info.name);
     let last = info.boxes.len() - 1;
     let (inner, termination) = (&info.boxes[1..last], &info.boxes[last]);
@@ -273,8 +270,7 @@ fn build(recorded: &Recorded<'_>, info: &ModelInfo, scripts: &[Script]) -> Resul
     termination.inputs.iter().for_each(|source| net.end(output(source)));
     let most = termination.inputs.iter().map(sent).max().unwrap_or(0);
     net.default_bound(bound(termination.bounds.first(), most));
-    let model = net.build().map_err(|error| format!("a network: {error}"))?;
-    Ok((model, ids))
+    net.build().map_err(|error| format!("a network: {error}"))
 }
 
 /// As much as an input holds. It never needs room for more envelopes than came.

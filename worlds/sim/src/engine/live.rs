@@ -3,8 +3,8 @@
 use super::{Engine, TaskState};
 use crate::reenact::{Acting, Flow, Stage};
 use crate::{Cost, Program, Reenacted, Reenactment, SimError, Step, TaskRecord, TaskSpec, Work};
-use vicus_flow::Place;
 use vicus_flow::stepwise::Queued;
+use vicus_flow::{FlowError, Place};
 use vicus_schedule::{Access, Mode, RequestId};
 
 /// The requests on stage.
@@ -109,10 +109,8 @@ impl<'a> Live<'a> {
     pub(super) fn settle(mut self) -> Result<Reenacted, SimError> {
         for (at, stage) in std::mem::take(&mut self.stages).into_iter().enumerate() {
             let (_, flow) = self.flow(at);
-            let (result, counts, open) = stage.settle();
-            result.map_err(|error| SimError::Request { request: flow.request, error: error.to_string() })?;
-            self.result.requests.push((flow.request, counts));
-            self.result.cut_off += open.len() as u64;
+            let error = |error: FlowError| SimError::Request { request: flow.request, error: error.to_string() };
+            self.result.requests.push((flow.request, stage.settle().map_err(error)?));
         }
         Ok(self.result)
     }

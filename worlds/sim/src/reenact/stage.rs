@@ -4,15 +4,13 @@ use super::script::{Done, Progress, Script, Via};
 use crate::recorded::Envelope;
 use std::sync::{Arc, Mutex, MutexGuard};
 use vicus_flow::stepwise::{Begun, Queued, Request};
-use vicus_flow::{BoxCounts, BoxError, BoxId, Column, Fact, FlowError, Model, Operator, Place, Turn};
+use vicus_flow::{BoxCounts, BoxError, Column, FlowError, Model, Operator, Place, Turn};
 
 /// A recorded request.
 pub(crate) struct Flow {
     /// Its number in the trace.
     pub(crate) request: u32,
     pub(crate) model: Arc<Model>,
-    /// The model's boxes but the last.
-    pub(crate) ids: Vec<BoxId>,
     /// By box.
     pub(crate) scripts: Arc<Vec<Script>>,
 }
@@ -157,10 +155,9 @@ impl Stage {
         };
         let shared = Arc::new(Mutex::new(shared));
         let player = |index: usize| Box::new(Player { shared: Arc::clone(&shared), index }) as Box<dyn Operator>;
-        // The first and the last box are the protocol's own.
-        let players = (1..boxes - 1).map(|index| (flow.ids[index], player(index))).collect();
-        let (mut request, first) = Request::start(&flow.model, players);
-        request.record();
+        // The first and the last box as well: their work was recorded, and the end is when all have done theirs.
+        let players = (0..boxes).map(|index| (flow.model.box_id(index), player(index))).collect();
+        let (request, first) = Request::start(&flow.model, players);
         (Stage { shared, request, boxes }, first)
     }
 
@@ -168,27 +165,15 @@ impl Stage {
     pub(crate) fn begin(&mut self, task: Queued, place: Place) -> Acting {
         let index = task.index().index();
         let begun = self.request.begin(task, place);
-        let facts: Vec<Fact> = self.request.facts().collect();
         let mut shared = lock(&self.shared);
-        let scripts = Arc::clone(&shared.scripts);
-        if begun.was_dropped() {
-            return Acting { index, begun, done: Done::default() };
-        }
-        if !begun.acted() {
-            let cost = shared.boxes[index].idle(&scripts[index]);
-            return Acting { index, begun, done: Done { cost, ..Done::default() } };
-        }
-        if index == 0 || index + 1 == self.boxes {
-            shared.done = Done::default();
-            for fact in facts {
-                if let Fact::Received { input, .. } = fact {
-                    shared.took(index, input);
-                }
-            }
-            let Shared { boxes, done, .. } = &mut *shared;
-            boxes[index].go_on(&scripts[index], done);
-        }
-        let done = std::mem::take(&mut shared.done);
+        let done = if begun.acted() {
+            std::mem::take(&mut shared.done)
+        } else if begun.was_dropped() {
+            Done::default()
+        } else {
+            let scripts = Arc::clone(&shared.scripts);
+            Done { cost: shared.boxes[index].idle(&scripts[index]), ..Done::default() }
+        };
         Acting { index, begun, done }
     }
 
@@ -208,11 +193,12 @@ impl Stage {
             .collect()
     }
 
-    /// What became of it, what each box did, and which have not played their scripts to the end. No task may be left.
-    pub(crate) fn settle(self) -> (Result<(), FlowError>, Vec<BoxCounts>, Vec<usize>) {
+    /// What each box did, or why not all came to the end of what was recorded. No task may be left.
+    pub(crate) fn settle(self) -> Result<Vec<BoxCounts>, FlowError> {
         let (result, counts) = self.request.settle();
         let shared = lock(&self.shared);
-        let open = (0..self.boxes).filter(|&index| !shared.boxes[index].is_over(&shared.scripts[index])).collect();
-        (result.map(|_| ()), counts, open)
+        let all_over = (0..self.boxes).all(|index| shared.boxes[index].is_over(&shared.scripts[index]));
+        // No box ends the request, so that for the protocol it has stalled, or failed.
+        if all_over { Ok(counts) } else { result.map(|_| counts) }
     }
 }
