@@ -176,6 +176,16 @@ pub enum What {
         /// How much; four billion stands for any more.
         bytes: u32,
     },
+    /// A task that is no box, and is queued next, has said that it reads and writes so much. There is one for what lies on the
+    /// seat's own node, and one for what lies elsewhere; what nobody has touched yet is in neither.
+    Footprint {
+        /// The task.
+        who: BoxId,
+        /// Whether it lies on another node than the seat's.
+        far: bool,
+        /// How much; four billion stands for any more.
+        bytes: u32,
+    },
     /// A via was full: from here on the box is blocked.
     Refused {
         /// The box.
@@ -245,11 +255,12 @@ pub enum Kind {
     LentEnds,
     BytesRead,
     EnvelopeLeft,
+    Footprint,
 }
 
 impl Kind {
     /// Every kind; the place in this list is the number in a file.
-    pub const ALL: [Kind; 20] = [
+    pub const ALL: [Kind; 21] = [
         Kind::Enqueued,
         Kind::Taken,
         Kind::InvocationBegins,
@@ -270,6 +281,7 @@ impl Kind {
         Kind::LentEnds,
         Kind::BytesRead,
         Kind::EnvelopeLeft,
+        Kind::Footprint,
     ];
 
     /// The name that people type: `user-code-begins`.
@@ -295,6 +307,7 @@ impl Kind {
             Kind::LentEnds => "lent-ends",
             Kind::BytesRead => "bytes-read",
             Kind::EnvelopeLeft => "envelope-left",
+            Kind::Footprint => "footprint",
         }
     }
 }
@@ -354,6 +367,7 @@ impl What {
             What::LentEnds => Kind::LentEnds,
             What::BytesRead { .. } => Kind::BytesRead,
             What::EnvelopeLeft { .. } => Kind::EnvelopeLeft,
+            What::Footprint { .. } => Kind::Footprint,
         }
     }
 
@@ -371,6 +385,7 @@ impl What {
             | What::EnvelopeCreated { who, .. }
             | What::EnvelopeSent { who, .. }
             | What::BytesRead { who, .. }
+            | What::Footprint { who, .. }
             | What::Refused { who, .. }
             | What::Resumed { who, .. } => Some(who),
             What::SleepBegins
@@ -408,7 +423,9 @@ impl fmt::Display for What {
             What::EnvelopeSent { output, rows, pill, .. } => {
                 write!(f, "output {output}, {rows} rows{}", ends_stream(pill))
             }
-            What::BytesRead { far, bytes, .. } => write!(f, "{bytes} bytes {}", if far { "far" } else { "near" }),
+            What::BytesRead { far, bytes, .. } | What::Footprint { far, bytes, .. } => {
+                write!(f, "{bytes} bytes {}", if far { "far" } else { "near" })
+            }
             What::Refused { output, .. } | What::Resumed { output, .. } => write!(f, "output {output}"),
             What::Woke { pool } => write!(f, "pool {pool}"),
             What::LentBegins { seat } => write!(f, "for seat {seat}"),
@@ -492,7 +509,9 @@ impl What {
                 Columns { detail: pill.into(), port, value, ..Columns::default() }
             }
             What::EnvelopeCreated { output: port, bytes: value, .. } => Columns { port, value, ..Columns::default() },
-            What::BytesRead { far, bytes: value, .. } => Columns { port: far.into(), value, ..Columns::default() },
+            What::BytesRead { far, bytes: value, .. } | What::Footprint { far, bytes: value, .. } => {
+                Columns { port: far.into(), value, ..Columns::default() }
+            }
             What::EnvelopeLeft { input: port, .. }
             | What::Refused { output: port, .. }
             | What::Resumed { output: port, .. } => Columns { port, ..Columns::default() },
@@ -550,6 +569,7 @@ impl What {
             Kind::LentEnds => What::LentEnds,
             Kind::BytesRead => What::BytesRead { who, far: flag(port)?, bytes: value },
             Kind::EnvelopeLeft => What::EnvelopeLeft { who, input: port },
+            Kind::Footprint => What::Footprint { who, far: flag(port)?, bytes: value },
         })
     }
 }

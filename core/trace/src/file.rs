@@ -20,7 +20,8 @@ use std::fmt;
 use std::io::{self, Read, Write};
 
 const MAGIC: &[u8; 8] = b"VICUSTRC";
-/// Version 2 says what boxes leave at their inputs, and how much these hold. Version 1 has all else alike.
+/// Version 2 says what boxes leave at their inputs, how much these hold, and what closures say that they use. Version 1 has all
+/// else alike.
 const VERSION: u32 = 2;
 const OLDEST: u32 = 1;
 
