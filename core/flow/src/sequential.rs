@@ -30,7 +30,7 @@ use crate::{BoxCounts, BoxId, FlowError, Model, Operator, Place, Totals};
 use std::sync::Arc;
 use vicus_schedule::Kind;
 
-/// Runs one request of a model to its end. `operators` replaces operators as in [`Instance::new`]; `choose` picks the
+/// Runs one request of a model to its end. `operators` replaces operators as in [`crate::Instance::new`]; `choose` picks the
 /// next of so many queued tasks by its index (0: the one queued last), so that tests can try every order.
 ///
 /// # Errors
@@ -55,7 +55,7 @@ pub fn run_while(
     run_counted(model, operators, choose).0
 }
 
-/// As [`run_while`]; also gives what each box did, however it ended ([`Instance::counts`]).
+/// As [`run_while`]; also gives what each box did, however it ended ([`crate::Instance::counts`]).
 pub fn run_counted(
     model: &Arc<Model>,
     operators: Vec<(BoxId, std::boxed::Box<dyn Operator>)>,
