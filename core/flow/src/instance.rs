@@ -123,8 +123,8 @@ pub(crate) struct Body {
     pub(crate) outputs: std::boxed::Box<[Output]>,
     /// Which inputs had a head when the invocation began and still have it.
     pub(crate) snapshot: std::boxed::Box<[bool]>,
-    /// By input, whether its head was reported as received. Kept while somebody records.
-    reported: std::boxed::Box<[bool]>,
+    /// By input, whether its head was reported as left. Kept while somebody records.
+    left: std::boxed::Box<[bool]>,
     /// What the action sent; it leaves at the end.
     pub(crate) outbox: Vec<(usize, Envelope)>,
     /// Senders that the action made room for.
@@ -194,7 +194,7 @@ pub struct Activation {
 /// Something that happened to an envelope, for the trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fact {
-    /// The action saw this head.
+    /// The action took this head.
     Received {
         /// The box's input.
         input: usize,
@@ -204,6 +204,11 @@ pub enum Fact {
         pill: bool,
         /// The sender's logical time.
         stamp: u64,
+    },
+    /// The action saw the head of this input and left it. Told once of each.
+    Left {
+        /// The box's input.
+        input: usize,
     },
     /// An envelope was created for an output.
     Sent {
@@ -307,7 +312,7 @@ impl Instance {
                     operator,
                     outputs: model.outputs.iter().map(output).collect(),
                     snapshot: vec![false; model.inputs.len()].into(),
-                    reported: vec![false; model.inputs.len()].into(),
+                    left: vec![false; model.inputs.len()].into(),
                     outbox: Vec::new(),
                     resumed: Vec::new(),
                     consumed: false,
@@ -665,6 +670,31 @@ pub unsafe fn begin<'a>(task: TaskRef, desk: &mut Desk) -> Running<'a> {
 }
 
 impl Body {
+    /// What an action sees, as facts for those that it takes.
+    fn heads(&self, cell: &BoxCell) -> Vec<(usize, Fact)> {
+        let seen = (0..cell.inputs.len()).filter(|&input| self.snapshot[input]);
+        let heads = seen.filter_map(|input| Some((input, cell.inputs[input].ring.head()?)));
+        let fact = |(input, head): (usize, &Envelope)| {
+            (input, Fact::Received { input, rows: head.rows(), pill: head.is_pill(), stamp: head.stamp() })
+        };
+        heads.map(fact).collect()
+    }
+
+    /// What became of them. A box that closed an input has taken nothing.
+    fn note_heads(&mut self, cell: &BoxCell, heads: Vec<(usize, Fact)>, desk: &mut Desk) {
+        for (input, received) in heads {
+            if cell.inputs[input].ring.is_closed() {
+                continue;
+            }
+            if !self.snapshot[input] {
+                self.left[input] = false;
+                desk.note(received);
+            } else if !std::mem::replace(&mut self.left[input], true) {
+                desk.note(Fact::Left { input });
+            }
+        }
+    }
+
     /// A box whose readers have all closed is run no more, and closes its own inputs: early stop travels upstream.
     fn retire_if_unread(&mut self, cell: &BoxCell) {
         if self.retired || self.outputs.is_empty() || !self.outputs.iter().all(Output::is_closed) {
@@ -709,23 +739,7 @@ impl Running<'_> {
         self.with_body(|body, due| {
             debug_assert!(*due, "user code is run when it is due, and once");
             *due = false;
-            if desk.recording {
-                for (input, _) in body.snapshot.iter().enumerate().filter(|(_, had)| **had) {
-                    // A head that the box has seen before and left is received once.
-                    if std::mem::replace(&mut body.reported[input], true) {
-                        continue;
-                    }
-                    if let Some(head) = cell.inputs[input].ring.head() {
-                        desk.note(Fact::Received {
-                            input,
-                            rows: head.rows(),
-                            pill: head.is_pill(),
-                            stamp: head.stamp(),
-                        });
-                    }
-                }
-            }
-            let had = if desk.recording { body.snapshot.clone() } else { std::boxed::Box::default() };
+            let heads = if desk.recording { body.heads(cell) } else { Vec::new() };
             let mut operator: std::boxed::Box<dyn Operator> =
                 std::mem::replace(&mut body.operator, std::boxed::Box::new(Absent));
             body.any_room = false;
@@ -735,8 +749,7 @@ impl Running<'_> {
             let done = catch_unwind(AssertUnwindSafe(|| operator.act(&mut turn)));
             body.operator = operator;
             if desk.recording {
-                let taken = had.iter().zip(&body.snapshot).map(|(had, has)| *had && !has);
-                body.reported.iter_mut().zip(taken).for_each(|(reported, taken)| *reported &= !taken);
+                body.note_heads(cell, heads, desk);
                 let (near, far) = cell.tally.bytes();
                 let (near, far) = (near - before.0, far - before.1);
                 if near + far > 0 {

@@ -24,6 +24,7 @@ mod schema;
 pub mod sequential;
 mod stall;
 mod state;
+pub mod stepwise;
 mod sync;
 
 pub use block::{Block, Blocks};

@@ -136,6 +136,11 @@ impl ModelBox {
         self.inputs.iter().map(|(from, _)| (from.sender, from.output))
     }
 
+    /// How much each input holds.
+    pub fn bounds(&self) -> impl Iterator<Item = Bound> {
+        self.inputs.iter().map(|(_, bound)| *bound)
+    }
+
     /// Who sends to each input.
     pub fn senders(&self) -> impl Iterator<Item = BoxId> {
         self.inputs.iter().map(|(from, _)| from.sender)
@@ -160,6 +165,12 @@ impl Model {
     /// Its boxes, the initialization box first and the termination box last.
     pub fn boxes(&self) -> &[ModelBox] {
         &self.boxes
+    }
+
+    /// One of its boxes, by its place in [`Model::boxes`]. Panics if there are not so many.
+    pub fn box_id(&self, index: usize) -> BoxId {
+        assert!(index < self.boxes.len(), "the model has {} boxes", self.boxes.len());
+        BoxId(index)
     }
 }
 

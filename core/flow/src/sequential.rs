@@ -25,25 +25,12 @@
 //! assert_eq!(received.recv().unwrap().column(0).u64s(), [2, 4, 6]);
 //! ```
 
-use crate::{BoxCounts, BoxId, Desk, FlowError, Instance, Model, Operator, Totals, World, begin};
+use crate::stepwise::Request;
+use crate::{BoxCounts, BoxId, FlowError, Model, Operator, Place, Totals};
 use std::sync::Arc;
-use vicus_schedule::{Kind, RequestId, TaskRef};
+use vicus_schedule::Kind;
 
-struct Alone;
-
-impl World for Alone {
-    fn blocking(&self, section: &mut dyn FnMut()) {
-        section();
-    }
-}
-
-#[expect(unsafe_code, reason = "the header asks for a function that tasks are run with; this world calls begin itself")]
-// SAFETY of callers: none has to be kept; it only panics.
-unsafe fn not_called(_: TaskRef, _: *mut ()) {
-    unreachable!("this world runs boxes itself");
-}
-
-/// Runs one request of a model to its end. `operators` replaces operators as in [`Instance::new`]; `choose` picks the
+/// Runs one request of a model to its end. `operators` replaces operators as in [`crate::Instance::new`]; `choose` picks the
 /// next of so many queued tasks by its index (0: the one queued last), so that tests can try every order.
 ///
 /// # Errors
@@ -68,42 +55,28 @@ pub fn run_while(
     run_counted(model, operators, choose).0
 }
 
-/// As [`run_while`]; also gives what each box did, however it ended ([`Instance::counts`]).
+/// As [`run_while`]; also gives what each box did, however it ended ([`crate::Instance::counts`]).
 pub fn run_counted(
     model: &Arc<Model>,
     operators: Vec<(BoxId, std::boxed::Box<dyn Operator>)>,
     mut choose: impl FnMut(usize) -> Option<usize>,
 ) -> (Result<Totals, FlowError>, Vec<BoxCounts>) {
-    let instance = Instance::new(model, RequestId(0), 1, not_called, operators);
-    let mut desk = Desk::default();
+    let (mut request, first) = Request::start(model, operators);
     // Youngest last. Deferred tasks go below all others.
-    let mut queue = vec![instance.start().task];
-    instance.count_queued(Some(0), 1);
+    let mut queue = vec![first];
     while !queue.is_empty() {
         let picked = choose(queue.len()).unwrap_or_else(|| {
-            instance.fail(FlowError::Cancelled);
+            request.fail(FlowError::Cancelled);
             0
         }) % queue.len();
         let task = queue.remove(queue.len() - 1 - picked);
-        if !instance.is_stopped() {
-            #[expect(unsafe_code, reason = "runs a task")]
-            // SAFETY: the task is this instance's, was put into the queue by its activation, and was just taken out.
-            let mut running = unsafe { begin(task, &mut desk) };
-            if running.is_due() {
-                instance.count_act(0);
-                running.act(&Alone, &mut desk);
-            }
-            running.send(&mut desk);
-            running.finish(&mut desk);
-            instance.count_queued(Some(0), desk.activations.len() as u64);
-            for activation in desk.activations.drain(..) {
-                match activation.kind {
-                    Kind::Immediate => queue.push(activation.task),
-                    Kind::Deferred => queue.insert(0, activation.task),
-                }
+        let begun = request.begin(task, Place::default());
+        for task in request.finish(begun, Place::default()) {
+            match task.kind() {
+                Kind::Immediate => queue.push(task),
+                Kind::Deferred => queue.insert(0, task),
             }
         }
-        instance.count_finished(Some(0), 1);
     }
-    (instance.settle().expect("nobody else settles it"), instance.counts())
+    request.settle()
 }

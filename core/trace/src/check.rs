@@ -26,7 +26,7 @@ pub enum Rule {
     TimeRises,
     /// What ends is what began last on the seat.
     EndsMatchBeginnings,
-    /// User code runs inside an invocation of its box.
+    /// A box's user code runs inside an invocation of it.
     UserCodeInsideInvocation,
     /// A sleeping seat does nothing.
     NothingWhileAsleep,
@@ -161,7 +161,7 @@ impl Checker {
             What::LentEnds => ends(Frame::Lent),
             What::InvocationBegins { who } => frames.push(Frame::Invocation(who)),
             What::UserCodeBegins { who } => {
-                if frames.last() != Some(&Frame::Invocation(who)) {
+                if who.is_box() && frames.last() != Some(&Frame::Invocation(who)) {
                     breaks(Rule::UserCodeInsideInvocation);
                 }
                 frames.push(Frame::UserCode(who));
@@ -311,6 +311,11 @@ mod tests {
         assert_eq!(broken(&[(0, begins), (0, user_begins), (0, ends)]), [Rule::EndsMatchBeginnings]);
         assert_eq!(broken(&[(0, user_ends)]), [Rule::EndsMatchBeginnings]);
         assert_eq!(broken(&[(0, user_begins)]), [Rule::UserCodeInsideInvocation]);
+        // A closure has no prologue.
+        let task = BoxId::task_of(1);
+        let closure = [(0, What::UserCodeBegins { who: task }), (0, What::UserCodeEnds { who: task })];
+        assert_eq!(broken(&closure), []);
+        assert_eq!(broken(&closure[1..]), [Rule::EndsMatchBeginnings]);
         assert_eq!(broken(&[(0, What::LentEnds)]), [Rule::EndsMatchBeginnings]);
         assert_eq!(broken(&[(0, What::LentBegins { seat: 1 }), (0, What::LentEnds)]), []);
     }

@@ -139,6 +139,13 @@ pub enum What {
         /// Whether it ends the stream.
         pill: bool,
     },
+    /// A box saw an envelope at an input and left it there, to wait for something else. Told once of each envelope.
+    EnvelopeLeft {
+        /// The box.
+        who: BoxId,
+        /// Which input.
+        input: u16,
+    },
     /// A box made an envelope: memory was taken for it.
     EnvelopeCreated {
         /// The box.
@@ -163,6 +170,16 @@ pub enum What {
     /// one for all others.
     BytesRead {
         /// The box.
+        who: BoxId,
+        /// Whether it lies on another node than the seat's.
+        far: bool,
+        /// How much; four billion stands for any more.
+        bytes: u32,
+    },
+    /// A task that is no box, and is queued next, has said that it reads and writes so much. There is one for what lies on the
+    /// seat's own node, and one for what lies elsewhere; what nobody has touched yet is in neither.
+    Footprint {
+        /// The task.
         who: BoxId,
         /// Whether it lies on another node than the seat's.
         far: bool,
@@ -237,11 +254,13 @@ pub enum Kind {
     LentBegins,
     LentEnds,
     BytesRead,
+    EnvelopeLeft,
+    Footprint,
 }
 
 impl Kind {
     /// Every kind; the place in this list is the number in a file.
-    pub const ALL: [Kind; 19] = [
+    pub const ALL: [Kind; 21] = [
         Kind::Enqueued,
         Kind::Taken,
         Kind::InvocationBegins,
@@ -261,6 +280,8 @@ impl Kind {
         Kind::LentBegins,
         Kind::LentEnds,
         Kind::BytesRead,
+        Kind::EnvelopeLeft,
+        Kind::Footprint,
     ];
 
     /// The name that people type: `user-code-begins`.
@@ -285,6 +306,8 @@ impl Kind {
             Kind::LentBegins => "lent-begins",
             Kind::LentEnds => "lent-ends",
             Kind::BytesRead => "bytes-read",
+            Kind::EnvelopeLeft => "envelope-left",
+            Kind::Footprint => "footprint",
         }
     }
 }
@@ -343,6 +366,8 @@ impl What {
             What::LentBegins { .. } => Kind::LentBegins,
             What::LentEnds => Kind::LentEnds,
             What::BytesRead { .. } => Kind::BytesRead,
+            What::EnvelopeLeft { .. } => Kind::EnvelopeLeft,
+            What::Footprint { .. } => Kind::Footprint,
         }
     }
 
@@ -356,9 +381,11 @@ impl What {
             | What::UserCodeBegins { who }
             | What::UserCodeEnds { who }
             | What::EnvelopeReceived { who, .. }
+            | What::EnvelopeLeft { who, .. }
             | What::EnvelopeCreated { who, .. }
             | What::EnvelopeSent { who, .. }
             | What::BytesRead { who, .. }
+            | What::Footprint { who, .. }
             | What::Refused { who, .. }
             | What::Resumed { who, .. } => Some(who),
             What::SleepBegins
@@ -391,11 +418,14 @@ impl fmt::Display for What {
             What::EnvelopeReceived { input, rows, pill, .. } => {
                 write!(f, "input {input}, {rows} rows{}", ends_stream(pill))
             }
+            What::EnvelopeLeft { input, .. } => write!(f, "input {input}"),
             What::EnvelopeCreated { output, bytes, .. } => write!(f, "output {output}, {bytes} bytes"),
             What::EnvelopeSent { output, rows, pill, .. } => {
                 write!(f, "output {output}, {rows} rows{}", ends_stream(pill))
             }
-            What::BytesRead { far, bytes, .. } => write!(f, "{bytes} bytes {}", if far { "far" } else { "near" }),
+            What::BytesRead { far, bytes, .. } | What::Footprint { far, bytes, .. } => {
+                write!(f, "{bytes} bytes {}", if far { "far" } else { "near" })
+            }
             What::Refused { output, .. } | What::Resumed { output, .. } => write!(f, "output {output}"),
             What::Woke { pool } => write!(f, "pool {pool}"),
             What::LentBegins { seat } => write!(f, "for seat {seat}"),
@@ -479,10 +509,12 @@ impl What {
                 Columns { detail: pill.into(), port, value, ..Columns::default() }
             }
             What::EnvelopeCreated { output: port, bytes: value, .. } => Columns { port, value, ..Columns::default() },
-            What::BytesRead { far, bytes: value, .. } => Columns { port: far.into(), value, ..Columns::default() },
-            What::Refused { output: port, .. } | What::Resumed { output: port, .. } => {
-                Columns { port, ..Columns::default() }
+            What::BytesRead { far, bytes: value, .. } | What::Footprint { far, bytes: value, .. } => {
+                Columns { port: far.into(), value, ..Columns::default() }
             }
+            What::EnvelopeLeft { input: port, .. }
+            | What::Refused { output: port, .. }
+            | What::Resumed { output: port, .. } => Columns { port, ..Columns::default() },
             What::Woke { pool: value } | What::LentBegins { seat: value } => Columns { value, ..Columns::default() },
             What::RequestSubmitted { request } => Columns { request, ..Columns::default() },
             What::RequestEnded { request, outcome } => Columns { detail: outcome as u8, request, ..Columns::default() },
@@ -536,6 +568,8 @@ impl What {
             Kind::LentBegins => What::LentBegins { seat: value },
             Kind::LentEnds => What::LentEnds,
             Kind::BytesRead => What::BytesRead { who, far: flag(port)?, bytes: value },
+            Kind::EnvelopeLeft => What::EnvelopeLeft { who, input: port },
+            Kind::Footprint => What::Footprint { who, far: flag(port)?, bytes: value },
         })
     }
 }

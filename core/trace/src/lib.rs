@@ -120,6 +120,18 @@ pub struct BoxInfo {
     /// Where its inputs come from. Empty in files of older versions.
     #[serde(default)]
     pub inputs: Vec<Source>,
+    /// How much each input holds before it refuses. Empty in files of older versions.
+    #[serde(default)]
+    pub bounds: Vec<Bound>,
+}
+
+/// How much an input holds before it refuses: always one envelope, and not more than these.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bound {
+    /// At most so many envelopes.
+    pub envelopes: u32,
+    /// At most so many bytes.
+    pub bytes: u64,
 }
 
 /// Where a box's input comes from.
@@ -213,7 +225,7 @@ mod tests {
     #[test]
     fn names_come_from_the_model_of_the_request() {
         let mut header = Header::for_seats(0);
-        let boxes = vec![BoxInfo { name: "scan1".into(), type_name: "Scan".into(), inputs: Vec::new() }];
+        let boxes = vec![BoxInfo { name: "scan1".into(), type_name: "Scan".into(), ..BoxInfo::default() }];
         header.models = vec![ModelInfo { name: "q1".into(), requests: vec![7, 8], boxes }];
         let trace = Trace::new(header, Vec::new());
         let names = trace.names();

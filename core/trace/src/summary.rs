@@ -378,7 +378,7 @@ mod tests {
     const WHO: BoxId = BoxId { request: 1, index: 0 };
 
     fn scan() -> Header {
-        let boxes = vec![BoxInfo { name: "scan".into(), type_name: "Scan".into(), inputs: Vec::new() }];
+        let boxes = vec![BoxInfo { name: "scan".into(), type_name: "Scan".into(), ..BoxInfo::default() }];
         let models = vec![ModelInfo { name: "q".into(), requests: vec![1], boxes }];
         Header { models, ..Header::for_seats(1) }
     }

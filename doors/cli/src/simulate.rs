@@ -1,4 +1,4 @@
-//! `vicus simulate`: a kernel on a machine that is only described, under the same plans as threads follow.
+//! `vicus simulate`: a kernel or a recorded run on a machine that is only described, under the same plans as threads follow.
 
 mod paper;
 mod svg;
@@ -11,10 +11,12 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use vicus::Setting;
 use vicus_kernels::Kernel;
 use vicus_sim::{
-    Fault, Machine, Options, Outcome, Parameters, Program, Recorder, Replay, ReplayOptions, simulate_watched,
+    Fault, Machine, Options, Outcome, Parameters, Program, Recorder, Reenacted, Reenactment, Replay, ReplayOptions,
+    simulate_watched,
 };
 
 /// Predict how long kernels take on a machine that is only described, under the same plans as threads follow.
@@ -35,11 +37,13 @@ pub(crate) struct Args {
     machines: bool,
     #[command(flatten)]
     kernels: kernel::Args,
-    /// Instead of kernels, replays what was recorded (`vicus query --trace FILE`): the same tasks, each as long as it was without
-    /// its time for memory, let go by the same ones.
+    /// Instead of kernels, simulates what was recorded (`vicus query --trace FILE`); `--mode` says how.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["kernel", "size"])]
     trace: Option<PathBuf>,
-    /// Replays these requests only, by their numbers in the trace: loading is a request as well, usually the first.
+    /// How a recorded run is simulated.
+    #[arg(long, value_enum, default_value_t = Mode::Replay, requires = "trace")]
+    mode: Mode,
+    /// Takes these requests only, by their numbers in the trace: loading is a request as well, usually the first.
     #[arg(long, value_name = "N", value_delimiter = ',', requires = "trace")]
     requests: Vec<u32>,
     /// How many times the recorded requests run at once.
@@ -72,6 +76,15 @@ pub(crate) struct Args {
 enum Command {
     /// Do the papers' figures again, and say which of their claims hold.
     Paper(paper::Args),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Mode {
+    /// The same tasks, each as long as it was without its time for memory, let go by the same ones.
+    Replay,
+    /// The flow protocol itself, with what each box's rows cost: what a box finds when it is invoked, and so how often it is,
+    /// depends on who runs it.
+    ReEnact,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -167,6 +180,18 @@ struct Row {
     takes: BTreeMap<u8, u64>,
     /// By name, the share of what each shared resource could carry.
     resources: BTreeMap<String, f64>,
+    /// What was enacted again, and what was recorded of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reenacted: Option<Again>,
+}
+
+/// A re-enactment beside what was recorded.
+#[derive(Clone, Copy, Serialize)]
+struct Again {
+    recorded_ms: f64,
+    work_ms: f64,
+    recorded_invocations: u64,
+    invocations: u64,
 }
 
 fn simulate_all(args: &Args) -> anyhow::Result<String> {
@@ -175,13 +200,16 @@ fn simulate_all(args: &Args) -> anyhow::Result<String> {
     let options = options(args, &machine);
     let (mut rows, mut pictures) = (Vec::new(), Vec::new());
     let mut heading = format!("{}: {}\n{}, seed {}\n", machine.name, machine.title, options.parameters, options.seed);
-    for Subject { name, distribution, alone, all, says } in subjects(args, threads)? {
-        heading.push_str(&says);
+    for subject in subjects(args, threads)? {
+        heading.push_str(&subject.says);
         for setting in &args.strategy {
-            let what = format!("{name} under {setting}");
-            let one = one_of(&machine, setting, 1, &alone, &options, &format!("{what}, one thread"))?;
-            let outcome = one_of(&machine, setting, threads, &all, &options, &what)?;
-            rows.push(row(&name, &distribution, &outcome, &one));
+            let what = format!("{} under {setting}", subject.name);
+            let (one, _) = one_of(&machine, setting, 1, &subject.alone, &options, &format!("{what}, one thread"))?;
+            let (outcome, again) = one_of(&machine, setting, threads, &subject.all, &options, &what)?;
+            if let Some(again) = &again {
+                heading.push_str(&again.says(setting));
+            }
+            rows.push(Row { reenacted: again, ..row(&subject.name, &subject.distribution, &outcome, &one) });
             pictures.push(outcome);
         }
     }
@@ -196,27 +224,67 @@ fn simulate_all(args: &Args) -> anyhow::Result<String> {
 struct Subject {
     name: String,
     distribution: String,
-    alone: Program,
-    all: Program,
+    alone: Task,
+    all: Task,
     /// What there is to say of it, in a line.
     says: String,
 }
 
+/// What a simulated machine has to do.
+#[derive(Clone)]
+enum Task {
+    Program(Rc<Program>),
+    Recorded(Rc<Reenactment>),
+}
+
+impl Task {
+    fn of(program: Program) -> Task {
+        Task::Program(Rc::new(program))
+    }
+
+    /// About how many tasks it has.
+    fn size(&self) -> u64 {
+        match self {
+            Task::Program(program) => program.tasks.len() as u64,
+            Task::Recorded(reenactment) => reenactment.invocations,
+        }
+    }
+}
+
+impl Again {
+    fn of(recorded: &Reenactment, again: &Reenacted) -> Again {
+        Again {
+            recorded_ms: recorded.recorded_ns / 1e6,
+            work_ms: again.work_ns / 1e6,
+            recorded_invocations: recorded.invocations,
+            invocations: again.invocations,
+        }
+    }
+
+    fn says(&self, setting: &Setting) -> String {
+        let Again { recorded_ms, work_ms, recorded_invocations, invocations } = self;
+        format!(
+            "re-enacted under {setting}: {work_ms:.3} ms of work, {recorded_ms:.3} recorded; \
+             {invocations} invocations, {recorded_invocations} recorded\n"
+        )
+    }
+}
+
 fn subjects(args: &Args, threads: usize) -> anyhow::Result<Vec<Subject>> {
     if let Some(path) = &args.trace {
-        return Ok(vec![replay(path, args)?]);
+        return Ok(vec![recorded(path, args)?]);
     }
     let mut subjects = Vec::new();
     for kernel in args.kernels.kernels()? {
         for (kernel, distribution) in args.kernels.variants(&kernel) {
-            let (alone, all) = (Recorder::record(&kernel, 1), Recorder::record(&kernel, threads));
+            let (alone, all) = (Task::of(Recorder::record(&kernel, 1)), Task::of(Recorder::record(&kernel, threads)));
             subjects.push(Subject { name: kernel.name().to_owned(), distribution, alone, all, says: String::new() });
         }
     }
     Ok(subjects)
 }
 
-fn replay(path: &Path, args: &Args) -> anyhow::Result<Subject> {
+fn recorded(path: &Path, args: &Args) -> anyhow::Result<Subject> {
     let trace = trace::read(path)?;
     let bytes_per_ns = args.recorded_gb_per_s;
     ensure!(bytes_per_ns > 0.0, "--recorded-gb-per-s {bytes_per_ns}: expected a positive number");
@@ -226,16 +294,24 @@ fn replay(path: &Path, args: &Args) -> anyhow::Result<Subject> {
         bytes_per_ns,
         ..ReplayOptions::default()
     };
-    let Replay { program, recorded_ns, taken_off_ns, .. } =
-        Replay::of(&trace, &options).with_context(|| path.display().to_string())?;
-    let says = format!(
-        "replay of {}: {} tasks, {:.3} ms recorded, of which {:.3} ms are taken off as time for memory at {bytes_per_ns} GB/s\n",
-        path.display(),
-        program.tasks.len() - 1,
-        recorded_ns / 1e6,
-        taken_off_ns / 1e6
-    );
-    Ok(Subject { name: "replay".to_owned(), distribution: String::new(), alone: program.clone(), all: program, says })
+    let shown = path.display();
+    let off = |ns: f64| format!("of which {:.3} ms are taken off as time for memory at {bytes_per_ns} GB/s", ns / 1e6);
+    let (name, task, says) = match args.mode {
+        Mode::Replay => {
+            let replay = Replay::of(&trace, &options).with_context(|| shown.to_string())?;
+            let (tasks, ms) = (replay.program.tasks.len() - 1, replay.recorded_ns / 1e6);
+            let says = format!("replay of {shown}: {tasks} tasks, {ms:.3} ms recorded, {}\n", off(replay.taken_off_ns));
+            ("replay", Task::of(replay.program), says)
+        }
+        Mode::ReEnact => {
+            let enacted = Reenactment::of(&trace, &options).with_context(|| shown.to_string())?;
+            let (count, ms) = (enacted.invocations, enacted.recorded_ns / 1e6);
+            let off = off(enacted.taken_off_ns);
+            let says = format!("re-enactment of {shown}: {count} invocations, {ms:.3} ms recorded, {off}\n");
+            ("re-enact", Task::Recorded(Rc::new(enacted)), says)
+        }
+    };
+    Ok(Subject { name: name.to_owned(), distribution: String::new(), alone: task.clone(), all: task, says })
 }
 
 fn options(args: &Args, machine: &Machine) -> Options {
@@ -250,27 +326,35 @@ fn one_of(
     machine: &Machine,
     setting: &Setting,
     threads: usize,
-    program: &Program,
+    task: &Task,
     options: &Options,
     what: &str,
-) -> anyhow::Result<Outcome> {
+) -> anyhow::Result<(Outcome, Option<Again>)> {
     let plan = setting.plan(&machine.topology, threads);
-    let bar = progress(program.tasks.len(), what);
-    let outcome = simulate_watched(machine, &plan, program, options, &mut |done| {
+    let bar = progress(task.size(), what);
+    let mut watch = |done| {
         bar.set_position(done as u64);
         true
-    });
+    };
+    let outcome = match task {
+        Task::Program(program) => {
+            simulate_watched(machine, &plan, program, options, &mut watch).map(|outcome| (outcome, None))
+        }
+        Task::Recorded(recorded) => recorded
+            .simulate(machine, &plan, options, &mut watch)
+            .map(|(outcome, again)| (outcome, Some(Again::of(recorded, &again)))),
+    };
     bar.finish_and_clear();
     outcome.with_context(|| format!("{what} can't be simulated"))
 }
 
 /// On a terminal, how many tasks of a long run are over.
-fn progress(tasks: usize, what: &str) -> ProgressBar {
+fn progress(tasks: u64, what: &str) -> ProgressBar {
     if !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }
     let style = ProgressStyle::with_template("{msg} {bar:30} {human_pos} of {human_len} tasks, {eta} left");
-    let bar = ProgressBar::new(tasks as u64).with_style(style.expect("the template is well formed"));
+    let bar = ProgressBar::new(tasks).with_style(style.expect("the template is well formed"));
     bar.with_message(what.to_owned())
 }
 
@@ -294,6 +378,7 @@ fn row(kernel: &str, distribution: &str, outcome: &Outcome, one: &Outcome) -> Ro
         link: busiest("link"),
         takes: outcome.counts.takes.clone(),
         resources: outcome.resources.iter().map(|used| (used.name.clone(), used.share)).collect(),
+        reenacted: None,
     }
 }
 

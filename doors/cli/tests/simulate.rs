@@ -234,6 +234,54 @@ fn recordings_that_are_none_are_told_apart() {
 }
 
 #[test]
+fn a_recorded_query_is_enacted_again_with_the_same_work() {
+    let folder = Folder::new("simulate-reenact");
+    let data = folder.file("data.nt");
+    printed(&["generate", "sp2b", "--triples", "5000", "--output", &data]);
+    for name in ["q4", "q6", "q11"] {
+        let trace = folder.file(&format!("{name}.trace"));
+        let query = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("queries/sp2b/{name}.sparql"));
+        let query = query.to_str().expect("UTF-8");
+        printed(&[
+            "query",
+            "--data",
+            &data,
+            "--query",
+            query,
+            "--threads",
+            "2",
+            "--format",
+            "count",
+            "--trace",
+            &trace,
+        ]);
+        let file = std::fs::read(&trace).unwrap();
+        let recorded = vicus_trace::Trace::read_from(&mut file.as_slice()).unwrap();
+        let events = recorded.logs().iter().flat_map(|log| &log.events);
+        let begins = events.filter(|event| matches!(event.what, vicus_trace::What::InvocationBegins { .. })).count();
+        for threads in ["1", "2", "48"] {
+            let arguments = ["simulate", "--machine", "opteron-6172", "--trace", &trace, "--mode", "re-enact"];
+            let more = ["--threads", threads, "--format", "json", "--strategy", "las", "--strategy", "vicinity"];
+            let rows: Vec<serde_json::Value> =
+                serde_json::from_str(&printed(&[&arguments[..], &more].concat())).expect("JSON");
+            assert_eq!(rows.len(), 2);
+            for row in rows {
+                let again = &row["reenacted"];
+                let number = |name: &str| again[name].as_f64().unwrap_or_else(|| panic!("{name} in {row}"));
+                let what = format!("{name}, {threads} threads: {row}");
+                assert_eq!(row["kernel"], "re-enact", "{what}");
+                assert!((number("work_ms") / number("recorded_ms") - 1.0).abs() < 1e-9, "{what}");
+                assert_eq!(number("recorded_invocations"), begins as f64, "{what}");
+                assert!(number("invocations") > 0.0 && row["ms"].as_f64().expect("a number") > 0.0, "{what}");
+            }
+        }
+        let table = printed(&["simulate", "--machine", "opteron-6172", "--trace", &trace, "--mode", "re-enact"]);
+        assert!(table.contains("re-enactment of") && table.contains("re-enacted under las: "), "{table}");
+    }
+    assert!(refused(&["simulate", "--machine", "core:2", "--mode", "re-enact"]).contains("--trace"));
+}
+
+#[test]
 fn kernels_run_on_threads_and_are_checked() {
     let table = printed(&[
         "bench",

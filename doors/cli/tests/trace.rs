@@ -23,7 +23,7 @@ fn recorded() -> Trace {
     second.record(2_504_000, What::Taken { who: JOIN, rule: 5, far: true });
     second.record(2_505_000, What::RequestEnded { request: 7, outcome: Outcome::Done });
     let named =
-        |name: &str, type_name: &str| BoxInfo { name: name.into(), type_name: type_name.into(), inputs: Vec::new() };
+        |name: &str, type_name: &str| BoxInfo { name: name.into(), type_name: type_name.into(), ..BoxInfo::default() };
     let boxes = vec![named("scan1", "Scan"), named("join1", "HashJoin")];
     let models = vec![ModelInfo { name: "q1".into(), requests: vec![7], boxes }];
     let header = Header { strategy: "las".into(), models, ..Header::for_seats(2) };

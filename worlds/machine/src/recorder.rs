@@ -1,7 +1,8 @@
 //! Writes down what happens on a seat, if the runtime was asked to; otherwise each call is one test of a flag.
 //!
 //! No lock and no allocation on the way. The Lamport clock travels with the box (a word in its cell), with the envelope,
-//! and with the wake (a word for each pool).
+//! and with the wake (a word for each pool). Closures have one word together: whoever queues or ends one raises it, whoever
+//! begins one or has waited for some observes it. That orders more than has to be, and never an effect before its cause.
 
 use crate::runtime::Shared;
 use std::collections::BTreeMap;
@@ -11,7 +12,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use vicus_flow::{BoxId, Desk, Fact, Instance, Model, ModelBox};
 use vicus_schedule::{Kind, Plan, PoolId, RequestId, SeatId};
 use vicus_topology::Topology;
-use vicus_trace::{BoxInfo, Header, Log, ModelInfo, Outcome, SeatInfo, SeatLog, Source, TaskKind, Trace, What};
+use vicus_trace::{Bound, BoxInfo, Header, Log, ModelInfo, Outcome, SeatInfo, SeatLog, Source, TaskKind, Trace, What};
 
 /// What a recorded run keeps beside its seats' logs.
 pub(crate) struct Recording {
@@ -20,6 +21,8 @@ pub(crate) struct Recording {
     events_per_seat: usize,
     /// The clock of the last wake, by pool.
     wakes: Vec<AtomicU64>,
+    /// The clock of closures.
+    tasks: Arc<AtomicU64>,
     /// What callers without a seat do.
     outside: Mutex<Log>,
     /// By the model's address, which stays as long as this keeps the model.
@@ -39,6 +42,7 @@ impl Recording {
             started: format!("{}.{:03} s after 1970-01-01 UTC", since.as_secs(), since.subsec_millis()),
             events_per_seat,
             wakes: plan.pools.iter().map(|_| AtomicU64::new(0)).collect(),
+            tasks: Arc::default(),
             outside: Mutex::new(Log::new(events_per_seat.min(1 << 16))),
             models: Mutex::new(BTreeMap::new()),
             logs: Mutex::new(vec![SeatLog::default(); plan.seats.len()]),
@@ -110,10 +114,12 @@ impl Recording {
 
 fn box_info(b: &ModelBox) -> BoxInfo {
     let source = |(sender, output): (BoxId, usize)| Source { index: sender.index() as u32, output: output as u16 };
+    let bound = |bound: vicus_flow::Bound| Bound { envelopes: bound.envelopes as u32, bytes: bound.bytes };
     BoxInfo {
         name: b.name().to_owned(),
         type_name: b.type_name().to_owned(),
         inputs: b.sources().map(source).collect(),
+        bounds: b.bounds().map(bound).collect(),
     }
 }
 
@@ -138,6 +144,8 @@ pub(crate) struct Recorder(Option<On>);
 struct On {
     log: Log,
     began: Instant,
+    /// The clock of closures.
+    tasks: Arc<AtomicU64>,
 }
 
 impl On {
@@ -152,6 +160,9 @@ impl On {
                 Fact::Received { input, rows, pill, stamp } => {
                     self.log.observe(stamp);
                     self.record(What::EnvelopeReceived { who, input: input as u16, rows: rows as u32, pill });
+                }
+                Fact::Left { input } => {
+                    self.record(What::EnvelopeLeft { who, input: input as u16 });
                 }
                 Fact::Sent { output, rows, pill, bytes } => {
                     let (output, bytes) = (output as u16, u32::try_from(bytes).unwrap_or(u32::MAX));
@@ -179,7 +190,11 @@ impl On {
 
 impl Recorder {
     pub(crate) fn new(shared: &Shared) -> Recorder {
-        let on = |recording: &Recording| On { log: Log::new(recording.events_per_seat), began: recording.began };
+        let on = |recording: &Recording| On {
+            log: Log::new(recording.events_per_seat),
+            began: recording.began,
+            tasks: Arc::clone(&recording.tasks),
+        };
         Recorder(shared.recording.as_ref().map(on))
     }
 
@@ -207,14 +222,24 @@ impl Recorder {
     pub(crate) fn task_enqueued(&mut self, request: RequestId, kind: Kind) {
         if self.is_on() {
             let (who, kind) = (task_of(request), kind_of(kind));
-            self.record(What::Enqueued { who, kind, by: vicus_trace::BoxId::NOBODY });
+            self.task_causes(What::Enqueued { who, kind, by: vicus_trace::BoxId::NOBODY });
+        }
+    }
+
+    /// A closure that is about to be queued has said that it uses so many bytes near this seat, and so many elsewhere.
+    pub(crate) fn task_uses(&mut self, request: RequestId, near: usize, far: usize) {
+        if let Some(on) = &mut self.0 {
+            for (far, bytes) in [(false, near), (true, far)].into_iter().filter(|(_, bytes)| *bytes > 0) {
+                let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+                on.record(What::Footprint { who: task_of(request), far, bytes });
+            }
         }
     }
 
     #[inline]
     pub(crate) fn task_taken(&mut self, request: RequestId, rule: u8, far: bool) {
         if self.is_on() {
-            self.record(What::Taken { who: task_of(request), rule, far });
+            self.task_follows(What::Taken { who: task_of(request), rule, far });
         }
     }
 
@@ -228,7 +253,31 @@ impl Recorder {
     #[inline]
     pub(crate) fn task_ends(&mut self, request: RequestId) {
         if self.is_on() {
-            self.record(What::UserCodeEnds { who: task_of(request) });
+            self.task_causes(What::UserCodeEnds { who: task_of(request) });
+        }
+    }
+
+    /// What comes now comes after what closures did that this seat has waited for.
+    #[inline]
+    pub(crate) fn tasks_waited_for(&mut self) {
+        if let Some(on) = &mut self.0 {
+            on.log.observe(on.tasks.load(Ordering::Acquire));
+        }
+    }
+
+    /// Records what comes after what closures elsewhere did.
+    #[cold]
+    fn task_follows(&mut self, what: What) {
+        self.tasks_waited_for();
+        self.record(what);
+    }
+
+    /// Records what closures elsewhere may come after.
+    #[cold]
+    fn task_causes(&mut self, what: What) {
+        if let Some(on) = &mut self.0 {
+            let clock = on.record(what);
+            on.tasks.fetch_max(clock, Ordering::AcqRel);
         }
     }
 

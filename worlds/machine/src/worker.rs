@@ -437,6 +437,7 @@ impl Worker {
             }
             idle_since = None;
         }
+        worker.recorder.tasks_waited_for();
         std::mem::forget(bomb);
         // Others can't see it, and the task that waited may run on for long.
         if let Some(next) = worker.next.take() {

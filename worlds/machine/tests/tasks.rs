@@ -26,6 +26,81 @@ fn fib(n: u32) -> u64 {
     a + b
 }
 
+/// Scopes one after the other: in the merged trace, no task begins before it is queued, and none of a scope is queued before
+/// all of the last one have ended.
+#[test]
+fn a_trace_has_no_effect_before_its_cause() {
+    use vicus_trace::What;
+    const TASKS: usize = 40;
+    for strategy in ["las", "steal", "central"] {
+        let runtime = Runtime::builder().threads(4).strategy(strategy.parse().unwrap()).quiet().record(1 << 14).start();
+        runtime.run(|| {
+            for _ in 0..20 {
+                scope(|scope| {
+                    for task in 0..TASKS {
+                        scope.spawn_deferred(move |_| assert_eq!(join(|| fib(task as u32 % 5), || 1).1, 1));
+                    }
+                });
+            }
+        });
+        let trace = runtime.trace().expect("it was recorded");
+        assert_eq!((trace.lost(), trace.check().first()), (0, None), "{strategy}");
+        let (mut enqueued, mut taken, mut spawned, mut open) = (0, 0, 0, 0);
+        // Those that `run` brought, which nobody on a seat queued.
+        let mut first = true;
+        for entry in trace.merged() {
+            match entry.event.what {
+                What::Enqueued { kind, .. } => {
+                    enqueued += 1;
+                    if kind == vicus_trace::TaskKind::Deferred {
+                        if spawned % TASKS == 0 {
+                            // The one that `run` brought goes on.
+                            assert_eq!((taken, open), (enqueued - 1, 1), "{strategy}: the last scope is over");
+                        }
+                        spawned += 1;
+                    }
+                }
+                What::Taken { .. } if std::mem::take(&mut first) => {}
+                What::Taken { .. } => {
+                    taken += 1;
+                    assert!(taken <= enqueued, "{strategy}: {taken} tasks taken, {enqueued} queued");
+                }
+                What::UserCodeBegins { .. } => open += 1,
+                What::UserCodeEnds { .. } => open -= 1,
+                _ => {}
+            }
+        }
+        assert_eq!((spawned, taken), (20 * TASKS, enqueued), "{strategy}");
+    }
+}
+
+/// What a task says that it uses is in the trace, as far as it lies anywhere.
+#[test]
+fn a_trace_has_what_tasks_say_that_they_use() {
+    let runtime = Runtime::builder().threads(2).quiet().record(1 << 10).start();
+    let (mut input, mut output) = (vec![1u64; 1 << 16], vec![0u64; 1 << 14]);
+    let lies: usize = [vicus_machine::footprint(&input), vicus_machine::footprint(&output)]
+        .iter()
+        .flat_map(|footprint| footprint.nodes.clone())
+        .sum();
+    runtime.run(|| {
+        scope(|scope| {
+            let (input, output) = (scope.share(&mut input), scope.share(&mut output));
+            let task = scope.task().reads(input.part(..)).writes(output.part(..));
+            task.spawn(|(input, output)| output[0] = input[0]);
+        });
+    });
+    let trace = runtime.trace().expect("it was recorded");
+    let events = trace.logs().iter().flat_map(|log| &log.events);
+    let said: usize = events
+        .map(|event| match event.what {
+            vicus_trace::What::Footprint { bytes, .. } => bytes as usize,
+            _ => 0,
+        })
+        .sum();
+    assert_eq!((said, output[0]), (lies, 1));
+}
+
 #[test]
 fn join_computes_under_every_strategy() {
     for runtime in runtimes() {

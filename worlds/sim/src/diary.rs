@@ -41,7 +41,7 @@ impl Diary {
                 _ => None,
             });
             let type_name = works.unwrap_or_else(|| "(no work)".to_owned());
-            BoxInfo { name: format!("task{number}"), type_name, inputs: Vec::new() }
+            BoxInfo { name: format!("task{number}"), type_name, ..BoxInfo::default() }
         });
         let model = ModelInfo { name: program.name.clone(), requests, boxes: boxes.collect() };
         let header = Header {

@@ -4,6 +4,7 @@
 //! here in virtual time: it takes tasks by the plan's probes, runs them on top of those that wait for them, looks around,
 //! pauses or sleeps.
 
+mod live;
 mod looking;
 mod running;
 mod spawning;
@@ -14,12 +15,14 @@ use crate::fluid::{Fluid, SECOND, Time};
 use crate::memory::Memory;
 use crate::options::{Fault, Options, SimError};
 use crate::seats::{Doing, ReadyQueues, Scope, Seat};
-use crate::{Counts, Machine, Outcome, Parameters, Program, TaskRecord};
+use crate::{Counts, Machine, Outcome, Parameters, Program, Reenacted, Reenactment, TaskRecord, TaskSpec};
+use live::Live;
 use rustc_hash::FxHashMap;
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use vicus_schedule::{Plan, QueueId, RequestId, SeatId};
-use vicus_trace::What;
+use vicus_trace::{BoxId, What};
 
 /// Runs a program on a machine as a plan says.
 ///
@@ -41,9 +44,24 @@ pub fn simulate_watched(
     watch: &mut dyn FnMut(usize) -> bool,
 ) -> Result<Outcome, SimError> {
     program.check().map_err(SimError::Program)?;
-    let mut engine = Engine::new(machine, plan, program, options)?;
+    let mut engine = Engine::new(machine, plan, Cow::Borrowed(program), None, options)?;
     engine.run(watch)?;
     Ok(engine.outcome())
+}
+
+/// Enacts recorded requests again. Their tasks are made as the run goes on.
+pub(crate) fn perform(
+    machine: &Machine,
+    plan: &Plan,
+    reenactment: &Reenactment,
+    options: &Options,
+    watch: &mut dyn FnMut(usize) -> bool,
+) -> Result<(Outcome, Reenacted), SimError> {
+    let (program, live) = Live::new(reenactment);
+    let mut engine = Engine::new(machine, plan, Cow::Owned(program), Some(live), options)?;
+    engine.run(watch)?;
+    let reenacted = engine.live.take().map_or(Ok(Reenacted::default()), Live::settle)?;
+    Ok((engine.outcome(), reenacted))
 }
 
 /// Tasks that end between two looks of whoever watches.
@@ -73,10 +91,18 @@ struct TaskState {
     scope: usize,
 }
 
+impl TaskState {
+    fn of(task: &TaskSpec) -> TaskState {
+        TaskState { waits: task.after.len() as u32, spawned: false, dealt: None, scope: 0 }
+    }
+}
+
 struct Engine<'a> {
     machine: &'a Machine,
     plan: &'a Plan,
-    program: &'a Program,
+    /// Grows, if its tasks are live.
+    program: Cow<'a, Program>,
+    live: Option<Live<'a>>,
     options: &'a Options,
     costs: Costs,
     chance: Chance,
@@ -129,10 +155,11 @@ impl<'a> Engine<'a> {
     fn new(
         machine: &'a Machine,
         plan: &'a Plan,
-        program: &'a Program,
+        program: Cow<'a, Program>,
+        live: Option<Live<'a>>,
         options: &'a Options,
     ) -> Result<Engine<'a>, SimError> {
-        let memory = Memory::new(machine, program, options).map_err(SimError::Distribution)?;
+        let memory = Memory::new(machine, &program, options).map_err(SimError::Distribution)?;
         let fluid = Fluid::new(memory.resources().iter().map(|resource| resource.capacity).collect());
         let cycles = |cycles: f64| picoseconds(cycles / machine.clock_ghz);
         let Parameters { spawn_cycles, own_cycles, take_cycles, steal_cycles, deal_cycles, wake_ns, .. } =
@@ -154,12 +181,6 @@ impl<'a> Engine<'a> {
             working: None,
             sleeps: false,
         };
-        let state = |task: &crate::TaskSpec| TaskState {
-            waits: task.after.len() as u32,
-            spawned: false,
-            dealt: None,
-            scope: 0,
-        };
         let mut later = vec![Vec::new(); program.tasks.len()];
         let mut requests: FxHashMap<RequestId, Requested> = FxHashMap::default();
         for (number, task) in program.tasks.iter().enumerate() {
@@ -170,7 +191,6 @@ impl<'a> Engine<'a> {
         Ok(Engine {
             machine,
             plan,
-            program,
             options,
             costs: Costs {
                 spawn: cycles(spawn_cycles),
@@ -189,7 +209,7 @@ impl<'a> Engine<'a> {
             at_work: vec![0; machine.topology.cores.len()],
             watching: 0,
             queues: ReadyQueues::new(plan),
-            tasks: program.tasks.iter().map(state).collect(),
+            tasks: program.tasks.iter().map(TaskState::of).collect(),
             later,
             scopes: vec![Scope::default()],
             free_scopes: Vec::new(),
@@ -206,6 +226,8 @@ impl<'a> Engine<'a> {
                 .filter(|fault| matches!(fault, Fault::LateWake { .. }))
                 .collect(),
             records: vec![TaskRecord::default(); program.tasks.len()],
+            program,
+            live,
             diary: Diary::new(options.trace, plan.seats.len()),
             counts: Counts { uses, ..Counts::default() },
             started: 0,
@@ -219,14 +241,14 @@ impl<'a> Engine<'a> {
         self.submit(first, 0);
         self.scopes[0].pending = 1;
         (self.tasks[0].spawned, self.tasks[0].scope) = (true, 0);
+        let enqueued = self.enqueued(0, None);
+        self.note(first, || enqueued);
         match self.program.tasks[0].pinned {
             Some(seat) => {
                 let seat = self.threads[seat % self.threads.len()];
-                self.note(first, || diary::enqueued(self.program, 0, None));
                 self.seats[seat].pinned.push_back(0);
             }
             None => {
-                self.note(first, || diary::enqueued(self.program, 0, None));
                 self.queues.push(self.plan.entry[0], (0, self.program.tasks[0].request));
             }
         }
@@ -234,12 +256,13 @@ impl<'a> Engine<'a> {
             let begin = self.chance.below(self.costs.wake + 1);
             self.schedule(self.threads[at], begin);
         }
-        let mut watched = self.left;
+        let mut watched = 0;
         while self.left > 0 {
             self.step()?;
-            if watched - self.left >= WATCHED {
-                watched = self.left;
-                if !watch(self.program.tasks.len() - self.left) {
+            let over = self.program.tasks.len() - self.left;
+            if over - watched >= WATCHED {
+                watched = over;
+                if !watch(over) {
                     return Err(SimError::Cancelled);
                 }
             }
@@ -319,6 +342,16 @@ impl<'a> Engine<'a> {
         self.watching -= usize::from(before == Doing::Watching);
     }
 
+    /// A task as a trace names it.
+    fn who(&self, task: u32) -> BoxId {
+        diary::who(&self.program, task)
+    }
+
+    /// That it is queued.
+    fn enqueued(&self, task: u32, by: Option<u32>) -> What {
+        diary::enqueued(&self.program, task, by)
+    }
+
     fn note(&mut self, seat: usize, what: impl FnOnce() -> What) {
         self.diary.record(seat, self.now, what);
     }
@@ -361,7 +394,7 @@ impl<'a> Engine<'a> {
             resources: Outcome::utilisation(self.memory.resources(), &counts.uses, wall_ns),
             counts,
             tasks: self.records,
-            trace: self.diary.trace(self.machine, self.plan, self.program),
+            trace: self.diary.trace(self.machine, self.plan, &self.program),
         }
     }
 }

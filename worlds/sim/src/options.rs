@@ -66,6 +66,13 @@ pub enum SimError {
         /// One of them.
         task: usize,
     },
+    /// A request that was enacted again didn't come to its end.
+    Request {
+        /// Its number in the trace.
+        request: u32,
+        /// What it came to.
+        error: String,
+    },
     /// Whoever watched wanted no more.
     Cancelled,
 }
@@ -81,6 +88,7 @@ impl fmt::Display for SimError {
             SimError::Stuck { left, task } => {
                 write!(f, "{left} tasks are left that nobody runs, one of them task {task}")
             }
+            SimError::Request { request, error } => write!(f, "request {request}, enacted again: {error}"),
             SimError::Cancelled => f.write_str("the simulation was cancelled"),
         }
     }

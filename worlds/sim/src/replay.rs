@@ -15,15 +15,16 @@
 //! A recorded duration contains the time for memory on the machine that recorded. It is taken off before the simulated machine's
 //! is added: the bytes of the envelopes and of the store at [`ReplayOptions::bytes_per_ns`].
 
-use crate::{ArraySpec, Cost, Program, Step, TaskSpec, Work};
-use std::collections::{BTreeMap, VecDeque};
+use crate::layout::Layout;
+use crate::recorded::{Invocation, Recorded, title};
+use crate::{Cost, Program, Step, TaskSpec, Work};
+use std::collections::BTreeMap;
 use std::fmt;
 use vicus_memory::distribution::Distribution;
-use vicus_memory::{Series, Sizes};
 use vicus_schedule::{Access, Kind, Mode, RequestId};
-use vicus_trace::{BoxId, Source, TaskKind, Trace, What};
+use vicus_trace::Trace;
 
-/// How a trace becomes a program.
+/// How a trace becomes what is simulated.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReplayOptions {
     /// Which requests, by their numbers in the trace; all, if none is named.
@@ -43,7 +44,7 @@ impl Default for ReplayOptions {
     }
 }
 
-/// Why a trace can't be replayed.
+/// Why a trace can't be replayed or re-enacted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReplayError {
     /// Seats ran out of room for events, and these were lost.
@@ -62,6 +63,19 @@ pub enum ReplayError {
         /// What was expected.
         expected: String,
     },
+    /// A request can't be re-enacted: it didn't come to its end, or its model is none.
+    Request {
+        /// Its number in the trace.
+        request: u32,
+        /// What was expected of it.
+        expected: String,
+    },
+}
+
+impl ReplayError {
+    pub(crate) fn odd((seat, event): (usize, usize), expected: impl Into<String>) -> ReplayError {
+        ReplayError::Odd { seat, event, expected: expected.into() }
+    }
 }
 
 impl fmt::Display for ReplayError {
@@ -76,6 +90,7 @@ impl fmt::Display for ReplayError {
             ReplayError::Odd { seat, event, expected } => {
                 write!(f, "event {event} of seat {seat}: expected {expected}")
             }
+            ReplayError::Request { request, expected } => write!(f, "request {request}: expected {expected}"),
         }
     }
 }
@@ -102,260 +117,33 @@ impl Replay {
     /// # Errors
     /// See [`ReplayError`].
     pub fn of(trace: &Trace, options: &ReplayOptions) -> Result<Replay, ReplayError> {
-        if trace.lost() > 0 {
-            return Err(ReplayError::Lost { events: trace.lost() });
-        }
-        let mut reader = Reader::new(trace);
-        for entry in trace.merged() {
-            let time = entry.event.time_ns;
-            reader.read(entry.seat, time, entry.event.what).map_err(|expected| ReplayError::Odd {
-                seat: entry.seat,
-                event: entry.index,
-                expected,
-            })?;
-        }
-        reader.keep(&options.requests);
-        if reader.tasks.iter().all(|task| task.from_ns.is_none()) {
-            return Err(ReplayError::Empty);
-        }
-        Ok(reader.into_replay(trace, options))
-    }
-}
-
-/// An invocation: what is known of it so far.
-#[derive(Clone, Debug)]
-struct Invocation {
-    /// Whose it is.
-    who: BoxId,
-    deferred: bool,
-    leaf: usize,
-    from_ns: Option<u64>,
-    duration_ns: u64,
-    /// Envelopes, as indices.
-    takes: Vec<usize>,
-    makes: Vec<usize>,
-    /// Bytes of the store.
-    reads: u64,
-    /// What it lets go when it is over.
-    lets_go: Vec<usize>,
-    /// What is over before it begins: its box's invocation before, and the makers of what it takes. Who lets it go is not
-    /// among them.
-    after: Vec<usize>,
-    /// What has let it go; `None` if it came from outside.
-    by: Option<usize>,
-}
-
-impl Invocation {
-    fn new(who: BoxId, leaf: usize, deferred: bool) -> Invocation {
-        Invocation {
-            who,
-            deferred,
-            leaf,
-            from_ns: None,
-            duration_ns: 0,
-            takes: Vec::new(),
-            makes: Vec::new(),
-            reads: 0,
-            lets_go: Vec::new(),
-            after: Vec::new(),
-            by: None,
-        }
-    }
-
-    fn follows(&mut self, earlier: usize) {
-        if self.by != Some(earlier) && !self.after.contains(&earlier) {
-            self.after.push(earlier);
-        }
-    }
-}
-
-struct Reader {
-    tasks: Vec<Invocation>,
-    /// Tasks that come from outside.
-    roots: Vec<usize>,
-    /// By box, the invocation that is queued.
-    queued: BTreeMap<BoxId, usize>,
-    /// By seat, the invocations that run, on top of one another.
-    running: Vec<Vec<usize>>,
-    /// By seat, the invocation that was over last.
-    last: Vec<Option<(BoxId, usize)>>,
-    /// By request and sender's output, its readers: box and input.
-    readers: BTreeMap<(u32, Source), Vec<(BoxId, u16)>>,
-    /// By reader, the envelopes on their way.
-    vias: BTreeMap<(BoxId, u16), VecDeque<usize>>,
-    /// How large each envelope is, and the invocation that made it.
-    envelopes: Vec<(u64, usize)>,
-    /// By box, its last invocation that has begun.
-    latest: BTreeMap<BoxId, usize>,
-    /// By seat, the envelope that was made and is not sent yet.
-    made: Vec<Option<usize>>,
-    /// The types of boxes, and by box its type.
-    leaves: Vec<String>,
-    leaf_of: BTreeMap<BoxId, usize>,
-}
-
-impl Reader {
-    fn new(trace: &Trace) -> Reader {
-        let seats = trace.logs().len();
-        let mut reader = Reader {
-            tasks: Vec::new(),
-            roots: Vec::new(),
-            queued: BTreeMap::new(),
-            running: vec![Vec::new(); seats],
-            last: vec![None; seats],
-            readers: BTreeMap::new(),
-            vias: BTreeMap::new(),
-            envelopes: Vec::new(),
-            latest: BTreeMap::new(),
-            made: vec![None; seats],
-            leaves: Vec::new(),
-            leaf_of: BTreeMap::new(),
-        };
-        for model in &trace.header().models {
-            for &request in &model.requests {
-                for (index, info) in model.boxes.iter().enumerate() {
-                    let who = BoxId { request, index: index as u32 };
-                    let known = reader.leaves.iter().position(|leaf| *leaf == info.type_name);
-                    let leaf = known.unwrap_or_else(|| {
-                        reader.leaves.push(info.type_name.clone());
-                        reader.leaves.len() - 1
-                    });
-                    reader.leaf_of.insert(who, leaf);
-                    for (input, source) in info.inputs.iter().enumerate() {
-                        reader.readers.entry((request, *source)).or_default().push((who, input as u16));
-                    }
-                }
-            }
-        }
-        reader
-    }
-
-    /// The invocation that runs on a seat.
-    fn runs(&mut self, seat: usize, what: &str) -> Result<&mut Invocation, String> {
-        let task = self.running[seat].last().copied().ok_or_else(|| format!("an invocation around {what}"))?;
-        Ok(&mut self.tasks[task])
-    }
-
-    /// Reads an event. The error says what was expected.
-    fn read(&mut self, seat: usize, time_ns: u64, what: What) -> Result<(), String> {
-        match what {
-            What::Enqueued { who, kind, by } if who.is_box() => self.enqueued(seat, who, kind, by)?,
-            What::InvocationBegins { who } => {
-                let task = self.queued.remove(&who).ok_or_else(|| format!("that {who} was queued before it runs"))?;
-                self.tasks[task].from_ns = Some(time_ns);
-                if let Some(earlier) = self.latest.insert(who, task) {
-                    self.tasks[task].follows(earlier);
-                }
-                self.running[seat].push(task);
-            }
-            What::InvocationEnds { who } => {
-                let task = self.running[seat].pop().ok_or_else(|| format!("that {who} runs before it ends"))?;
-                let from_ns = self.tasks[task].from_ns.expect("it runs");
-                let duration_ns = time_ns.saturating_sub(from_ns);
-                self.tasks[task].duration_ns = duration_ns;
-                // What it read is in the trace together with what it took.
-                let taken: u64 = self.tasks[task].takes.iter().map(|&envelope| self.envelopes[envelope].0).sum();
-                self.tasks[task].reads = self.tasks[task].reads.saturating_sub(taken);
-                self.last[seat] = Some((who, task));
-                // It ran on top of another, whose time this is not.
-                if let Some(&below) = self.running[seat].last() {
-                    self.tasks[below].from_ns = self.tasks[below].from_ns.map(|from_ns| from_ns + duration_ns);
-                }
-            }
-            What::EnvelopeReceived { who, input, pill, .. } => {
-                let envelope = self.vias.get_mut(&(who, input)).and_then(VecDeque::pop_front);
-                if let Some(envelope) = envelope {
-                    let maker = self.envelopes[envelope].1;
-                    let taker = self.runs(seat, "a received envelope")?;
-                    taker.follows(maker);
-                    if !pill {
-                        taker.takes.push(envelope);
-                    }
-                }
-            }
-            What::EnvelopeCreated { bytes, .. } => {
-                let envelope = self.envelopes.len();
-                self.runs(seat, "an envelope that is made")?.makes.push(envelope);
-                let maker = *self.running[seat].last().expect("it runs");
-                self.envelopes.push((u64::from(bytes), maker));
-                self.made[seat] = Some(envelope);
-            }
-            What::EnvelopeSent { who, output, .. } => {
-                let envelope = self.made[seat].take().ok_or("that an envelope is made before it is sent")?;
-                let source = Source { index: who.index, output };
-                for &reader in self.readers.get(&(who.request, source)).map_or(&[][..], Vec::as_slice) {
-                    self.vias.entry(reader).or_default().push_back(envelope);
-                }
-            }
-            What::BytesRead { bytes, .. } => self.runs(seat, "what is read")?.reads += u64::from(bytes),
-            _ => {}
-        }
-        Ok(())
-    }
-
-    fn enqueued(&mut self, seat: usize, who: BoxId, kind: TaskKind, by: u32) -> Result<(), String> {
-        let leaf = *self.leaf_of.get(&who).ok_or_else(|| format!("a model that {who} is of"))?;
-        let task = self.tasks.len();
-        let deferred = kind == TaskKind::Deferred;
-        self.tasks.push(Invocation::new(who, leaf, deferred));
-        if self.queued.insert(who, task).is_some() {
-            return Err(format!("that {who} is queued once at a time"));
-        }
-        if by == BoxId::NOBODY {
-            self.roots.push(task);
-            return Ok(());
-        }
-        // What an invocation activates is queued right after its end, on its seat.
-        match self.last[seat] {
-            Some((last, parent)) if last == (BoxId { request: who.request, index: by }) => {
-                self.tasks[parent].lets_go.push(task);
-                self.tasks[task].by = Some(parent);
-                Ok(())
-            }
-            _ => Err(format!("that box {by} has just run on this seat, as {who} was queued by it")),
-        }
-    }
-
-    /// Leaves out what is of other requests, as if it had never run.
-    fn keep(&mut self, requests: &[u32]) {
-        if !requests.is_empty() {
-            let others = self.tasks.iter_mut().filter(|task| !requests.contains(&task.who.request));
-            others.for_each(|task| *task = Invocation::new(task.who, task.leaf, task.deferred));
-        }
-    }
-
-    /// Whether an invocation hands out parts of a range that others read, with the place where each lies
-    /// (`vicus_flow::library::split`).
-    fn hands_out(&self, task: usize) -> bool {
-        self.leaves[self.tasks[task].leaf] == "split"
-    }
-
-    fn into_replay(self, trace: &Trace, options: &ReplayOptions) -> Replay {
+        let recorded = Recorded::of(trace, &options.requests)?;
         // What was queued and never ran, because its request had ended, is left out.
-        let mut number = vec![None; self.tasks.len()];
+        let mut number = vec![None; recorded.tasks.len()];
         let mut count = 0u32;
-        for (task, invocation) in self.tasks.iter().enumerate() {
+        for (task, invocation) in recorded.tasks.iter().enumerate() {
             if invocation.from_ns.is_some() {
                 number[task] = Some(count);
                 count += 1;
             }
         }
-        let maker = Maker::new(&self, options);
+        let layout = Layout::new(&recorded, options.copies, &options.store);
         let mut replay = Replay { program: Program::default(), boxes: Vec::new(), recorded_ns: 0.0, taken_off_ns: 0.0 };
         let mut root = TaskSpec { pinned: Some(0), ..TaskSpec::default() };
         root.steps.push(Step::Start);
         let mut tasks = Vec::new();
         let (mut boxes, mut numbers) = (vec![None], BTreeMap::new());
-        let requests = 1 + self.tasks.iter().map(|task| task.who.request).max().unwrap_or(0);
+        let reads = reads(&recorded);
+        let requests = 1 + recorded.tasks.iter().map(|task| u64::from(task.request)).max().unwrap_or(0);
         for copy in 0..options.copies {
             let first = 1 + copy as u32 * count;
-            for &task in &self.roots {
+            for &task in &recorded.roots {
                 if let Some(number) = number[task] {
                     root.steps.push(Step::Spawn(first + number..first + number + 1));
                 }
             }
-            for (at, invocation) in self.tasks.iter().enumerate().filter(|(_, task)| task.from_ns.is_some()) {
-                let accesses = maker.accesses(copy, at, invocation);
+            for (at, invocation) in recorded.tasks.iter().enumerate().filter(|(_, task)| task.from_ns.is_some()) {
+                let accesses = accesses(&layout, copy, invocation, reads[at]);
                 let bytes: usize = accesses.iter().map(Access::total_bytes).sum();
                 let duration = invocation.duration_ns as f64;
                 let memory = (bytes as f64 / options.bytes_per_ns).min(duration);
@@ -370,119 +158,62 @@ impl Reader {
                 let after = invocation.after.iter().filter_map(|&earlier| number[earlier]);
                 tasks.push(TaskSpec {
                     kind,
-                    request: RequestId(u64::from(invocation.who.request) + u64::from(requests) * copy as u64),
+                    request: RequestId(u64::from(invocation.request) + requests * copy as u64),
                     accesses: footprint,
                     after: after.map(|earlier| first + earlier).collect(),
                     released: kind,
                     outside: invocation.by.is_none(),
-                    goes_home: invocation.reads > 0 && invocation.by.is_some_and(|by| self.hands_out(by)),
+                    goes_home: invocation.reads > 0 && invocation.by.is_some_and(|by| recorded.hands_out(by)),
                     steps,
                     ..TaskSpec::default()
                 });
                 let next = numbers.len() as u32;
-                boxes.push(Some(*numbers.entry((copy, invocation.who)).or_insert(next)));
+                boxes.push(Some(*numbers.entry((copy, invocation.who())).or_insert(next)));
             }
         }
         replay.boxes = boxes;
         replay.program = Program {
-            name: format!(
-                "replay of {} recorded on {}",
-                trace.header().models.iter().map(|m| m.name.as_str()).collect::<Vec<_>>().join(", "),
-                trace.header().machine
-            ),
-            heap: maker.heap..maker.arrays.len(),
-            arrays: maker.arrays,
-            leaves: self.leaves,
+            name: title("replay", trace),
+            heap: layout.heap..layout.arrays.len(),
+            arrays: layout.arrays,
+            leaves: recorded.leaves,
             tasks: std::iter::once(root).chain(tasks).collect(),
         };
-        replay
+        Ok(replay)
     }
 }
 
-/// Lays out the memory of a replay: an array for each envelope of each copy, and one for the store.
-struct Maker {
-    arrays: Vec<ArraySpec>,
-    /// The first array that is an envelope. All others are as well.
-    heap: usize,
-    /// By copy and envelope, where it begins; 0 for those without bytes.
-    starts: Vec<usize>,
-    sizes: Vec<usize>,
-    /// By task, where in the store it reads. All copies read the same.
-    reads: Vec<usize>,
+/// By invocation, where in the store it reads: what a box reads lies together, in the order of its time. All copies read the same.
+fn reads(recorded: &Recorded<'_>) -> Vec<u64> {
+    let mut order: Vec<usize> = (0..recorded.tasks.len()).collect();
+    order.sort_by_key(|&task| recorded.tasks[task].who());
+    let (mut reads, mut next) = (vec![0; order.len()], 0);
+    for task in order {
+        reads[task] = next;
+        next += recorded.tasks[task].reads;
+    }
+    reads
 }
 
-/// Up to so many bytes, blocks are of small classes, as in worlds/machine.
-const SMALL: usize = 8 << 10;
-
-/// Arrays begin at multiples of a page.
-const PAGE: usize = 4096;
-
-impl Maker {
-    fn new(reader: &Reader, options: &ReplayOptions) -> Maker {
-        let is_kept = |task: usize| reader.tasks[task].from_ns.is_some();
-        let size = |&(bytes, by): &(u64, usize)| if is_kept(by) { bytes as usize } else { 0 };
-        let mut maker = Maker {
-            arrays: Vec::new(),
-            heap: 0,
-            starts: Vec::new(),
-            sizes: reader.envelopes.iter().map(size).collect(),
-            reads: vec![0; reader.tasks.len()],
-        };
-        let mut free = PAGE;
-        let mut array = |bytes: usize, distribution: Distribution, arrays: &mut Vec<ArraySpec>| {
-            let base = free;
-            free += bytes.next_multiple_of(PAGE) + PAGE;
-            arrays.push(ArraySpec { base, bytes, distribution });
-            base
-        };
-        let store_bytes: u64 = reader.tasks.iter().map(|task| task.reads).sum();
-        if store_bytes > 0 {
-            let mut next = array(store_bytes as usize, options.store.clone(), &mut maker.arrays);
-            let mut order: Vec<usize> = (0..reader.tasks.len()).collect();
-            // Those of a box stay in the order of their time.
-            order.sort_by_key(|&task| reader.tasks[task].who);
-            for task in order {
-                maker.reads[task] = next;
-                next += reader.tasks[task].reads as usize;
-            }
-        }
-        maker.heap = maker.arrays.len();
-        let classes = Sizes::new(Series::default(), SMALL).expect("the series of threads' heaps is a good one");
-        // What no class is for is mapped alone.
-        let block = |bytes: usize| classes.class_of(bytes).map_or(bytes, |class| classes.bytes(class));
-        for _ in 0..options.copies {
-            for &bytes in &maker.sizes {
-                let start = if bytes > 0 { array(block(bytes), Distribution::Standard, &mut maker.arrays) } else { 0 };
-                maker.starts.push(start);
-            }
-        }
-        maker
-    }
-
-    fn accesses(&self, copy: usize, task: usize, invocation: &Invocation) -> Vec<Access> {
-        let envelope = |&envelope: &usize, mode| {
-            let bytes = self.sizes[envelope];
-            (bytes > 0).then(|| Access::new(self.starts[copy * self.sizes.len() + envelope], bytes, mode))
-        };
-        let takes = invocation.takes.iter().filter_map(|at| envelope(at, Mode::Read));
-        let makes = invocation.makes.iter().filter_map(|at| envelope(at, Mode::Write));
-        let bytes = invocation.reads as usize;
-        let reads = (bytes > 0).then(|| Access::new(self.reads[task], bytes, Mode::Read));
-        takes.chain(makes).chain(reads).collect()
-    }
+/// What an invocation of a copy touches.
+fn accesses(layout: &Layout, copy: usize, invocation: &Invocation, from: u64) -> Vec<Access> {
+    let taken = invocation.takes.iter().filter_map(|taken| taken.envelope);
+    let takes = taken.filter_map(|envelope| layout.envelope(copy, envelope, Mode::Read));
+    let makes = invocation.makes.iter().filter_map(|made| layout.envelope(copy, made.envelope, Mode::Write));
+    takes.chain(makes).chain(layout.store(from, invocation.reads)).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use vicus_trace::{BoxInfo, Header, Log, ModelInfo};
+    use vicus_trace::{BoxId, BoxInfo, Header, Log, ModelInfo, Source, TaskKind, What};
 
     const SOURCE: BoxId = BoxId { request: 7, index: 0 };
     const SINK: BoxId = BoxId { request: 7, index: 1 };
 
     fn named(name: &str, senders: &[u16]) -> BoxInfo {
         let inputs = senders.iter().map(|&output| Source { index: 0, output }).collect();
-        BoxInfo { name: name.to_owned(), type_name: name.to_owned(), inputs }
+        BoxInfo { name: name.to_owned(), type_name: name.to_owned(), inputs, ..BoxInfo::default() }
     }
 
     /// What one seat recorded, with each time in so many nanoseconds.

@@ -85,7 +85,7 @@ impl Execution {
                 .map(|index| BoxInfo {
                     name: format!("box{index}"),
                     type_name: format!("Type{}", index % 2),
-                    inputs: Vec::new(),
+                    ..BoxInfo::default()
                 })
                 .collect(),
         });

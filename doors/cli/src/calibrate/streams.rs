@@ -335,7 +335,7 @@ impl Bench<'_> {
         // By byte, all three in turn, each time of two streams.
         let share = || {
             let moving = 1.0 / once.bytes_per_second(large, || _ = black_box(read::<2>(black_box(memory.bytes()))));
-            let mut ns = |(numbers, others): &mut (Vec<f32>, Vec<f32>), bytes| {
+            let ns = |(numbers, others): &mut (Vec<f32>, Vec<f32>), bytes| {
                 1.0 / once.bytes_per_second(bytes, || compute(black_box(numbers), black_box(others)))
             };
             let (computing, both) = (ns(&mut near, small), ns(&mut far, large));

@@ -140,6 +140,9 @@ impl<'scope> Scope<'scope> {
             Some(node) => worker.home_of(node),
             None => worker.dealt_by_bytes(&said.accesses),
         };
+        if worker.recorder.is_on() {
+            worker.record_footprint(&said.accesses);
+        }
         let kind = said.kind.filter(|_| queue.is_none()).unwrap_or(Kind::Deferred);
         self.open.adds(worker.seat);
         if said.ordered.is_empty() {

@@ -1,7 +1,6 @@
 //! A seat looks for work, pauses, sleeps, and is woken.
 
 use super::{Engine, PATIENCE, picoseconds};
-use crate::diary;
 use crate::fluid::Time;
 use crate::options::Fault;
 use crate::seats::{Doing, Seat, Waiting};
@@ -36,7 +35,7 @@ impl Engine<'_> {
     /// A seat looks for a task; it begins one, or does what idle seats do.
     pub(super) fn find(&mut self, seat: usize) {
         if let Some(task) = self.seats[seat].pinned.pop_front() {
-            let who = diary::who(self.program, task);
+            let who = self.who(task);
             self.note(seat, || What::Taken { who, rule: 0, far: false });
             self.begin_task(seat, task);
             return self.spend(seat, self.now, self.costs.take);
@@ -57,7 +56,7 @@ impl Engine<'_> {
         let begin = self.queues.lock(found.queue, self.now, cost);
         *self.counts.takes.entry(found.rule).or_default() += 1;
         self.counts.far_takes += u64::from(far);
-        let who = diary::who(self.program, task);
+        let who = self.who(task);
         self.note(seat, || What::Taken { who, rule: found.rule, far });
         self.begin_task(seat, task);
         (begin, cost)

@@ -11,7 +11,6 @@ use vicus_trace::What;
 impl Engine<'_> {
     /// A seat goes on with its task, or looks for one.
     pub(super) fn advance(&mut self, seat: usize) -> Result<(), SimError> {
-        let program = self.program;
         loop {
             let Some(frame) = self.seats[seat].stack.last_mut() else {
                 self.find(seat);
@@ -20,12 +19,18 @@ impl Engine<'_> {
             let task = frame.task;
             if frame.phase == Phase::Begin {
                 (frame.phase, frame.start) = (Phase::Ready, self.now);
-                self.note(seat, || What::InvocationBegins { who: diary::who(program, task) });
+                let who = self.who(task);
+                self.note(seat, || What::InvocationBegins { who });
+                self.begin_act(seat, task);
                 continue;
             }
             let (at, phase) = (frame.at, frame.phase);
-            match program.tasks[task as usize].steps.get(at) {
-                None => self.end_task(seat),
+            match self.program.tasks[task as usize].steps.get(at) {
+                None => {
+                    if !self.end_act(seat, task) {
+                        self.end_task(seat);
+                    }
+                }
                 Some(Step::Work(_)) if phase == Phase::Busy => self.end_work(seat),
                 Some(Step::Work(_)) => return self.begin_work(seat, task, at),
                 Some(Step::Spawn(range)) => {
@@ -66,7 +71,8 @@ impl Engine<'_> {
                     self.next_step(seat);
                 }
                 Some(Step::Free(array)) => {
-                    self.memory.free(*array);
+                    let array = *array;
+                    self.memory.free(array);
                     self.next_step(seat);
                 }
             }
@@ -93,13 +99,13 @@ impl Engine<'_> {
         if let Some((access, array)) = self.memory.freed(&work.accesses) {
             return Err(SimError::Freed { task: task as usize, access: format!("{access:?}"), array });
         }
-        self.top(seat).phase = Phase::Busy;
         let (pu, core) = (self.seats[seat].pu, self.seats[seat].core);
         self.at_work[core.index()] += 1;
         let together = self.at_work[core.index()];
         let hardware_threads = self.machine.topology.cores[core.index()].pus.len();
         let speedup = if together > 1 && hardware_threads > 1 { self.machine.smt_speedup } else { 1.0 };
-        let demand = self.memory.demand(self.program, work, pu, f64::from(together) / speedup);
+        let demand = self.memory.demand(&self.program, work, pu, f64::from(together) / speedup);
+        self.top(seat).phase = Phase::Busy;
         let time = self.stretched(seat, picoseconds(demand.alone_ns));
         let uses: Vec<(usize, f64)> =
             demand.shares.iter().map(|&(resource, share)| (resource, share * demand.bytes)).collect();
@@ -134,11 +140,9 @@ impl Engine<'_> {
             self.counts.uses[resource] += bytes;
         }
         let contention = if work.alone > 0 { took as f64 / work.alone as f64 } else { 1.0 };
-        let program = self.program;
-        let frame = self.top(seat);
-        let at = (frame.task as usize, frame.at);
-        if let Some(Step::Work(work)) = program.tasks[at.0].steps.get(at.1) {
-            self.memory.done(program, &work.accesses);
+        let Frame { task, at, .. } = *self.top(seat);
+        if let Some(Step::Work(work)) = self.program.tasks[task as usize].steps.get(at) {
+            self.memory.done(&self.program, &work.accesses);
         }
         let frame = self.top(seat);
         let bytes = work.near + work.far + work.cached;
@@ -146,7 +150,7 @@ impl Engine<'_> {
         frame.waited += bytes * work.latency_ns * contention;
         let task = frame.task;
         for (far, bytes) in [(false, work.near), (true, work.far)].into_iter().filter(|(_, bytes)| *bytes > 0.0) {
-            let who = diary::who(self.program, task);
+            let who = self.who(task);
             self.note(seat, || What::BytesRead { who, far, bytes: bytes.min(u32::MAX.into()) as u32 });
         }
         self.progress = now;
@@ -156,7 +160,8 @@ impl Engine<'_> {
     pub(super) fn end_task(&mut self, seat: usize) {
         let frame = self.seats[seat].stack.pop().expect("the seat runs a task");
         let (task, now) = (frame.task as usize, self.now);
-        self.note(seat, || What::InvocationEnds { who: diary::who(self.program, frame.task) });
+        let who = self.who(frame.task);
+        self.note(seat, || What::InvocationEnds { who });
         frame.scopes.iter().for_each(|&scope| self.close(scope));
         self.records[task] = TaskRecord {
             seat: seat as u32,

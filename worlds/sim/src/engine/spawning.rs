@@ -1,10 +1,9 @@
 //! A seat makes tasks: where they go, and whom that wakes.
 
 use super::Engine;
-use crate::Step;
-use crate::diary;
 use crate::fluid::Time;
 use crate::seats::{Doing, Frame, Phase};
+use crate::{Step, TaskSpec};
 use vicus_schedule::{Kind, PoolId, QueueId, SeatId};
 use vicus_topology::NodeId;
 use vicus_trace::What;
@@ -20,15 +19,15 @@ impl Engine<'_> {
 
     /// The seat makes a task, and sets out to queue it.
     pub(super) fn spawn(&mut self, seat: usize, task: u32) {
-        let spec = &self.program.tasks[task as usize];
+        let TaskSpec { pinned, kind, .. } = self.program.tasks[task as usize];
         let mut begin = self.now;
-        let mut cost = if spec.kind == Kind::Deferred { self.costs.spawn } else { 0 };
-        if spec.pinned.is_none() {
+        let mut cost = if kind == Kind::Deferred { self.costs.spawn } else { 0 };
+        if pinned.is_none() {
             let (dealt, dealing) = self.destination(seat, task);
             self.tasks[task as usize].dealt = dealt;
             cost += dealing;
             if self.tasks[task as usize].waits == 0 {
-                let queue = dealt.unwrap_or(self.plan.seats[seat].place[spec.kind as usize]);
+                let queue = dealt.unwrap_or(self.plan.seats[seat].place[kind as usize]);
                 begin = self.queues.lock(queue, self.now, self.costs.take);
                 cost += self.passing(queue);
             }
@@ -126,7 +125,8 @@ impl Engine<'_> {
     pub(super) fn pin(&mut self, seat: usize, task: u32, by: Option<u32>) {
         let pinned = self.program.tasks[task as usize].pinned.expect("the caller has seen it");
         let to = self.threads[pinned % self.threads.len()];
-        self.note(seat, || diary::enqueued(self.program, task, by));
+        let enqueued = self.enqueued(task, by);
+        self.note(seat, || enqueued);
         self.seats[to].pinned.push_back(task);
         match self.seats[to].doing {
             Doing::Watching => self.resume(to),
@@ -141,19 +141,19 @@ impl Engine<'_> {
 
     /// A task goes into the queue that it was dealt to, or into the seat's own one of this kind.
     pub(super) fn enqueue(&mut self, seat: usize, task: u32, kind: Kind, by: Option<u32>) {
-        let program = self.program;
-        if program.tasks[task as usize].pinned.is_some() {
+        if self.program.tasks[task as usize].pinned.is_some() {
             return self.pin(seat, task, by);
         }
         let dealt = self.tasks[task as usize].dealt;
         let queue = dealt.unwrap_or(self.plan.seats[seat].place[kind as usize]);
-        if !self.queues.push(queue, (task, program.tasks[task as usize].request)) {
+        if !self.queues.push(queue, (task, self.program.tasks[task as usize].request)) {
             // The queue is full: its spawner runs it at once.
             self.counts.refused += 1;
             self.begin_task(seat, task);
             return;
         }
-        self.note(seat, || diary::enqueued(program, task, by));
+        let enqueued = self.enqueued(task, by);
+        self.note(seat, || enqueued);
         if self.plan.tokens.and_then(|tokens| tokens.capacity).is_some_and(|most| self.queues.count > most as usize) {
             return self.help(seat);
         }
@@ -167,13 +167,13 @@ impl Engine<'_> {
     /// Whether a task that the seat spawns is its next one anyhow, because it is immediate and the last thing that the spawner does:
     /// a thread woken for it could only take it away from its data, as worlds/machine has it for boxes.
     fn is_own_next(&mut self, seat: usize, task: u32) -> bool {
-        let (program, plan) = (self.program, self.plan);
+        let plan = self.plan;
         let (spawner, at) = (self.top(seat).task, self.top(seat).at);
-        let steps = &program.tasks[spawner as usize].steps;
+        let steps = &self.program.tasks[spawner as usize].steps;
         let is_last = at + 1 == steps.len() && matches!(&steps[at], Step::Spawn(range) if range.end == task + 1);
         let own = plan.seats[seat].place[Kind::Immediate as usize];
         is_last
-            && program.tasks[task as usize].kind == Kind::Immediate
+            && self.program.tasks[task as usize].kind == Kind::Immediate
             && self.tasks[task as usize].dealt.is_none()
             && plan.queues[own.index()].owner == Some(SeatId::new(seat))
     }

@@ -1,0 +1,175 @@
+//! A request that somebody runs step by step, in whatever order and time: the protocol without a world.
+//!
+//! An invocation has two steps. [`Request::begin`] takes the snapshot of the inputs and runs the user's code;
+//! [`Request::finish`] sends what it made and lets the box go. A simulator puts virtual time between them, and other
+//! boxes of the request may begin and finish meanwhile. A task that is to be run is a [`Queued`], which can be begun
+//! once, because that takes it.
+//!
+//! ```
+//! use vicus_flow::stepwise::Request;
+//! use vicus_flow::{BoxModel, Envelope, ModelBuilder, Place, Schema, Turn, library};
+//!
+//! let schema = Schema::new::<&str>([]);
+//! let mut net = ModelBuilder::new("ten rows");
+//! let rows = net.source(BoxModel::new("rows", || |turn: &mut Turn<'_>| {
+//!     turn.take(0);
+//!     turn.send(0, Envelope::of_rows(Vec::new(), 10));
+//!     turn.send_pill(0);
+//!     Ok(())
+//! }).output(&schema));
+//! let end = net.add(library::sink("end", &schema, |_| Ok(())));
+//! net.connect(rows.output(0), end.input(0));
+//! net.end(end.output(0));
+//!
+//! let (mut request, first) = Request::start(&net.build().unwrap(), Vec::new());
+//! let mut queue = vec![first];
+//! while let Some(task) = queue.pop() {
+//!     let begun = request.begin(task, Place(0));
+//!     queue.extend(request.finish(begun, Place(0)));
+//! }
+//! let (result, counts) = request.settle();
+//! assert!(result.is_ok());
+//! assert_eq!(counts[2].rows_taken(), 10);
+//! ```
+
+use crate::{
+    Activation, BoxCounts, BoxId, Desk, Fact, FlowError, Instance, Model, Operator, Place, Running, Totals, World,
+    begin,
+};
+use std::sync::Arc;
+use vicus_schedule::{Kind, RequestId, TaskRef};
+
+struct Alone;
+
+impl World for Alone {
+    fn blocking(&self, section: &mut dyn FnMut()) {
+        section();
+    }
+}
+
+#[expect(unsafe_code, reason = "the header asks for a function that tasks are run with; here boxes are begun by hand")]
+// SAFETY of callers: none has to be kept; it only panics.
+unsafe fn not_called(_: TaskRef, _: *mut ()) {
+    unreachable!("these tasks are in nobody's queue");
+}
+
+/// A live copy of a model whose tasks are the caller's.
+pub struct Request {
+    instance: Arc<Instance>,
+    desk: Desk,
+}
+
+/// A box that is to be run. Invariant: it comes from an activation of this instance, and no other value does.
+pub struct Queued {
+    activation: Activation,
+    instance: Arc<Instance>,
+}
+
+impl Queued {
+    /// Which box.
+    pub fn index(&self) -> BoxId {
+        self.activation.index
+    }
+
+    /// How it is to be queued.
+    pub fn kind(&self) -> Kind {
+        self.activation.kind
+    }
+}
+
+/// An invocation under way.
+#[must_use]
+pub struct Begun {
+    /// `None` if the request had stopped. Lives no longer than the instance below.
+    running: Option<Running<'static>>,
+    /// What resuming activated before the user's code ran.
+    activations: Vec<Activation>,
+    acted: bool,
+    instance: Arc<Instance>,
+}
+
+impl Begun {
+    /// Whether the user's code was run. It is not if nothing is there to be seen, or what it sent still waits.
+    pub fn acted(&self) -> bool {
+        self.acted
+    }
+
+    /// Whether the request had stopped before, and the box was only dropped.
+    pub fn was_dropped(&self) -> bool {
+        self.running.is_none()
+    }
+}
+
+impl Request {
+    /// A live copy, and its first task. `operators` replaces operators as in [`Instance::new`].
+    pub fn start(model: &Arc<Model>, operators: Vec<(BoxId, std::boxed::Box<dyn Operator>)>) -> (Request, Queued) {
+        let instance = Instance::new(model, RequestId(0), 1, not_called, operators);
+        let activation = instance.start();
+        instance.count_queued(Some(0), 1);
+        let first = Queued { activation, instance: Arc::clone(&instance) };
+        (Request { instance, desk: Desk::default() }, first)
+    }
+
+    /// Keeps from now on what happens to envelopes; see [`Request::facts`].
+    pub fn record(&mut self) {
+        self.desk.recording = true;
+    }
+
+    /// What happened to envelopes since the last time, if it is recorded.
+    pub fn facts(&mut self) -> impl Iterator<Item = Fact> {
+        self.desk.facts.drain(..)
+    }
+
+    /// Stops the request with a reason, if it goes on.
+    pub fn fail(&self, error: FlowError) {
+        self.instance.fail(error);
+    }
+
+    /// Begins an invocation at a place: the snapshot, and the user's code if it is due. Panics if the task is another request's.
+    pub fn begin(&mut self, task: Queued, place: Place) -> Begun {
+        let Queued { activation, instance } = task;
+        assert!(Arc::ptr_eq(&instance, &self.instance), "a task is begun by its request");
+        let mut begun = Begun { running: None, activations: Vec::new(), acted: false, instance };
+        if self.instance.is_stopped() {
+            return begun;
+        }
+        self.desk.place = place;
+        #[expect(unsafe_code, reason = "runs a task")]
+        // SAFETY: the task is this instance's activation, and begun once, because `Queued` is taken here; the value returned
+        // holds the instance beside what borrows from it.
+        let mut running: Running<'static> = unsafe { begin(activation.task, &mut self.desk) };
+        if running.is_due() {
+            self.instance.count_act(0);
+            begun.acted = true;
+            running.act(&Alone, &mut self.desk);
+        }
+        begun.activations = std::mem::take(&mut self.desk.activations);
+        begun.running = Some(running);
+        begun
+    }
+
+    /// Ends an invocation that began at this place. Gives the boxes that are to be queued, the one to be run first last.
+    /// Panics if it is another request's.
+    pub fn finish(&mut self, begun: Begun, place: Place) -> Vec<Queued> {
+        assert!(Arc::ptr_eq(&begun.instance, &self.instance), "an invocation is finished by its request");
+        let mut activations = begun.activations;
+        if let Some(mut running) = begun.running {
+            self.desk.place = place;
+            self.desk.activations = activations;
+            running.send(&mut self.desk);
+            running.finish(&mut self.desk);
+            activations = std::mem::take(&mut self.desk.activations);
+            self.instance.count_queued(Some(0), activations.len() as u64);
+        }
+        self.instance.count_finished(Some(0), 1);
+        let queued = |activation| Queued { activation, instance: Arc::clone(&self.instance) };
+        activations.into_iter().map(queued).collect()
+    }
+
+    /// What became of the request, and what each box did. To be called when no task is left: others are taken for a mistake of
+    /// the caller's, and it panics.
+    pub fn settle(self) -> (Result<Totals, FlowError>, Vec<BoxCounts>) {
+        let result = self.instance.settle().expect("every task was begun and finished");
+        (result, self.instance.counts())
+    }
+}

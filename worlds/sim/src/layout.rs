@@ -1,0 +1,75 @@
+//! The memory of a recorded run: an array for each envelope of each copy, in blocks as threads' heaps have them, and one for the
+//! store.
+
+use crate::ArraySpec;
+use crate::recorded::{Envelope, Recorded};
+use vicus_memory::distribution::Distribution;
+use vicus_memory::{Series, Sizes};
+use vicus_schedule::{Access, Mode};
+
+/// Up to so many bytes, blocks are of small classes, as in worlds/machine.
+const SMALL: usize = 8 << 10;
+
+/// Arrays begin at multiples of a page.
+const PAGE: usize = 4096;
+
+pub(crate) struct Layout {
+    pub(crate) arrays: Vec<ArraySpec>,
+    /// The first array that is an envelope. All others are as well.
+    pub(crate) heap: usize,
+    /// By copy and envelope, where it begins; 0 for those without bytes.
+    starts: Vec<usize>,
+    /// By envelope, how large it is.
+    sizes: Vec<usize>,
+    store: usize,
+    store_bytes: usize,
+}
+
+impl Layout {
+    pub(crate) fn new(recorded: &Recorded<'_>, copies: usize, store: &Distribution) -> Layout {
+        let is_kept = |task: usize| recorded.tasks[task].from_ns.is_some();
+        let size = |envelope: &Envelope| if is_kept(envelope.by) { envelope.bytes as usize } else { 0 };
+        let sizes: Vec<usize> = recorded.envelopes.iter().map(size).collect();
+        let store_bytes = recorded.tasks.iter().map(|task| task.reads).sum::<u64>() as usize;
+        let mut layout = Layout { arrays: Vec::new(), heap: 0, starts: Vec::new(), sizes, store: 0, store_bytes };
+        let mut free = PAGE;
+        let mut array = |bytes: usize, distribution: Distribution, arrays: &mut Vec<ArraySpec>| {
+            let base = free;
+            free += bytes.next_multiple_of(PAGE) + PAGE;
+            arrays.push(ArraySpec { base, bytes, distribution });
+            base
+        };
+        if store_bytes > 0 {
+            layout.store = array(store_bytes, store.clone(), &mut layout.arrays);
+        }
+        layout.heap = layout.arrays.len();
+        let classes = Sizes::new(Series::default(), SMALL).expect("the series of threads' heaps is a good one");
+        // What no class is for is mapped alone.
+        let block = |bytes: usize| classes.class_of(bytes).map_or(bytes, |class| classes.bytes(class));
+        for _ in 0..copies {
+            for &bytes in &layout.sizes {
+                let start = if bytes > 0 { array(block(bytes), Distribution::Standard, &mut layout.arrays) } else { 0 };
+                layout.starts.push(start);
+            }
+        }
+        layout
+    }
+
+    /// An access to an envelope of a copy; `None` if it has no bytes.
+    pub(crate) fn envelope(&self, copy: usize, envelope: usize, mode: Mode) -> Option<Access> {
+        let bytes = self.sizes[envelope];
+        (bytes > 0).then(|| Access::new(self.starts[copy * self.sizes.len() + envelope], bytes, mode))
+    }
+
+    /// Accesses to so many bytes of the store from a place in it on; it is read round and round.
+    pub(crate) fn store(&self, from: u64, bytes: u64) -> impl Iterator<Item = Access> + use<> {
+        let (store, all) = (self.store, self.store_bytes);
+        let (mut from, mut left) = (from as usize % all.max(1), bytes as usize);
+        std::iter::from_fn(move || {
+            let bytes = left.min(all - from);
+            let access = (bytes > 0).then(|| Access::new(store + from, bytes, Mode::Read));
+            (from, left) = ((from + bytes) % all.max(1), left - bytes);
+            access
+        })
+    }
+}

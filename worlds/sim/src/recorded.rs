@@ -1,0 +1,316 @@
+//! What a trace says of boxes: their invocations, what each took, made and read, and whom it let go.
+
+use crate::ReplayError;
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::collections::{BTreeMap, BTreeSet};
+use vicus_trace::{BoxId, ModelInfo, Outcome, Source, TaskKind, Trace, What};
+
+/// A longer invocation is taken for a mistake: 18 minutes.
+const LONGEST_NS: u64 = 1 << 40;
+
+/// An invocation.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Invocation {
+    pub(crate) request: u32,
+    /// The box, by its place in the model.
+    pub(crate) index: u32,
+    pub(crate) deferred: bool,
+    /// The box's type, as an index into [`Recorded::leaves`].
+    pub(crate) leaf: usize,
+    /// When it began, later by what ran on top of it; `None` if it never ran.
+    pub(crate) from_ns: Option<u64>,
+    pub(crate) duration_ns: u64,
+    pub(crate) takes: Vec<Taken>,
+    pub(crate) makes: Vec<Made>,
+    /// Bytes of the store.
+    pub(crate) reads: u64,
+    /// What it lets go when it is over, as indices of invocations.
+    pub(crate) lets_go: Vec<usize>,
+    /// What is over before it begins: its box's invocation before, and the makers of what it takes. Who lets it go is not
+    /// among them.
+    pub(crate) after: Vec<usize>,
+    /// What has let it go; `None` if it came from outside.
+    pub(crate) by: Option<usize>,
+}
+
+impl Invocation {
+    /// Whose it is.
+    pub(crate) fn who(&self) -> BoxId {
+        BoxId { request: self.request, index: self.index }
+    }
+
+    fn follows(&mut self, earlier: usize) {
+        if self.by != Some(earlier) && !self.after.contains(&earlier) {
+            self.after.push(earlier);
+        }
+    }
+}
+
+/// An envelope that was taken.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Taken {
+    pub(crate) input: u16,
+    /// Its index; `None` if the trace doesn't say who sent it.
+    pub(crate) envelope: Option<usize>,
+    /// The event that says so.
+    pub(crate) at: (usize, usize),
+}
+
+/// An envelope that was sent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Made {
+    pub(crate) output: u16,
+    pub(crate) envelope: usize,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Envelope {
+    pub(crate) bytes: u64,
+    pub(crate) rows: u32,
+    pub(crate) pill: bool,
+    /// The invocation that made it.
+    pub(crate) by: usize,
+}
+
+/// All invocations of a trace, in the order in which they were queued.
+pub(crate) struct Recorded<'a> {
+    pub(crate) tasks: Vec<Invocation>,
+    /// Tasks that come from outside.
+    pub(crate) roots: Vec<usize>,
+    pub(crate) envelopes: Vec<Envelope>,
+    /// The types of boxes.
+    pub(crate) leaves: Vec<String>,
+    /// By leaf, whether such boxes have left envelopes at their inputs, to take others first.
+    pub(crate) leaves_heads: Vec<bool>,
+    /// How requests ended.
+    pub(crate) ended: BTreeMap<u32, Outcome>,
+    models: FxHashMap<u32, Named<'a>>,
+    /// The leaves of all models' boxes.
+    leaf_of: Vec<usize>,
+    /// By box, the invocation that is queued.
+    queued: FxHashMap<BoxId, usize>,
+    /// By box, its last invocation that has begun.
+    latest: FxHashMap<BoxId, usize>,
+    /// The boxes that run.
+    under_way: FxHashSet<BoxId>,
+    /// By seat, the invocations that run, on top of one another.
+    running: Vec<Vec<usize>>,
+    /// By seat, the invocation that was over last.
+    last: Vec<Option<(BoxId, usize)>>,
+    /// By request and output, what was sent there.
+    sent: FxHashMap<(u32, Source), Vec<usize>>,
+    /// By input, how many envelopes it took.
+    taken: FxHashMap<(BoxId, u16), usize>,
+    /// By seat, the envelope that was made and is not sent yet.
+    made: Vec<Option<usize>>,
+}
+
+/// A request's model, and the types of its boxes as leaves.
+#[derive(Clone, Copy)]
+struct Named<'a> {
+    model: &'a ModelInfo,
+    /// Where its boxes begin in [`Recorded::leaf_of`].
+    first: usize,
+}
+
+impl<'a> Recorded<'a> {
+    /// What a trace says of these requests; of all, if none is named.
+    pub(crate) fn of(trace: &'a Trace, requests: &[u32]) -> Result<Recorded<'a>, ReplayError> {
+        if trace.lost() > 0 {
+            return Err(ReplayError::Lost { events: trace.lost() });
+        }
+        let mut recorded = Recorded::new(trace);
+        for entry in trace.merged() {
+            let time = entry.event.time_ns;
+            let at = (entry.seat, entry.index);
+            recorded.read(at, time, entry.event.what).map_err(|expected| ReplayError::odd(at, expected))?;
+        }
+        recorded.keep(requests);
+        if recorded.tasks.iter().all(|task| task.from_ns.is_none()) {
+            return Err(ReplayError::Empty);
+        }
+        Ok(recorded)
+    }
+
+    fn new(trace: &'a Trace) -> Recorded<'a> {
+        let seats = trace.logs().len();
+        let (mut leaves, mut leaf_of) = (Vec::new(), Vec::new());
+        let (mut known, mut models) = (FxHashMap::default(), FxHashMap::default());
+        for model in &trace.header().models {
+            let first = leaf_of.len();
+            for info in &model.boxes {
+                leaf_of.push(*known.entry(&info.type_name).or_insert_with(|| {
+                    leaves.push(info.type_name.clone());
+                    leaves.len() - 1
+                }));
+            }
+            models.extend(model.requests.iter().map(|&request| (request, Named { model, first })));
+        }
+        Recorded {
+            tasks: Vec::new(),
+            roots: Vec::new(),
+            envelopes: Vec::new(),
+            leaves_heads: vec![false; leaves.len()],
+            leaves,
+            ended: BTreeMap::new(),
+            models,
+            leaf_of,
+            queued: FxHashMap::default(),
+            latest: FxHashMap::default(),
+            under_way: FxHashSet::default(),
+            running: vec![Vec::new(); seats],
+            last: vec![None; seats],
+            sent: FxHashMap::default(),
+            taken: FxHashMap::default(),
+            made: vec![None; seats],
+        }
+    }
+
+    /// The model that a request ran.
+    pub(crate) fn model(&self, request: u32) -> Option<&'a ModelInfo> {
+        self.models.get(&request).map(|named| named.model)
+    }
+
+    /// What was sent on an output, in order.
+    pub(crate) fn sent(&self, request: u32, source: Source) -> &[usize] {
+        self.sent.get(&(request, source)).map_or(&[], Vec::as_slice)
+    }
+
+    /// Requests that have invocations.
+    pub(crate) fn requests(&self) -> BTreeSet<u32> {
+        self.tasks.iter().filter(|task| task.from_ns.is_some()).map(|task| task.request).collect()
+    }
+
+    /// The invocation that runs on a seat, which has to be the box's.
+    fn runs(&mut self, seat: usize, who: BoxId, what: &str) -> Result<&mut Invocation, String> {
+        let task = self.running[seat].last().map(|&task| &mut self.tasks[task]);
+        let of = |task: &&mut Invocation| (task.request, task.index) == (who.request, who.index);
+        task.filter(of).ok_or_else(|| format!("an invocation of {who} around {what}"))
+    }
+
+    /// Reads an event. The error says what was expected.
+    fn read(&mut self, at: (usize, usize), time_ns: u64, what: What) -> Result<(), String> {
+        let seat = at.0;
+        match what {
+            What::Enqueued { who, kind, by } if who.is_box() => {
+                let named =
+                    self.models.get(&who.request).filter(|named| (who.index as usize) < named.model.boxes.len());
+                let named = named.ok_or_else(|| format!("a model that {who} is of"))?;
+                self.enqueued(seat, who, kind, by, self.leaf_of[named.first + who.index as usize])?;
+            }
+            What::InvocationBegins { who } => {
+                let task = self.queued.remove(&who).ok_or_else(|| format!("that {who} was queued before it runs"))?;
+                if !self.under_way.insert(who) {
+                    return Err(format!("that {who} runs once at a time"));
+                }
+                self.tasks[task].from_ns = Some(time_ns);
+                if let Some(earlier) = self.latest.insert(who, task) {
+                    self.tasks[task].follows(earlier);
+                }
+                self.running[seat].push(task);
+            }
+            What::InvocationEnds { who } => self.ends(seat, who, time_ns)?,
+            What::EnvelopeReceived { who, input, .. } => {
+                let source = self.models.get(&who.request).and_then(|named| {
+                    named.model.boxes.get(who.index as usize)?.inputs.get(usize::from(input)).copied()
+                });
+                let count = self.taken.entry((who, input)).or_default();
+                let envelope = source.and_then(|source| self.sent.get(&(who.request, source))?.get(*count).copied());
+                *count += 1;
+                let maker = envelope.map(|envelope| self.envelopes[envelope].by);
+                let taker = self.runs(seat, who, "a received envelope")?;
+                maker.into_iter().for_each(|maker| taker.follows(maker));
+                taker.takes.push(Taken { input, envelope, at });
+            }
+            What::EnvelopeLeft { who, .. } => {
+                let leaf = self.runs(seat, who, "an envelope that is left")?.leaf;
+                self.leaves_heads[leaf] = true;
+            }
+            What::EnvelopeCreated { who, bytes, .. } => {
+                self.runs(seat, who, "an envelope that is made")?;
+                let by = *self.running[seat].last().expect("it runs");
+                self.envelopes.push(Envelope { bytes: u64::from(bytes), by, ..Envelope::default() });
+                self.made[seat] = Some(self.envelopes.len() - 1);
+            }
+            What::EnvelopeSent { who, output, rows, pill } => {
+                let envelope = self.made[seat].take().ok_or("that an envelope is made before it is sent")?;
+                if pill && rows > 0 {
+                    return Err(format!("an end of stream without rows, not with {rows}"));
+                }
+                (self.envelopes[envelope].rows, self.envelopes[envelope].pill) = (rows, pill);
+                self.sent.entry((who.request, Source { index: who.index, output })).or_default().push(envelope);
+                self.runs(seat, who, "an envelope that is sent")?.makes.push(Made { output, envelope });
+            }
+            What::BytesRead { who, bytes, .. } => self.runs(seat, who, "what is read")?.reads += u64::from(bytes),
+            What::RequestEnded { request, outcome } => {
+                self.ended.insert(request, outcome);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn enqueued(&mut self, seat: usize, who: BoxId, kind: TaskKind, by: u32, leaf: usize) -> Result<(), String> {
+        let task = self.tasks.len();
+        let deferred = kind == TaskKind::Deferred;
+        let (request, index) = (who.request, who.index);
+        self.tasks.push(Invocation { request, index, deferred, leaf, ..Invocation::default() });
+        if self.queued.insert(who, task).is_some() {
+            return Err(format!("that {who} is queued once at a time"));
+        }
+        if by == BoxId::NOBODY {
+            self.roots.push(task);
+            return Ok(());
+        }
+        // What an invocation activates is queued right after its end, on its seat.
+        match self.last[seat] {
+            Some((last, parent)) if last == (BoxId { request: who.request, index: by }) => {
+                self.tasks[parent].lets_go.push(task);
+                self.tasks[task].by = Some(parent);
+                Ok(())
+            }
+            _ => Err(format!("that box {by} has just run on this seat, as {who} was queued by it")),
+        }
+    }
+
+    fn ends(&mut self, seat: usize, who: BoxId, time_ns: u64) -> Result<(), String> {
+        self.runs(seat, who, "its end")?;
+        let task = self.running[seat].pop().expect("it runs");
+        self.under_way.remove(&who);
+        let invocation = &mut self.tasks[task];
+        let duration_ns = time_ns.saturating_sub(invocation.from_ns.expect("it runs"));
+        if duration_ns > LONGEST_NS {
+            return Err(format!("{who} to end within {LONGEST_NS} ns of its time, not after {duration_ns}"));
+        }
+        invocation.duration_ns = duration_ns;
+        // What it read is in the trace together with what it took.
+        let taken = invocation.takes.iter().filter_map(|taken| Some(self.envelopes[taken.envelope?].bytes));
+        invocation.reads = invocation.reads.saturating_sub(taken.sum());
+        self.last[seat] = Some((who, task));
+        // It ran on top of another, whose time this is not.
+        if let Some(&below) = self.running[seat].last() {
+            self.tasks[below].from_ns = self.tasks[below].from_ns.map(|from_ns| from_ns.saturating_add(duration_ns));
+        }
+        Ok(())
+    }
+
+    /// Whether an invocation hands out parts of a range that others read, with the place where each lies
+    /// (`vicus_flow::library::split`).
+    pub(crate) fn hands_out(&self, task: usize) -> bool {
+        self.leaves[self.tasks[task].leaf] == "split"
+    }
+
+    /// Leaves out what is of other requests, as if it had never run.
+    fn keep(&mut self, requests: &[u32]) {
+        if !requests.is_empty() {
+            let others = self.tasks.iter_mut().filter(|task| !requests.contains(&task.request));
+            others.for_each(|task| *task = Invocation::default());
+        }
+    }
+}
+
+/// What a recorded run is called.
+pub(crate) fn title(mode: &str, trace: &Trace) -> String {
+    let models: Vec<&str> = trace.header().models.iter().map(|model| model.name.as_str()).collect();
+    format!("{mode} of {} recorded on {}", models.join(", "), trace.header().machine)
+}

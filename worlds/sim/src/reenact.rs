@@ -1,0 +1,290 @@
+//! A recorded run played again by the flow protocol itself, in virtual time.
+//!
+//! The boxes are live: models, vias with their bounds, states, refusals and pills are those of core/flow. What a box's code
+//! would do is known from the trace: how much work its rows are, which envelopes it had sent by the time it had taken so many,
+//! what it read from a store (`script.rs`). Which of its envelopes it finds when it is invoked, and so how often it is invoked,
+//! is decided anew by the plan, the threads, and the machine.
+//!
+//! A box takes whatever is there, one envelope of each input. Boxes of a type that the trace has seen to leave an envelope at an
+//! input, such as a join that waits for its table, take in the recorded order. Who chose among outputs by their room makes the
+//! recorded choice again. Nobody closes an input and no pill ends the request: it is over when each box has done all that was
+//! recorded of it. So the work is what was recorded, also where readers had enough early; what these took no more is dropped.
+
+mod script;
+mod stage;
+
+use crate::engine::perform;
+use crate::layout::Layout;
+use crate::recorded::{Envelope, Invocation, Made, Recorded, title};
+use crate::{ArraySpec, Machine, Options, Outcome, ReplayError, ReplayOptions, SimError};
+use script::{Act, Cost, Script, Via};
+pub(crate) use stage::{Acting, Flow, Stage};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use vicus_flow::{Bound, BoxCounts, BoxError, BoxModel, Model, ModelBuilder, Schema, Turn, Type};
+use vicus_schedule::Plan;
+use vicus_trace::{ModelInfo, Source, Trace};
+
+/// A model of more boxes is taken for a mistake.
+const BOXES: usize = 1 << 14;
+
+/// An envelope of more rows is taken for a mistake.
+const ROWS: u32 = 1 << 24;
+
+/// Columns that stand for an envelope's bytes where a via's bound counts them.
+const COLUMNS: u64 = 64;
+
+/// Recorded requests, ready to be enacted again.
+pub struct Reenactment {
+    /// What it is, for people.
+    pub name: String,
+    /// The sum of all invocations' durations in the trace, in nanoseconds, for each copy once.
+    pub recorded_ns: f64,
+    /// What of it is taken off as time for memory.
+    pub taken_off_ns: f64,
+    /// How many invocations there are in the trace, for each copy once.
+    pub invocations: u64,
+    pub(crate) copies: usize,
+    pub(crate) flows: Vec<Flow>,
+    pub(crate) envelopes: Arc<Vec<Envelope>>,
+    pub(crate) layout: Layout,
+    pub(crate) leaves: Vec<String>,
+}
+
+/// What came of a re-enactment beside times and bytes.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Reenacted {
+    /// The work that was done again, in nanoseconds as they were recorded: [`Reenactment::recorded_ns`], but for rounding.
+    pub work_ns: f64,
+    /// Invocations of boxes.
+    pub invocations: u64,
+    /// Those of them that ran user code.
+    pub acts: u64,
+    /// By copy and request, its number in the trace, and what each of its boxes did.
+    pub requests: Vec<(u32, Vec<BoxCounts>)>,
+}
+
+impl Reenactment {
+    /// Learns from a trace what its boxes did.
+    ///
+    /// # Errors
+    /// See [`ReplayError`]. Requests have to have come to their end.
+    pub fn of(trace: &Trace, options: &ReplayOptions) -> Result<Reenactment, ReplayError> {
+        let recorded = Recorded::of(trace, &options.requests)?;
+        let events: usize = trace.logs().iter().map(|log| log.events.len()).sum();
+        let requests = recorded.requests();
+        let of_request = |request: u32| recorded.model(request).map_or(0, |model| model.boxes.len());
+        let boxes: usize = requests.iter().map(|&request| of_request(request)).fold(0, usize::saturating_add);
+        if let Some(&request) = requests.first().filter(|_| boxes > events) {
+            let expected =
+                format!("its model and others to have {events} boxes at most, one for each event, not {boxes}");
+            return Err(ReplayError::Request { request, expected });
+        }
+        let invocations = recorded.tasks.iter().filter(|task| task.from_ns.is_some());
+        let (mut count, mut cost) = (0, Cost::default());
+        for invocation in invocations {
+            count += 1;
+            cost.add(cost_of(&recorded, invocation, options), 1.0);
+        }
+        let mut store = 0;
+        let flows: Result<Vec<Flow>, ReplayError> =
+            requests.iter().map(|&request| flow(&recorded, request, options, &mut store)).collect();
+        let copies = options.copies;
+        Ok(Reenactment {
+            name: title("re-enactment", trace),
+            recorded_ns: cost.recorded * copies as f64,
+            taken_off_ns: cost.memory * copies as f64,
+            invocations: count * copies as u64,
+            copies,
+            flows: flows?,
+            layout: Layout::new(&recorded, copies, &options.store),
+            envelopes: Arc::new(recorded.envelopes),
+            leaves: recorded.leaves,
+        })
+    }
+
+    /// Enacts it on a machine as a plan says. `watch` is told now and then how many invocations are over, and says whether to go
+    /// on.
+    ///
+    /// # Errors
+    /// See [`SimError`].
+    pub fn simulate(
+        &self,
+        machine: &Machine,
+        plan: &Plan,
+        options: &Options,
+        watch: &mut dyn FnMut(usize) -> bool,
+    ) -> Result<(Outcome, Reenacted), SimError> {
+        perform(machine, plan, self, options, watch)
+    }
+
+    pub(crate) fn arrays(&self) -> Vec<ArraySpec> {
+        self.layout.arrays.clone()
+    }
+}
+
+/// How long an invocation took, and how much of that was for memory.
+fn cost_of(recorded: &Recorded<'_>, invocation: &Invocation, options: &ReplayOptions) -> Cost {
+    let taken = invocation.takes.iter().filter_map(|taken| taken.envelope);
+    let envelopes = taken.chain(invocation.makes.iter().map(|made| made.envelope));
+    let bytes: u64 = envelopes.map(|envelope| recorded.envelopes[envelope].bytes).sum();
+    let duration = invocation.duration_ns as f64;
+    Cost { recorded: duration, memory: ((bytes + invocation.reads) as f64 / options.bytes_per_ns).min(duration) }
+}
+
+/// A request's model, and what its boxes did. `store` is where what they read begins.
+fn flow(recorded: &Recorded<'_>, request: u32, options: &ReplayOptions, store: &mut u64) -> Result<Flow, ReplayError> {
+    let error = |expected: String| ReplayError::Request { request, expected };
+    if recorded.ended.get(&request) != Some(&vicus_trace::Outcome::Done) {
+        return Err(error("to have come to its end, done, before the trace ends".to_owned()));
+    }
+    let model = recorded.model(request).ok_or_else(|| error("a model in the trace's header".to_owned()))?;
+    if !(2..=BOXES).contains(&model.boxes.len()) {
+        return Err(error(format!("a model of 2 to {BOXES} boxes, not of {}", model.boxes.len())));
+    }
+    let outputs = outputs(model).map_err(error)?;
+    let mut scripts: Vec<Script> = Vec::new();
+    for (index, info) in model.boxes.iter().enumerate() {
+        let sent = |output| recorded.sent(request, Source { index: index as u32, output }).to_vec();
+        let via = |source: &Source| Via { from: (source.index as usize, source.output.into()), takes: 0 };
+        let inputs = info.inputs.iter().map(via).collect();
+        scripts.push(Script { inputs, outputs: (0..outputs[index]).map(sent).collect(), ..Script::default() });
+    }
+    for (index, sent) in scripts.iter().enumerate() {
+        check_sent(recorded, sent).map_err(|expected| error(format!("of box {index} {expected}")))?;
+    }
+    write(recorded, request, options, &mut scripts)?;
+    for act in scripts.iter_mut().flat_map(|script| &mut script.acts) {
+        act.store.0 = *store;
+        *store += act.store.1;
+    }
+    let model = build(recorded, model, &scripts).map_err(error)?;
+    Ok(Flow { request, model, scripts: Arc::new(scripts) })
+}
+
+/// How many outputs each box has: those that somebody reads.
+fn outputs(model: &ModelInfo) -> Result<Vec<u16>, String> {
+    let read: BTreeSet<Source> = model.boxes.iter().flat_map(|info| &info.inputs).copied().collect();
+    let mut outputs = vec![0; model.boxes.len()];
+    for Source { index, output } in read {
+        match outputs.get_mut(index as usize) {
+            Some(count) if *count == output && output < u16::MAX => *count += 1,
+            _ => return Err(format!("a reader of each output that box {index} has below {output}")),
+        }
+    }
+    Ok(outputs)
+}
+
+/// Says what was expected of the envelopes that a box sent.
+fn check_sent(recorded: &Recorded<'_>, script: &Script) -> Result<(), String> {
+    for (output, sent) in script.outputs.iter().enumerate() {
+        let envelopes = || sent.iter().map(|&envelope| recorded.envelopes[envelope]);
+        if let Some(large) = envelopes().find(|envelope| envelope.rows > ROWS) {
+            return Err(format!("envelopes of {ROWS} rows at most, not of {}", large.rows));
+        }
+        if envelopes().rev().skip(1).any(|envelope| envelope.pill) {
+            return Err(format!("to send nothing on output {output} after the end of the stream"));
+        }
+    }
+    Ok(())
+}
+
+/// Writes down what each box did, invocation by invocation.
+fn write(
+    recorded: &Recorded<'_>,
+    request: u32,
+    options: &ReplayOptions,
+    scripts: &mut [Script],
+) -> Result<(), ReplayError> {
+    let mut at = vec![0u64; scripts.len()];
+    let mut orders: Vec<Vec<u16>> = vec![Vec::new(); scripts.len()];
+    let of_request = |task: &&Invocation| task.request == request && task.from_ns.is_some();
+    for invocation in recorded.tasks.iter().filter(of_request) {
+        let index = invocation.index as usize;
+        let script = &mut scripts[index];
+        script.leaf = invocation.leaf;
+        for taken in &invocation.takes {
+            let envelope = taken.envelope.ok_or_else(|| {
+                ReplayError::odd(taken.at, "an input that there is, and that an envelope is sent before it is taken")
+            })?;
+            script.inputs[usize::from(taken.input)].takes += 1;
+            orders[index].push(taken.input);
+            at[index] += 1 + u64::from(recorded.envelopes[envelope].rows);
+        }
+        if let Some(made) = invocation.makes.iter().find(|made| usize::from(made.output) >= script.outputs.len()) {
+            let expected = format!("of box {index} that somebody reads its output {}", made.output);
+            return Err(ReplayError::Request { request, expected });
+        }
+        add_act(script, at[index], cost_of(recorded, invocation, options), invocation.reads, &invocation.makes);
+    }
+    for (script, order) in scripts.iter_mut().zip(orders) {
+        let chooses = script.inputs.len() > 1 && recorded.leaves_heads[script.leaf];
+        script.order = chooses.then_some(order);
+        // Invocations without anything, and none with something after them.
+        if script.acts.len() == 1 && script.acts[0].at == 0 && script.acts[0].makes.is_empty() {
+            script.idle = script.acts.pop().expect("it has one").cost;
+        }
+    }
+    Ok(())
+}
+
+/// Adds an invocation; what neither took nor sent anything is part of the one before, or, if that is the first, of the one after.
+fn add_act(script: &mut Script, at: u64, cost: Cost, reads: u64, makes: &[Made]) {
+    let before = script.acts.last().map_or(0, |act| act.at);
+    let alone = script.acts.len() == 1 && script.acts[0].at == 0 && script.acts[0].makes.is_empty();
+    match script.acts.last_mut() {
+        Some(act) if alone || (at == before && makes.is_empty()) => {
+            act.cost.add(cost, 1.0);
+            act.store.1 += reads;
+            act.at = at;
+            act.makes.extend_from_slice(makes);
+        }
+        _ => script.acts.push(Act { at, cost, store: (0, reads), makes: makes.to_vec() }),
+    }
+}
+
+/// The model whose boxes these are. Their operators come with each instance.
+fn build(recorded: &Recorded<'_>, info: &ModelInfo, scripts: &[Script]) -> Result<Arc<Model>, String> {
+    let mut net = ModelBuilder::new(&info.name);
+    let last = info.boxes.len() - 1;
+    let (inner, termination) = (&info.boxes[1..last], &info.boxes[last]);
+    let mut ids = vec![net.start().sender()];
+    for (info, script) in inner.iter().zip(&scripts[1..last]) {
+        let operator =
+            || |_: &mut Turn<'_>| -> Result<(), BoxError> { unreachable!("each instance brings its own operators") };
+        let model = (0..info.inputs.len()).fold(BoxModel::new(&info.type_name, operator), |model, _| model.any_input());
+        let schemas = script.outputs.iter().map(|sent| schema(recorded, sent));
+        ids.push(net.add(schemas.fold(model, |model, schema| model.output(&schema))));
+    }
+    if !info.boxes[0].inputs.is_empty() || !scripts[last].outputs.is_empty() {
+        return Err("a first box that reads nothing, and a last one that nobody reads".to_owned());
+    }
+    let output = |source: &Source| ids[source.index as usize].output(source.output.into());
+    let sent = |source: &Source| scripts[source.index as usize].outputs[usize::from(source.output)].len();
+    for (at, info) in inner.iter().enumerate() {
+        for (input, source) in info.inputs.iter().enumerate() {
+            let bound = bound(info.bounds.get(input), sent(source));
+            net.connect(output(source), ids[at + 1].input(input)).bound(bound);
+        }
+    }
+    termination.inputs.iter().for_each(|source| net.end(output(source)));
+    let most = termination.inputs.iter().map(sent).max().unwrap_or(0);
+    net.default_bound(bound(termination.bounds.first(), most));
+    net.build().map_err(|error| format!("a network: {error}"))
+}
+
+/// As much as an input holds. It never needs room for more envelopes than came.
+fn bound(recorded: Option<&vicus_trace::Bound>, sent: usize) -> Bound {
+    let recorded = recorded
+        .map_or(Bound::default(), |bound| Bound { envelopes: (bound.envelopes as usize).max(1), bytes: bound.bytes });
+    Bound { envelopes: recorded.envelopes.min(sent.max(1)), ..recorded }
+}
+
+/// So many columns as make a row of an output's envelopes as large as it was, in words.
+fn schema(recorded: &Recorded<'_>, sent: &[usize]) -> Schema {
+    let envelopes = || sent.iter().map(|&envelope| recorded.envelopes[envelope]);
+    let rows: u64 = envelopes().map(|envelope| u64::from(envelope.rows)).sum();
+    let bytes: u64 = envelopes().map(|envelope| envelope.bytes).sum();
+    let columns = if rows == 0 { 0 } else { (bytes + 4 * rows) / (8 * rows) };
+    Schema::new((0..columns.min(COLUMNS)).map(|column| (column.to_string(), Type::U64)))
+}

@@ -1,0 +1,225 @@
+//! What a box did in a recorded run, as a function of what it had taken.
+//!
+//! A box's position is what it has taken from all its inputs together: a row is 1, and so is an envelope, a pill too. A recorded
+//! act ends at a position; by then it had sent its envelopes, and had worked for so long. Whoever re-enacts the box takes what
+//! is there, which may be less or more than in the recorded act. Work is paid in proportion to the way between two positions;
+//! envelopes are sent when the act's position is reached. So a box that answers at its input's end answers there again, and
+//! what is paid and sent until all is taken is what was recorded, however the invocations are cut.
+//!
+//! An act that took nothing is one that the box had asked for. It is an invocation of its own again.
+
+use crate::recorded::Made;
+
+/// What a box did in one request.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Script {
+    pub(crate) acts: Vec<Act>,
+    /// What invocations without user code took, if the box never came to more.
+    pub(crate) idle: Cost,
+    /// By input, what it took there.
+    pub(crate) inputs: Vec<Via>,
+    /// In which order it took from its inputs, if it chooses; others take what is there.
+    pub(crate) order: Option<Vec<u16>>,
+    /// By output, what it sent, as indices of envelopes.
+    pub(crate) outputs: Vec<Vec<usize>>,
+    pub(crate) leaf: usize,
+}
+
+/// One recorded invocation of user code.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Act {
+    /// Its position at the end.
+    pub(crate) at: u64,
+    pub(crate) cost: Cost,
+    /// Where what it read from the store begins, and how much.
+    pub(crate) store: (u64, u64),
+    pub(crate) makes: Vec<Made>,
+}
+
+/// Time, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Cost {
+    /// What was recorded.
+    pub(crate) recorded: f64,
+    /// What of it was for memory, on the machine that recorded.
+    pub(crate) memory: f64,
+}
+
+impl Cost {
+    pub(crate) fn add(&mut self, other: Cost, share: f64) {
+        self.recorded += other.recorded * share;
+        self.memory += other.memory * share;
+    }
+}
+
+/// An input.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Via {
+    /// The box that sends, and its output.
+    pub(crate) from: (usize, usize),
+    /// How many envelopes the box took; what more comes is dropped.
+    pub(crate) takes: usize,
+}
+
+/// How far a box is.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Progress {
+    at: u64,
+    /// The act that it is in.
+    act: usize,
+    /// The position up to which that is paid.
+    paid: u64,
+    idle_paid: bool,
+    /// How far it is in the order in which it takes.
+    pub(crate) turns: usize,
+    /// By input, how many envelopes it has taken.
+    pub(crate) taken: Vec<usize>,
+    /// By output, how many envelopes have left it.
+    pub(crate) sent: Vec<usize>,
+}
+
+/// What one act of a re-enacted box comes to.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Done {
+    pub(crate) cost: Cost,
+    /// Envelopes that it took, and their units.
+    pub(crate) takes: Vec<usize>,
+    pub(crate) units: u64,
+    pub(crate) makes: Vec<Made>,
+    /// Stretches of the store.
+    pub(crate) store: Vec<(u64, u64)>,
+    /// It has more to do without taking anything.
+    pub(crate) again: bool,
+}
+
+impl Script {
+    pub(crate) fn progress(&self) -> Progress {
+        let (taken, sent) = (vec![0; self.inputs.len()], vec![0; self.outputs.len()]);
+        Progress { taken, sent, ..Progress::default() }
+    }
+
+    /// Whether an act took nothing.
+    fn is_free(&self, act: usize) -> bool {
+        let from = act.checked_sub(1).map_or(0, |before| self.acts[before].at);
+        self.acts.get(act).is_some_and(|act| act.at == from)
+    }
+}
+
+impl Progress {
+    /// The box has taken what `done` says: what it does thereby.
+    pub(crate) fn go_on(&mut self, script: &Script, done: &mut Done) {
+        self.at += done.units;
+        let mut moved = done.units > 0;
+        while let Some(act) = script.acts.get(self.act) {
+            if script.is_free(self.act) && std::mem::replace(&mut moved, true) {
+                break;
+            }
+            let upto = self.at.min(act.at);
+            let from = self.act.checked_sub(1).map_or(0, |before| script.acts[before].at);
+            let way = (act.at - from) as f64;
+            let share = |at: u64| if way > 0.0 { (at - from) as f64 / way } else { 1.0 };
+            let before = if way > 0.0 { share(self.paid) } else { 0.0 };
+            done.cost.add(act.cost, share(upto) - before);
+            let bytes = |share: f64| (act.store.1 as f64 * share).round() as u64;
+            let (read, reads) = (bytes(before), bytes(share(upto)));
+            if reads > read {
+                done.store.push((act.store.0 + read, reads - read));
+            }
+            self.paid = upto;
+            if upto < act.at {
+                break;
+            }
+            done.makes.extend_from_slice(&act.makes);
+            self.act += 1;
+        }
+        done.again = script.is_free(self.act);
+    }
+
+    /// What an invocation without user code costs.
+    pub(crate) fn idle(&mut self, script: &Script) -> Cost {
+        if script.acts.is_empty() && !std::mem::replace(&mut self.idle_paid, true) {
+            script.idle
+        } else {
+            Cost::default()
+        }
+    }
+
+    /// Whether all that was recorded is done.
+    pub(crate) fn is_over(&self, script: &Script) -> bool {
+        self.act == script.acts.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn act(at: u64, ns: f64, store: (u64, u64), sends: usize) -> Act {
+        let made = |envelope| Made { output: 0, envelope };
+        Act { at, cost: Cost { recorded: ns, memory: 0.0 }, store, makes: (0..sends).map(made).collect() }
+    }
+
+    /// Takes so many units, and says what that costs, how many envelopes it sends, and whether it goes on by itself.
+    fn take(progress: &mut Progress, script: &Script, units: u64) -> (f64, usize, bool) {
+        let mut done = Done { units, ..Done::default() };
+        progress.go_on(script, &mut done);
+        (done.cost.recorded, done.makes.len(), done.again)
+    }
+
+    /// A sort: 100 rows in two acts, then the pill, upon which it sends twice, the second time in an act of its own.
+    fn sort() -> Script {
+        let acts = vec![
+            act(40, 400.0, (0, 0), 0),
+            act(101, 600.0, (0, 0), 0),
+            act(102, 50.0, (0, 0), 1),
+            act(102, 70.0, (0, 0), 1),
+        ];
+        Script { acts, ..Script::default() }
+    }
+
+    #[test]
+    fn what_was_sent_at_the_end_is_sent_at_the_end() {
+        let script = sort();
+        for cut in [vec![40, 61, 1, 0], vec![102, 0], vec![1; 103], vec![101, 1, 0], vec![30, 30, 30, 12, 0]] {
+            let mut cut: Vec<u64> = cut;
+            if cut.len() == 103 {
+                cut[102] = 0;
+            }
+            let mut progress = script.progress();
+            let (mut cost, mut at) = (0.0, 0);
+            for (number, &units) in cut.iter().enumerate() {
+                at += units;
+                let (more, sent, again) = take(&mut progress, &script, units);
+                cost += more;
+                let last = number + 1 == cut.len();
+                assert_eq!((sent, again), (usize::from(at == 102), at == 102 && !last), "{cut:?} at {number}");
+            }
+            assert!((cost - 1120.0).abs() < 1e-9, "{cut:?}: {cost}");
+            assert!(progress.is_over(&script));
+        }
+    }
+
+    #[test]
+    fn what_is_read_of_the_store_adds_up() {
+        let script = Script { acts: vec![act(7, 70.0, (1000, 100), 0)], ..Script::default() };
+        let mut progress = script.progress();
+        let mut next = 1000;
+        for _ in 0..7 {
+            let mut done = Done { units: 1, ..Done::default() };
+            progress.go_on(&script, &mut done);
+            for (from, bytes) in done.store {
+                assert_eq!(from, next);
+                next += bytes;
+            }
+        }
+        assert_eq!(next, 1100);
+    }
+
+    #[test]
+    fn invocations_without_user_code_are_paid_once() {
+        let idle = Cost { recorded: 9.0, memory: 0.0 };
+        let script = Script { idle, ..Script::default() };
+        let mut progress = script.progress();
+        assert_eq!((progress.idle(&script), progress.idle(&script)), (idle, Cost::default()));
+    }
+}

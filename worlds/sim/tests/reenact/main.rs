@@ -1,0 +1,128 @@
+//! Recorded runs of live models, enacted again under every strategy.
+
+mod mutated;
+mod recording;
+
+use recording::{Recording, limited, record, streams};
+use vicus_flow::BoxCounts;
+use vicus_schedule::{ALL, Setting};
+use vicus_sim::{Machine, Options, Outcome, Parameters, Reenacted, Reenactment, ReplayOptions};
+use vicus_topology::Topology;
+
+fn enact(
+    machine: &Machine,
+    strategy: &str,
+    threads: usize,
+    reenactment: &Reenactment,
+    options: &Options,
+) -> (Outcome, Reenacted) {
+    let plan = strategy.parse::<Setting>().unwrap().plan(&machine.topology, threads);
+    let done = reenactment.simulate(machine, &plan, options, &mut |_| true);
+    done.unwrap_or_else(|error| panic!("{strategy} on {threads} threads: {error}"))
+}
+
+/// By box, rows in and out: what has to be the same whoever runs it.
+fn rows(counts: &[BoxCounts]) -> Vec<(u64, u64)> {
+    counts.iter().map(|counts| (counts.rows_taken(), counts.rows_sent())).collect()
+}
+
+/// Nothing costs anything but work.
+fn free_of_cost() -> Options {
+    let parameters = Parameters {
+        spawn_cycles: 0.0,
+        take_cycles: 0.0,
+        steal_cycles: 0.0,
+        deal_cycles: 0.0,
+        wake_ns: 0.0,
+        own_cycles: 0.0,
+        ..Parameters::default()
+    };
+    Options { parameters, ..Options::default() }
+}
+
+#[test]
+fn everything_ends_under_every_strategy_with_the_recorded_rows_and_work() {
+    let machine = Machine::by_name("opteron-6172").unwrap();
+    for seed in 0..3 {
+        let Recording { trace, counts, work_ns, invocations } = record(&streams(2, 60), seed);
+        let reenactment = Reenactment::of(&trace, &ReplayOptions { copies: 2, ..ReplayOptions::default() }).unwrap();
+        let work_ns = 2.0 * work_ns as f64;
+        assert_eq!((reenactment.recorded_ns, reenactment.invocations), (work_ns, 2 * invocations), "seed {seed}");
+        for strategy in ALL.map(|strategy| strategy.name()) {
+            for threads in [1, 2, 48] {
+                let (outcome, again) = enact(&machine, strategy, threads, &reenactment, &Options::default());
+                let what = format!("{strategy} on {threads} threads, seed {seed}");
+                assert_eq!(again.requests.len(), 2, "{what}");
+                for (request, counted) in &again.requests {
+                    assert_eq!((*request, rows(counted)), (3, rows(&counts)), "{what}");
+                }
+                assert!((again.work_ns / work_ns - 1.0).abs() < 1e-9, "{what}: {} of {work_ns}", again.work_ns);
+                assert_eq!(again.invocations + 1, outcome.counts.tasks, "{what}: the first task submits");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run_byte_for_byte() {
+    let machine = Machine::by_name("opteron-6172").unwrap();
+    let reenactment = Reenactment::of(&record(&streams(2, 40), 1).trace, &ReplayOptions::default()).unwrap();
+    for strategy in ALL.map(|strategy| strategy.name()) {
+        let written = |seed| {
+            let options = Options { seed, trace: Some(1 << 14), ..Options::default() };
+            let trace = enact(&machine, strategy, 12, &reenactment, &options).0.trace.unwrap();
+            assert_eq!((trace.lost(), trace.check().first()), (0, None), "{strategy}");
+            let mut file = Vec::new();
+            trace.write_to(&mut file).unwrap();
+            file
+        };
+        assert!(written(5) == written(5), "{strategy}");
+    }
+}
+
+#[test]
+fn one_thread_takes_as_long_as_the_work_and_several_less() {
+    let machine = Machine::from_topology(Topology::parse("node:1 core:8").unwrap());
+    // Envelopes without columns have no bytes.
+    let Recording { trace, work_ns, .. } = record(&streams(0, 200), 4);
+    let reenactment = Reenactment::of(&trace, &ReplayOptions::default()).unwrap();
+    assert_eq!(reenactment.taken_off_ns, 0.0);
+    let wall = |strategy, threads| enact(&machine, strategy, threads, &reenactment, &free_of_cost()).0.wall_ns;
+    for strategy in ["las", "steal", "central"] {
+        let alone = wall(strategy, 1);
+        // Each piece of work is rounded to picoseconds.
+        assert!((alone - work_ns as f64).abs() < 10.0, "{strategy}: {alone} ns, {work_ns} ns recorded");
+        // The four streams have 40 ns of about 80 for each row.
+        let parallel = wall(strategy, 8);
+        assert!(parallel < 0.6 * alone, "{strategy}: {parallel} ns on eight threads, {alone} on one");
+    }
+}
+
+/// Invocations are cut anew: recorded on one seat with vias full, and enacted by many.
+#[test]
+fn what_boxes_find_depends_on_who_runs_them() {
+    let machine = Machine::by_name("opteron-6172").unwrap();
+    let reenactment = Reenactment::of(&record(&streams(2, 200), 2).trace, &ReplayOptions::default()).unwrap();
+    let counts: Vec<u64> = [("las", 1), ("central", 1), ("las", 48), ("central", 48)]
+        .map(|(strategy, threads)| enact(&machine, strategy, threads, &reenactment, &Options::default()).1.invocations)
+        .into();
+    let different: std::collections::BTreeSet<u64> = counts.iter().copied().collect();
+    assert!(different.len() > 1, "{counts:?}");
+}
+
+/// A reader that has had enough stops its sender somewhere: what the sender had done by then is done again.
+#[test]
+fn what_was_done_before_an_early_end_is_done_again() {
+    let machine = Machine::by_name("core-i7-860").unwrap();
+    let Recording { trace, counts, work_ns, .. } = record(&limited(), 7);
+    let sent = |counts: &[BoxCounts]| -> Vec<u64> { counts.iter().map(BoxCounts::rows_sent).collect() };
+    assert!(sent(&counts)[1] < 50_000, "the source was stopped");
+    let reenactment = Reenactment::of(&trace, &ReplayOptions::default()).unwrap();
+    for strategy in ALL.map(|strategy| strategy.name()) {
+        for threads in [1, 4] {
+            let (_, again) = enact(&machine, strategy, threads, &reenactment, &Options::default());
+            assert_eq!(sent(&again.requests[0].1), sent(&counts), "{strategy} on {threads} threads");
+            assert!((again.work_ns / work_ns as f64 - 1.0).abs() < 1e-9, "{} of {work_ns}", again.work_ns);
+        }
+    }
+}
