@@ -28,7 +28,7 @@ pub struct Parameters {
 impl Default for Parameters {
     fn default() -> Parameters {
         Parameters {
-            overlap: 0.3,
+            overlap: 0.5,
             cache_share: 0.9,
             spawn_cycles: 190.0,
             own_cycles: 14.0,

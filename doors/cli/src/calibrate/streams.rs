@@ -330,13 +330,17 @@ impl Bench<'_> {
     fn overlap(&self, small: usize, large: usize) -> f64 {
         let once = Effort { samples: 1, ..self.effort };
         let memory = self.memory(large, None);
-        let numbers = |bytes: usize| (vec![1.0_f32; bytes / 8], vec![1.0_f32; bytes / 8]);
+        // What lies alike within its page stands in its neighbour's way where all is near.
+        const APART: usize = 272;
+        let numbers = |bytes: usize| vec![1.0_f32; bytes / 4 + APART];
         let (mut near, mut far) = (numbers(small), numbers(large));
-        // By byte, all three in turn, each time of two streams.
+        // By byte, all three in turn; bytes alone as the simulator has them come.
         let share = || {
-            let moving = 1.0 / once.bytes_per_second(large, || _ = black_box(read::<2>(black_box(memory.bytes()))));
-            let ns = |(numbers, others): &mut (Vec<f32>, Vec<f32>), bytes| {
-                1.0 / once.bytes_per_second(bytes, || compute(black_box(numbers), black_box(others)))
+            let moving =
+                1.0 / once.bytes_per_second(large, || _ = black_box(read::<SEVERAL>(black_box(memory.bytes()))));
+            let ns = |all: &mut Vec<f32>, bytes| {
+                let (numbers, others) = all.split_at_mut(bytes / 8 + APART);
+                1.0 / once.bytes_per_second(bytes, || compute(black_box(&mut numbers[..bytes / 8]), black_box(others)))
             };
             let (computing, both) = (ns(&mut near, small), ns(&mut far, large));
             1.0 - (both - moving) / computing
