@@ -118,11 +118,22 @@ unsafe impl Sync for BoxCell {}
 // SAFETY: as above; operators and envelopes are `Send`.
 unsafe impl Send for BoxCell {}
 
+/// What an action sees of an input.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Seen {
+    /// No envelope when the invocation began, or the box has closed it without taking one.
+    Nothing,
+    /// A head.
+    Head,
+    /// A head that it has taken.
+    Taken,
+}
+
 pub(crate) struct Body {
     operator: std::boxed::Box<dyn Operator>,
     pub(crate) outputs: std::boxed::Box<[Output]>,
-    /// Which inputs had a head when the invocation began and still have it.
-    pub(crate) snapshot: std::boxed::Box<[bool]>,
+    /// By input, what the action sees of it.
+    pub(crate) snapshot: std::boxed::Box<[Seen]>,
     /// By input, whether its head was reported as left. Kept while somebody records.
     left: std::boxed::Box<[bool]>,
     /// What the action sent; it leaves at the end.
@@ -311,7 +322,7 @@ impl Instance {
                 let body = Body {
                     operator,
                     outputs: model.outputs.iter().map(output).collect(),
-                    snapshot: vec![false; model.inputs.len()].into(),
+                    snapshot: vec![Seen::Nothing; model.inputs.len()].into(),
                     left: vec![false; model.inputs.len()].into(),
                     outbox: Vec::new(),
                     resumed: Vec::new(),
@@ -651,13 +662,13 @@ pub unsafe fn begin<'a>(task: TaskRef, desk: &mut Desk) -> Running<'a> {
         }
         body.retire_if_unread(cell);
         let mut sees = cell.inputs.is_empty();
-        for (had, input) in body.snapshot.iter_mut().zip(&cell.inputs) {
+        for (seen, input) in body.snapshot.iter_mut().zip(&cell.inputs) {
             if input.ring.is_closed() {
                 // An envelope that was on its way when the box closed the input.
                 while input.ring.take().is_some() {}
             }
-            *had = !input.ring.is_empty();
-            sees |= *had;
+            *seen = if input.ring.is_empty() { Seen::Nothing } else { Seen::Head };
+            sees |= *seen == Seen::Head;
         }
         body.consumed = false;
         if !blocked {
@@ -672,7 +683,7 @@ pub unsafe fn begin<'a>(task: TaskRef, desk: &mut Desk) -> Running<'a> {
 impl Body {
     /// What an action sees, as facts for those that it takes.
     fn heads(&self, cell: &BoxCell) -> Vec<(usize, Fact)> {
-        let seen = (0..cell.inputs.len()).filter(|&input| self.snapshot[input]);
+        let seen = (0..cell.inputs.len()).filter(|&input| self.snapshot[input] == Seen::Head);
         let heads = seen.filter_map(|input| Some((input, cell.inputs[input].ring.head()?)));
         let fact = |(input, head): (usize, &Envelope)| {
             (input, Fact::Received { input, rows: head.rows(), pill: head.is_pill(), stamp: head.stamp() })
@@ -680,17 +691,16 @@ impl Body {
         heads.map(fact).collect()
     }
 
-    /// What became of them. A box that closed an input has taken nothing.
-    fn note_heads(&mut self, cell: &BoxCell, heads: Vec<(usize, Fact)>, desk: &mut Desk) {
+    /// What became of them. A head whose input was closed is neither taken nor left.
+    fn note_heads(&mut self, heads: Vec<(usize, Fact)>, desk: &mut Desk) {
         for (input, received) in heads {
-            if cell.inputs[input].ring.is_closed() {
-                continue;
-            }
-            if !self.snapshot[input] {
-                self.left[input] = false;
-                desk.note(received);
-            } else if !std::mem::replace(&mut self.left[input], true) {
-                desk.note(Fact::Left { input });
+            match self.snapshot[input] {
+                Seen::Taken => {
+                    self.left[input] = false;
+                    desk.note(received);
+                }
+                Seen::Head if !std::mem::replace(&mut self.left[input], true) => desk.note(Fact::Left { input }),
+                Seen::Head | Seen::Nothing => {}
             }
         }
     }
@@ -749,7 +759,7 @@ impl Running<'_> {
             let done = catch_unwind(AssertUnwindSafe(|| operator.act(&mut turn)));
             body.operator = operator;
             if desk.recording {
-                body.note_heads(cell, heads, desk);
+                body.note_heads(heads, desk);
                 let (near, far) = cell.tally.bytes();
                 let (near, far) = (near - before.0, far - before.1);
                 if near + far > 0 {

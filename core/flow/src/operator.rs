@@ -1,6 +1,6 @@
 //! What a user writes: the single-threaded code of a box, and what it sees of the world while it runs.
 
-use crate::instance::{Body, BoxCell, Instance};
+use crate::instance::{Body, BoxCell, Instance, Seen};
 use crate::ring::Ring;
 use crate::{Blocks, Envelope, OverBudget, Place, Schema};
 use std::error::Error;
@@ -89,14 +89,15 @@ impl Turn<'_> {
     /// The head of an input as it was when the invocation began; `None` if there was none, or it was taken.
     /// What arrives meanwhile is seen by the next invocation.
     pub fn head(&self, input: usize) -> Option<&Envelope> {
-        if self.body.snapshot[input] { self.cell.inputs[input].ring.head() } else { None }
+        if self.body.snapshot[input] == Seen::Head { self.cell.inputs[input].ring.head() } else { None }
     }
 
     /// Consumes the head of an input.
     pub fn take(&mut self, input: usize) -> Option<Envelope> {
-        if !std::mem::take(&mut self.body.snapshot[input]) {
+        if self.body.snapshot[input] != Seen::Head {
             return None;
         }
+        self.body.snapshot[input] = Seen::Taken;
         self.body.consumed = true;
         let taken = self.cell.inputs[input].ring.take()?;
         self.cell.tally.took(input, &taken.value, taken.bytes, self.place);
@@ -109,7 +110,9 @@ impl Turn<'_> {
     /// Takes no more from an input: what is there is dropped, and its sender stops where it can. For a box that has
     /// seen enough, as after a limit.
     pub fn close(&mut self, input: usize) {
-        self.body.snapshot[input] = false;
+        if self.body.snapshot[input] == Seen::Head {
+            self.body.snapshot[input] = Seen::Nothing;
+        }
         let source = &self.cell.inputs[input];
         if source.ring.is_closed() {
             // Nothing was consumed: a box that closes in every invocation is not queued again for it.

@@ -176,7 +176,7 @@ pub enum What {
         /// How much; four billion stands for any more.
         bytes: u32,
     },
-    /// A task that is no box, and is queued next, has said that it reads and writes so much. There is one for what lies on the
+    /// A task that is no box, and that this seat makes, has said that it reads and writes so much. There is one for what lies on the
     /// seat's own node, and one for what lies elsewhere; what nobody has touched yet is in neither.
     Footprint {
         /// The task.

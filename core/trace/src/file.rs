@@ -20,24 +20,20 @@ use std::fmt;
 use std::io::{self, Read, Write};
 
 const MAGIC: &[u8; 8] = b"VICUSTRC";
-/// Version 2 says what boxes leave at their inputs, how much these hold, and what closures say that they use. Version 1 has all
-/// else alike.
+/// Version 2 says what boxes take and what they leave, how much their inputs hold, and what closures say that they use.
 const VERSION: u32 = 2;
-const OLDEST: u32 = 1;
 
 /// Why a file can't be read as a trace.
 #[derive(Debug)]
 pub enum TraceError {
     /// The file is something else.
     NotATrace,
-    /// The file is of a version that this program doesn't know.
+    /// The file is of a version that this program doesn't read.
     Version {
         /// The file's version.
         found: u32,
-        /// The oldest version that this program reads.
-        oldest: u32,
-        /// The newest one.
-        newest: u32,
+        /// The version that this program reads.
+        expected: u32,
     },
     /// The file ends too early.
     Truncated {
@@ -59,8 +55,8 @@ impl fmt::Display for TraceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             TraceError::NotATrace => write!(f, "not a trace: it doesn't begin with VICUSTRC"),
-            TraceError::Version { found, oldest, newest } => {
-                write!(f, "a trace of version {found}, and this program reads versions {oldest} to {newest}")
+            TraceError::Version { found, expected } => {
+                write!(f, "a trace of version {found}, and this program reads version {expected}: record it anew")
             }
             TraceError::Truncated { at_byte } => write!(f, "a truncated trace: it ends at byte {at_byte}"),
             TraceError::Damaged { at_byte, found } => write!(f, "a damaged trace: at byte {at_byte}, {found}"),
@@ -114,8 +110,8 @@ impl Trace {
             Err(error) => return Err(error),
         }
         let version = u32::from_le_bytes(input.array()?);
-        if !(OLDEST..=VERSION).contains(&version) {
-            return Err(TraceError::Version { found: version, oldest: OLDEST, newest: VERSION });
+        if version != VERSION {
+            return Err(TraceError::Version { found: version, expected: VERSION });
         }
         let header_bytes = u32::from_le_bytes(input.array()?);
         let header_at = input.at_byte;
@@ -217,15 +213,12 @@ mod tests {
     #[test]
     fn other_files_and_versions_are_refused() {
         assert_eq!(error(b"<html><body>"), "not a trace: it doesn't begin with VICUSTRC");
-        for version in [0, 9] {
+        for version in [0, 1, 9] {
             let mut other = small();
             other[8] = version;
-            let expected = format!("a trace of version {version}, and this program reads versions 1 to 2");
+            let expected = format!("a trace of version {version}, and this program reads version 2: record it anew");
             assert_eq!(error(&other), expected);
         }
-        let mut older = small();
-        older[8] = 1;
-        assert!(Trace::read_from(&mut &older[..]).is_ok());
         let mut longer = small();
         longer.push(0);
         assert!(error(&longer).ends_with("more follows after the end"));

@@ -37,7 +37,9 @@ impl Heaps {
         if !arrays.is_empty() {
             let steps = program.tasks.iter().flat_map(|task| &task.steps);
             let works = steps.filter_map(|step| if let Step::Work(work) = step { Some(work) } else { None });
-            for access in works.flat_map(|work| &work.accesses).filter(|access| !access.mode.writes()) {
+            for access in
+                works.flat_map(|work| &work.accesses).filter(|access| !access.mode.writes() && access.total_bytes() > 0)
+            {
                 let array = program.array_at(access.start).and_then(|array| array.checked_sub(first));
                 if let Some(lent) = array.and_then(|array| arrays.get_mut(array)) {
                     lent.readers += 1;
@@ -71,7 +73,9 @@ impl Heaps {
         let Some(lent) = array.checked_sub(self.first).and_then(|at| self.arrays.get_mut(at)) else { return };
         lent.readers -= u32::from(!access.mode.writes());
         if lent.readers == 0 && lent.block != NONE {
-            self.free.entry((lent.owner, bytes)).or_default().push(lent.block);
+            // It goes back once, whatever is done with the array afterwards.
+            let block = std::mem::replace(&mut lent.block, NONE);
+            self.free.entry((lent.owner, bytes)).or_default().push(block);
         }
     }
 }

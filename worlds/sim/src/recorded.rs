@@ -8,6 +8,9 @@ use vicus_trace::{BoxId, ModelInfo, Outcome, Source, TaskKind, Trace, What};
 /// A longer invocation is taken for a mistake: 18 minutes.
 const LONGEST_NS: u64 = 1 << 40;
 
+/// More in all envelopes is taken for a mistake: pages are counted one by one.
+const MOST_BYTES: u64 = 64 << 30;
+
 /// An invocation.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Invocation {
@@ -78,6 +81,8 @@ pub(crate) struct Recorded<'a> {
     /// Tasks that come from outside.
     pub(crate) roots: Vec<usize>,
     pub(crate) envelopes: Vec<Envelope>,
+    /// Their bytes.
+    bytes: u64,
     /// The types of boxes.
     pub(crate) leaves: Vec<String>,
     /// By leaf, whether such boxes have left envelopes at their inputs, to take others first.
@@ -150,6 +155,7 @@ impl<'a> Recorded<'a> {
             tasks: Vec::new(),
             roots: Vec::new(),
             envelopes: Vec::new(),
+            bytes: 0,
             leaves_heads: vec![false; leaves.len()],
             leaves,
             ended: BTreeMap::new(),
@@ -228,6 +234,10 @@ impl<'a> Recorded<'a> {
             }
             What::EnvelopeCreated { who, bytes, .. } => {
                 self.runs(seat, who, "an envelope that is made")?;
+                self.bytes += u64::from(bytes);
+                if self.bytes > MOST_BYTES {
+                    return Err(format!("envelopes of {MOST_BYTES} bytes at most in all"));
+                }
                 let by = *self.running[seat].last().expect("it runs");
                 self.envelopes.push(Envelope { bytes: u64::from(bytes), by, ..Envelope::default() });
                 self.made[seat] = Some(self.envelopes.len() - 1);

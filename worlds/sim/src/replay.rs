@@ -150,7 +150,11 @@ impl Replay {
                 replay.recorded_ns += duration;
                 replay.taken_off_ns += memory;
                 let work = Work { leaf: invocation.leaf as u32, cost: Cost::Nanos(duration - memory), accesses };
-                let footprint = work.accesses.iter().filter(|access| access.mode == Mode::Read).copied().collect();
+                let goes_home = invocation.reads > 0 && invocation.by.is_some_and(|by| recorded.hands_out(by));
+                let footprint = match goes_home {
+                    true => layout.store(reads[at], invocation.reads).collect(),
+                    false => heads(&layout, copy, invocation),
+                };
                 let mut steps = vec![Step::Work(work)];
                 let children = invocation.lets_go.iter().filter_map(|&child| number[child]);
                 steps.extend(children.map(|child| Step::Spawn(first + child..first + child + 1)));
@@ -163,7 +167,7 @@ impl Replay {
                     after: after.map(|earlier| first + earlier).collect(),
                     released: kind,
                     outside: invocation.by.is_none(),
-                    goes_home: invocation.reads > 0 && invocation.by.is_some_and(|by| recorded.hands_out(by)),
+                    goes_home,
                     steps,
                     ..TaskSpec::default()
                 });
@@ -193,6 +197,19 @@ fn reads(recorded: &Recorded<'_>) -> Vec<u64> {
         next += recorded.tasks[task].reads;
     }
     reads
+}
+
+/// The first envelope of each input that an invocation takes: what its box is dealt by.
+fn heads(layout: &Layout, copy: usize, invocation: &Invocation) -> Vec<Access> {
+    let mut seen = Vec::new();
+    let mut is_first = |input: u16| {
+        !seen.contains(&input) && {
+            seen.push(input);
+            true
+        }
+    };
+    let heads = invocation.takes.iter().filter(|taken| is_first(taken.input)).filter_map(|taken| taken.envelope);
+    heads.filter_map(|envelope| layout.envelope(copy, envelope, Mode::Read)).collect()
 }
 
 /// What an invocation of a copy touches.

@@ -3,7 +3,7 @@
 use super::kernels::once;
 use super::measure::{Outcome, median, quartiles};
 use crate::calibrate;
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use std::path::PathBuf;
 use vicus::{Runtime, Setting};
 use vicus_kernels::{AnyKernel, Kernel, NAMES, Size, by_name};
@@ -22,11 +22,14 @@ pub(crate) struct Args {
     #[arg(long, value_name = "STRATEGY", default_value = "las", env = "VICUS_STRATEGY")]
     strategy: Vec<Setting>,
     /// Numbers of threads; by default one, and one for each PU that may be used.
-    #[arg(long, value_delimiter = ',', value_name = "N")]
-    threads: Vec<usize>,
+    #[arg(long, value_delimiter = ',', value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    threads: Vec<u16>,
     /// How often each is run; the medians count.
     #[arg(long, default_value_t = 7)]
     repeats: usize,
+    /// Fails if a prediction is off by more than this share of what was measured.
+    #[arg(long, value_name = "SHARE")]
+    within: Option<f64>,
 }
 
 /// So many times the papers' input is long enough to be timed and short enough to be repeated. Data is far more than last caches
@@ -44,7 +47,8 @@ fn times(kernel: &str) -> f64 {
 pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
     let machine = machine(args)?;
     let here = vicus::this_machine().topology.default_threads();
-    let threads = if args.threads.is_empty() { vec![1, here] } else { args.threads.clone() };
+    let threads: Vec<usize> = args.threads.iter().copied().map(usize::from).collect();
+    let threads = if threads.is_empty() { vec![1, here] } else { threads };
     println!("{}: {}", machine.name, machine.parameters);
     println!(
         "{:10} {:16} {:>7} {:>12} {:>17} {:>12} {:>6}",
@@ -64,6 +68,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
     let worst = results.iter().max_by(|a, b| off(a).total_cmp(&off(b)));
     if let Some(worst) = worst {
         println!("furthest off: {}, {:.2}", worst.name, worst.ratio);
+        if let Some(within) = args.within {
+            ensure!(off(worst) <= within, "{}: {:.2}, and {within} was expected", worst.name, off(worst));
+        }
     }
     Ok(results)
 }
@@ -73,7 +80,10 @@ fn machine(args: &Args) -> anyhow::Result<Machine> {
         return Ok(Machine::parse("this machine", &calibrate::measured(calibrate::Effort::THOROUGH)?)?);
     };
     let text = std::fs::read_to_string(path).with_context(|| format!("{} can't be read", path.display()))?;
-    Ok(Machine::parse(&path.display().to_string(), &text)?)
+    let machine = Machine::parse(&path.display().to_string(), &text)?;
+    let (line, here) = (machine.topology.line(), vicus::this_machine().topology.line());
+    ensure!(line == here, "{}: a machine of the shape {line:?}, and this one has {here:?}", path.display());
+    Ok(machine)
 }
 
 fn compare(

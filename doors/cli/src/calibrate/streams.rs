@@ -48,7 +48,7 @@ struct Bench<'t> {
 
 impl Streams {
     pub(super) fn measure(topology: &Topology, effort: Effort) -> Streams {
-        let bench = Bench { topology, effort, runtime: Runtime::builder().quiet().start() };
+        let bench = Bench { topology, effort, runtime: super::tasks::runtime("las", topology.default_threads()) };
         let clock_ghz = clock_ghz(effort);
         let sets = bench.sets();
         let large = *sets.last().expect("memory is the last level");
@@ -162,7 +162,14 @@ impl Bench<'_> {
             sets.push(set as usize & !4095);
             below = bytes;
         }
-        sets.push(((2.0 * below) as usize).max(256 << 20).min(self.effort.most_bytes));
+        // More than all last-level caches of the first node.
+        let node = self.node_of(0);
+        let last = self.levels().last().map(|&(level, ..)| level);
+        let on_node = |cache: &&vicus_topology::Cache| {
+            Some(cache.level) == last && self.topology.pus[cache.pus[0].index()].node == node
+        };
+        let caches: u64 = self.topology.caches.iter().filter(on_node).map(|cache| cache.bytes).sum();
+        sets.push((2 * caches as usize).max(256 << 20).min(self.effort.most_bytes));
         sets.into_iter().map(|set| set.clamp(4096, self.effort.most_bytes)).collect()
     }
 
@@ -196,7 +203,7 @@ impl Bench<'_> {
     /// How long a core waits for a line, of so many bytes.
     fn waits(&self, bytes: usize, node: Option<NodeId>) -> f64 {
         // Enough of a large set, whose every line would take seconds.
-        let bytes = bytes.min(256 << 20);
+        let bytes = bytes.min(1 << 30);
         let mut memory = self.memory(bytes, node);
         let lines = bytes / 64;
         // One circle through all lines, in an order that nobody foresees: Sattolo's.

@@ -33,7 +33,7 @@ pub(super) fn measure(effort: Effort, clock_ghz: f64, overlap: f64) -> Parameter
     }
 }
 
-fn runtime(strategy: &str, threads: usize) -> Runtime {
+pub(super) fn runtime(strategy: &str, threads: usize) -> Runtime {
     let setting: Setting = strategy.parse().expect("a strategy");
     Runtime::builder().strategy(setting).threads(threads).quiet().start()
 }

@@ -183,7 +183,9 @@ impl Engine<'_> {
             let state = &mut self.tasks[later as usize];
             state.waits -= 1;
             if state.waits == 0 && state.spawned {
-                self.seats[seat].debt += self.costs.take;
+                let kind = self.program.tasks[later as usize].released;
+                let queue = self.tasks[later as usize].dealt.unwrap_or(self.plan.seats[seat].place[kind as usize]);
+                self.seats[seat].debt += self.passing(queue);
                 self.enqueue(seat, later, self.program.tasks[later as usize].released, None);
             }
         }

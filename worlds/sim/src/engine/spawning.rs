@@ -62,8 +62,7 @@ impl Engine<'_> {
             self.entered += 1;
             return (Some(self.plan.entry[(self.entered - 1) % self.plan.entry.len()]), 0);
         }
-        let home = if spec.goes_home { self.home(seat, task) } else { None };
-        if home.is_some() { (home, 0) } else { self.deal(task) }
+        if spec.goes_home { (self.home(seat, task), 0) } else { self.deal(task) }
     }
 
     /// The queue where most of what a task reads lies, if it lies elsewhere.
@@ -165,7 +164,7 @@ impl Engine<'_> {
     }
 
     /// Whether a task that the seat spawns is its next one anyhow, because it is immediate and the last thing that the spawner does:
-    /// a thread woken for it could only take it away from its data, as worlds/machine has it for boxes.
+    /// a thread woken for it could only take it away from its data. On threads others don't even see it; here those that look around may.
     fn is_own_next(&mut self, seat: usize, task: u32) -> bool {
         let plan = self.plan;
         let (spawner, at) = (self.top(seat).task, self.top(seat).at);

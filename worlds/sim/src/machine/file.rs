@@ -175,6 +175,10 @@ impl File {
         };
         let parameters = self.parameters.iter().try_fold(Parameters::default(), |parameters, (name, value)| {
             let expected = || format!("parameters.{name}: expected one of {}", Parameters::NAMES.join(", "));
+            let share = ["overlap", "cache_share"].contains(&name.as_str());
+            if share && value.0 > 1.0 {
+                return Err(format!("parameters.{name}: {}: expected a share from 0 to 1", value.0));
+            }
             parameters.with(name, value.0).ok_or_else(expected)
         })?;
         let mut caches: Vec<CacheCosts> = self.cache.iter().map(cache).collect();
@@ -382,6 +386,8 @@ bandwidth = 10e9
 
     #[test]
     fn what_is_unknown_or_wrong_is_named() {
+        let more = mistake("[memory]", "[parameters]\noverlap = 5\n\n[memory]");
+        assert!(more.contains("parameters.overlap: 5: expected a share from 0 to 1"), "{more}");
         let luck = mistake("[memory]", "[parameters]\nluck = 1\n\n[memory]");
         assert!(luck.contains("parameters.luck: expected one of overlap, cache_share"), "{luck}");
         assert!(mistake("title", "titel").contains("unknown field `titel`"));

@@ -8,6 +8,7 @@ use vicus_flow::BoxCounts;
 use vicus_schedule::{ALL, Setting};
 use vicus_sim::{Machine, Options, Outcome, Parameters, Reenacted, Reenactment, ReplayOptions};
 use vicus_topology::Topology;
+use vicus_trace::What;
 
 fn enact(
     machine: &Machine,
@@ -117,6 +118,9 @@ fn what_was_done_before_an_early_end_is_done_again() {
     let Recording { trace, counts, work_ns, .. } = record(&limited(), 7);
     let sent = |counts: &[BoxCounts]| -> Vec<u64> { counts.iter().map(BoxCounts::rows_sent).collect() };
     assert!(sent(&counts)[1] < 50_000, "the source was stopped");
+    // It takes the second envelope, and closes its input at once.
+    let taken = |what| matches!(what, What::EnvelopeReceived { who, .. } if who.index == 2);
+    assert_eq!(trace.merged().filter(|entry| taken(entry.event.what)).count(), 2);
     let reenactment = Reenactment::of(&trace, &ReplayOptions::default()).unwrap();
     for strategy in ALL.map(|strategy| strategy.name()) {
         for threads in [1, 4] {
