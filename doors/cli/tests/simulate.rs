@@ -59,7 +59,7 @@ fn the_same_seed_predicts_the_same_and_strategies_can_be_compared() {
     let bytes = |row: &serde_json::Value| row["near_bytes"].as_f64().unwrap() + row["far_bytes"].as_f64().unwrap();
     assert!(rows.iter().all(|row| bytes(row) >= f64::from(48 << 20)), "{both}");
     let table = of(&["--strategy", "las"]);
-    assert!(table.contains("overlap=0.8") && table.contains("seed 1"), "{table}");
+    assert!(table.contains("overlap=0.5") && table.contains("seed 1"), "{table}");
     assert!(of(&["--format", "svg"]).matches("<rect").count() > 48);
     let slowed = of(&["--slow", "0=20", "--format", "json"]);
     let ms = |json: &str| serde_json::from_str::<Vec<serde_json::Value>>(json).unwrap()[0]["ms"].as_f64().unwrap();
