@@ -10,7 +10,7 @@ mod demo;
 mod envelopes;
 mod flow;
 mod growth;
-mod kernels;
+pub(crate) mod kernels;
 pub(crate) mod measure;
 mod prediction;
 pub(crate) mod queries;

@@ -46,13 +46,40 @@ pub(crate) struct Effort {
 impl Effort {
     pub(crate) const THOROUGH: Effort = Effort { samples: 9, sample: Duration::from_millis(8), most_bytes: 2 << 30 };
     const QUICK: Effort = Effort { samples: 1, sample: Duration::from_micros(100), most_bytes: 4 << 20 };
+
+    /// The median of what is measured as often as this effort has it.
+    fn median(self, measure: impl FnMut() -> f64) -> f64 {
+        median(&std::iter::repeat_with(measure).take(self.samples).collect::<Vec<_>>())
+    }
+
+    /// How many nanoseconds something takes that is done so many times for a sample.
+    fn nanoseconds(self, times: usize, mut work: impl FnMut()) -> f64 {
+        self.median(|| {
+            let began = Instant::now();
+            (0..times).for_each(|_| work());
+            began.elapsed().as_nanos() as f64 / times as f64
+        })
+    }
+
+    /// How many bytes a sweep over so many moves in a second.
+    fn bytes_per_second(self, bytes: usize, mut sweep: impl FnMut()) -> f64 {
+        sweep();
+        self.median(|| {
+            let (began, mut times) = (Instant::now(), 0);
+            while times == 0 || began.elapsed() < self.sample {
+                sweep();
+                times += 1;
+            }
+            (bytes * times) as f64 / began.elapsed().as_secs_f64()
+        })
+    }
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let text = measured(if args.quick { Effort::QUICK } else { Effort::THOROUGH })?;
     match &args.output {
         Some(path) => std::fs::write(path, text).with_context(|| format!("{} can't be written", path.display()))?,
-        None => print!("{text}"),
+        None => crate::simulate::print(&text)?,
     }
     Ok(())
 }
@@ -71,7 +98,7 @@ pub(crate) fn measured(effort: Effort) -> anyhow::Result<String> {
     text.parameters(&parameters);
     // The leaves' bytes are taken off as the simulator will add them.
     let so_far = Machine::parse("this machine", &text.0)?;
-    let leaves = leaves::measure(effort, &so_far);
+    let leaves = leaves::measure(effort, &so_far)?;
     text.leaves(&leaves, streams.clock_ghz);
     let machine = Machine::parse("this machine", &text.0)?;
     ensure!(
@@ -132,7 +159,7 @@ impl Text {
         self.line(format_args!("core_bandwidth = {:.3e} # read by a core, several streams", memory.core_bandwidth));
         self.line(format_args!("stream_bandwidth = {:.3e} # read by a core, one stream", memory.stream_bandwidth));
         self.line(format_args!(
-            "controller_bandwidth = {:.3e} # copied by all cores of a node",
+            "controller_bandwidth = {:.3e} # read and written by all cores of a node",
             memory.controller_bandwidth
         ));
         if let Some(link) = memory.link_bandwidth {
@@ -157,34 +184,5 @@ impl Text {
                 false => self.line(format_args!("# {leaf:?}: its bytes take all of its time")),
             }
         }
-    }
-}
-
-impl Effort {
-    /// The median of what is measured as often as this effort has it.
-    fn median(self, measure: impl FnMut() -> f64) -> f64 {
-        median(&std::iter::repeat_with(measure).take(self.samples).collect::<Vec<_>>())
-    }
-
-    /// How many nanoseconds something takes that is done so many times for a sample.
-    fn nanoseconds(self, times: usize, mut work: impl FnMut()) -> f64 {
-        self.median(|| {
-            let began = Instant::now();
-            (0..times).for_each(|_| work());
-            began.elapsed().as_nanos() as f64 / times as f64
-        })
-    }
-
-    /// How many bytes a sweep over so many moves in a second.
-    fn bytes_per_second(self, bytes: usize, mut sweep: impl FnMut()) -> f64 {
-        sweep();
-        self.median(|| {
-            let (began, mut times) = (Instant::now(), 0);
-            while times == 0 || began.elapsed() < self.sample {
-                sweep();
-                times += 1;
-            }
-            (bytes * times) as f64 / began.elapsed().as_secs_f64()
-        })
     }
 }

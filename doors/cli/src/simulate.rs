@@ -122,7 +122,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
 }
 
 /// Writes to where users read, who may have read enough.
-fn print(shown: &str) -> anyhow::Result<()> {
+pub(crate) fn print(shown: &str) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     match out.write_all(shown.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),

@@ -86,8 +86,9 @@ struct Tally {
     reads: Vec<f64>,
     /// By place, bytes that went there.
     writes: Vec<f64>,
-    /// By place, bytes that the core waits for: all but those that caches write back by themselves.
-    waits: Vec<f64>,
+    /// By place, those of them that were written past the caches. A core waits for these and for what it reads; what caches write
+    /// back they write by themselves.
+    streamed: Vec<f64>,
     /// How many accesses have missed.
     streams: usize,
     /// In how many stretches.
@@ -149,7 +150,7 @@ impl<'a> Memory<'a> {
         let now = Tally {
             reads: vec![0.0; places],
             writes: vec![0.0; places],
-            waits: vec![0.0; places],
+            streamed: vec![0.0; places],
             uses: vec![0.0; resources.len()],
             ..Tally::default()
         };
@@ -199,7 +200,7 @@ impl<'a> Memory<'a> {
         }
         self.clear(pu);
         for access in &work.accesses {
-            let before: f64 = self.now.waits.iter().sum();
+            let before = self.now.stretches;
             if access.mode.writes() && !self.heaps.is_empty() {
                 let array = self.pages.array_at(access.start);
                 self.heaps.take(array, program.arrays[array].bytes, pu);
@@ -208,7 +209,7 @@ impl<'a> Memory<'a> {
             for stretch in stretches(access) {
                 self.touch(pu, node, stretch, access);
             }
-            self.now.streams += usize::from(self.now.waits.iter().sum::<f64>() > before);
+            self.now.streams += usize::from(self.now.stretches > before);
         }
         let alone_ns = match &self.machine.homes {
             // A core that has one miss at a time stands still meanwhile.
@@ -269,7 +270,7 @@ impl<'a> Memory<'a> {
         self.now.hits.resize(self.paths[pu.index()].len(), 0.0);
         self.now.reads.fill(0.0);
         self.now.writes.fill(0.0);
-        self.now.waits.fill(0.0);
+        self.now.streamed.fill(0.0);
         (self.now.from_memory, self.now.posted) = (0.0, 0.0);
         (self.now.streams, self.now.stretches) = (0, 0);
     }
@@ -381,14 +382,12 @@ impl<'a> Memory<'a> {
         if past_caches {
             if mode == Mode::ReadWrite {
                 self.pages.add_places(array, bytes.clone(), Some(node), &mut self.now.reads);
-                self.pages.add_places(array, bytes.clone(), Some(node), &mut self.now.waits);
             }
             self.pages.add_places(array, bytes.clone(), Some(node), &mut self.now.writes);
-            self.pages.add_places(array, bytes, Some(node), &mut self.now.waits);
+            self.pages.add_places(array, bytes, Some(node), &mut self.now.streamed);
         } else {
             // A written line is read first.
-            self.pages.add_places(array, bytes.clone(), Some(node), &mut self.now.reads);
-            self.pages.add_places(array, bytes, Some(node), &mut self.now.waits);
+            self.pages.add_places(array, bytes, Some(node), &mut self.now.reads);
         }
     }
 
@@ -409,11 +408,12 @@ impl<'a> Memory<'a> {
         let one_stream = self.machine.memory.stream_bandwidth / self.machine.memory.core_bandwidth;
         // Who fetches ahead begins anew on each page.
         let page = self.machine.memory.page_bytes * self.now.stretches;
-        let short = self.now.waits.iter().sum::<f64>() < page as f64;
+        let waits = || self.now.reads.iter().zip(&self.now.streamed).map(|(read, streamed)| read + streamed);
+        let short = waits().sum::<f64>() < page as f64;
         let share = if self.now.streams == 1 || short { one_stream } else { 1.0 };
-        let nodes = self.now.waits.iter().enumerate().filter(|(_, bytes)| **bytes > 0.0);
+        let nodes = waits().enumerate().filter(|(_, bytes)| *bytes > 0.0);
         let ns =
-            |(from, bytes): (usize, &f64)| bytes / (share * self.machine.core_bandwidth(node, NodeId::new(from))) * 1e9;
+            |(from, bytes): (usize, f64)| bytes / (share * self.machine.core_bandwidth(node, NodeId::new(from))) * 1e9;
         self.hits_ns(pu) + nodes.map(ns).sum::<f64>()
     }
 

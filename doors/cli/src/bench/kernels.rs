@@ -95,7 +95,7 @@ fn sides(args: &Args, kernel: &AnyKernel) -> Vec<Side> {
 }
 
 /// Runs a kernel once: the seconds of its measured part, and the result.
-pub(super) fn once(kernel: &AnyKernel, runtime: &Runtime) -> anyhow::Result<(f64, f64)> {
+pub(crate) fn once(kernel: &AnyKernel, runtime: &Runtime) -> anyhow::Result<(f64, f64)> {
     let clock = Clock::default();
     let world = Threads::new(runtime);
     let result = runtime.run(|| kernel.run(&world, || clock.start(), || clock.end()));

@@ -1,13 +1,12 @@
 //! How fast each kind of leaf computes: the kernels with inputs that a core's caches hold, on one thread without tasks.
 
 use super::{Effort, median};
-use crate::threads::Threads;
+use crate::bench::kernels::once;
 use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
-use vicus::Runtime;
 use vicus_kernels::{
     AnyKernel, Array, Element, Fib, Jacobi2d, Jacobi3d, Kernel, Leaf, Map, Matmul, Nqueens, Order, Reduction, Schedule,
     Serial, SparseLu, Task, Uts, Vecmul, World,
@@ -33,7 +32,7 @@ fn small() -> Vec<AnyKernel> {
 }
 
 /// By leaf, operations in a nanosecond while its data is near.
-pub(super) fn measure(effort: Effort, machine: &Machine) -> BTreeMap<&'static str, f64> {
+pub(super) fn measure(effort: Effort, machine: &Machine) -> anyhow::Result<BTreeMap<&'static str, f64>> {
     let runtime = super::tasks::runtime("las", 1);
     let mut leaves = BTreeMap::new();
     for kernel in small() {
@@ -42,7 +41,7 @@ pub(super) fn measure(effort: Effort, machine: &Machine) -> BTreeMap<&'static st
         for _ in 0..effort.samples {
             // What comes before and after counts in no measured part.
             kernel.run(&world, || world.counts(true), || world.counts(false));
-            whole.push(on_one_thread(&kernel, &runtime));
+            whole.push(once(&kernel, &runtime)?.0 * 1e9);
         }
         let joins = world.joins.into_inner() as f64 / effort.samples as f64;
         let join_ns = 2.0 * machine.parameters.own_cycles / machine.clock_ghz;
@@ -54,19 +53,7 @@ pub(super) fn measure(effort: Effort, machine: &Machine) -> BTreeMap<&'static st
     }
     // What is written past the caches can't be near. It is computed alike.
     leaves.extend(leaves.get("relax 3d").copied().map(|rate| ("relax 3d streaming", rate)));
-    leaves
-}
-
-/// Nanoseconds of a kernel's measured part.
-fn on_one_thread(kernel: &AnyKernel, runtime: &Runtime) -> f64 {
-    let (clock, ns) = (Mutex::new(Instant::now()), Mutex::new(0.0));
-    let begin = || *clock.lock().expect("nothing panics under this lock") = Instant::now();
-    let end = || {
-        let began = *clock.lock().expect("nothing panics under this lock");
-        *ns.lock().expect("nothing panics under this lock") = began.elapsed().as_nanos() as f64;
-    };
-    runtime.run(|| black_box(kernel.run(&Threads::new(runtime), begin, end)));
-    ns.into_inner().expect("nothing panicked")
+    Ok(leaves)
 }
 
 /// What asking for the time takes.
