@@ -25,6 +25,8 @@ pub(crate) struct Atlas {
     slot_bytes: usize,
     /// The plot of the range that each slot is a part of; null if none.
     slots: Box<[AtomicPtr<Plot>]>,
+    /// Whether it keeps what it is told of ranges that were not placed.
+    learns: bool,
     state: Mutex<State>,
 }
 
@@ -81,9 +83,10 @@ pub(crate) struct Lies<'a> {
     /// Bytes of a unit.
     unit: usize,
     kind: usize,
-    /// Of `ONE` the location, of `ROUND` how many there are, of `PARTS` how many parts, of `EACH` how many units.
+    /// Of `ONE` the location, of `ROUND` how many there are, of `PARTS` how many parts, of others how many units have a word.
     argument: usize,
-    /// Of `PARTS` where each location's part ends, in bytes; of `EACH` the location of each unit.
+    /// Of `PARTS` where each location's part ends, in bytes; of `EACH` the location of each unit; of `UNPLACED` one more than
+    /// that, and 0 as long as nobody has told it.
     table: Option<&'a Table>,
 }
 
@@ -102,7 +105,10 @@ impl Lies<'_> {
                 end.map_or((None, self.bytes), |end| (Some(location), end))
             }
             EACH => (Some(table[unit].load(Ordering::Relaxed)), (unit + 1) * self.unit),
-            _ => (None, self.bytes),
+            _ => match table.get(unit) {
+                Some(told) => (told.load(Ordering::Relaxed).checked_sub(1), (unit + 1) * self.unit),
+                None => (None, self.bytes),
+            },
         };
         (location, end.clamp(offset + 1, self.bytes))
     }
@@ -110,6 +116,11 @@ impl Lies<'_> {
     /// Whether all of it lies at one location, and was to.
     pub(crate) fn is_in_one_place(&self) -> bool {
         self.kind == ONE
+    }
+
+    /// Whether nobody said where it is to lie.
+    pub(crate) fn is_unplaced(&self) -> bool {
+        self.kind == UNPLACED
     }
 
     /// Where a unit lies.
@@ -192,8 +203,8 @@ pub(crate) struct Entry {
 }
 
 impl Atlas {
-    /// Reserves about so many addresses.
-    pub(crate) fn reserve(pages: &Arc<dyn Pages>, bytes: usize) -> Result<Atlas, PageError> {
+    /// Reserves about so many addresses. One that learns has a word for each unit of what is not placed.
+    pub(crate) fn reserve(pages: &Arc<dyn Pages>, bytes: usize, learns: bool) -> Result<Atlas, PageError> {
         let slot_bytes = (bytes / MOST_SLOTS).max(HUGE_PAGE).next_power_of_two();
         let slots = bytes.div_ceil(slot_bytes);
         let bytes = slots.checked_mul(slot_bytes).ok_or(PageError::Full)?;
@@ -204,6 +215,7 @@ impl Atlas {
             bytes,
             slot_bytes,
             slots: (0..slots).map(|_| AtomicPtr::new(null_mut())).collect(),
+            learns,
             state: Mutex::new(State {
                 used: Slots::new(slots),
                 plots: Vec::new(),
@@ -250,21 +262,25 @@ impl Atlas {
             Arrangement::Each { locations } => locations,
             _ => &[],
         };
+        let untold = if self.learns { bytes.div_ceil(unit) } else { 0 };
         let (kind, argument) = match as_said {
-            Arrangement::Unplaced => (UNPLACED, 0),
+            Arrangement::Unplaced => (UNPLACED, untold),
             Arrangement::One(location) => (ONE, *location),
             Arrangement::Round { locations } | Arrangement::Copies { locations } => (ROUND, *locations),
             Arrangement::Parts { ends } => (PARTS, ends.len()),
             Arrangement::Each { locations } => (EACH, locations.len()),
         };
         let scale = if kind == PARTS { unit } else { 1 };
-        let (plot, table) = self.with(|state| (state.plot(), state.table(list.len())));
+        let words = if kind == UNPLACED { untold } else { list.len() };
+        let (plot, table) = self.with(|state| (state.plot(), state.table(words)));
         #[expect(unsafe_code, reason = "plots and tables are never freed before the atlas is")]
         // SAFETY: both are this atlas's.
         let (shared, words) = unsafe { (plot.as_ref(), table.map(|table| table.as_ref())) };
         shared
             .write(Lies { start, bytes, unit, kind, argument, table: None }, table.map_or(null_mut(), NonNull::as_ptr));
-        for (word, value) in words.into_iter().flatten().zip(list) {
+        // What had the table before has left something in it.
+        let values = list.iter().copied().chain(std::iter::repeat_n(0, if kind == UNPLACED { untold } else { 0 }));
+        for (word, value) in words.into_iter().flatten().zip(values) {
             word.store(value.saturating_mul(scale), Ordering::Relaxed);
         }
         let version = shared.version.load(Ordering::Relaxed);
@@ -315,6 +331,21 @@ impl Atlas {
         let lies = self.lies(entry);
         assert!(lies.kind == EACH && unit < lies.argument, "unit {unit} of a range that lies by a list");
         lies.table.expect("it has a list")[unit].store(location, Ordering::Relaxed);
+    }
+
+    /// Keeps where an address lies, with its unit, if it is in a range that was not placed: whoever asks is told so from now on.
+    pub(crate) fn learn(&self, address: usize, location: Location) {
+        if !self.owns(address) {
+            return;
+        }
+        // A range leaves the map before its table gets another one, and that needs the lock.
+        let _state = self.lock();
+        self.ask(address, |lies| {
+            let unit = (address - lies.start) / lies.unit;
+            if let (UNPLACED, Some(word)) = (lies.kind, lies.table.and_then(|table| table[..lies.argument].get(unit))) {
+                word.store(location + 1, Ordering::Relaxed);
+            }
+        });
     }
 
     pub(crate) fn owns(&self, address: usize) -> bool {
@@ -427,7 +458,7 @@ mod loom_models {
         builder.preemption_bound = Some(2);
         builder.check(|| {
             let pages: Arc<dyn Pages> = Arc::new(FakePages::new(1));
-            let atlas = loom::sync::Arc::new(Atlas::reserve(&pages, HUGE_PAGE).unwrap());
+            let atlas = loom::sync::Arc::new(Atlas::reserve(&pages, HUGE_PAGE, true).unwrap());
             // The two differ in all: of a torn answer one could tell.
             let low = Arrangement::Parts { ends: vec![1, 2] };
             let high = Arrangement::Each { locations: vec![8, 9] };

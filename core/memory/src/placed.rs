@@ -158,7 +158,7 @@ impl Placing {
         if let Some(atlas) = self.atlas.get() {
             return Ok(atlas);
         }
-        let atlas = Atlas::reserve(&self.pages, self.region_bytes)?;
+        let atlas = Atlas::reserve(&self.pages, self.region_bytes, self.locations.len() > 1)?;
         Ok(self.atlas.get_or_init(|| atlas))
     }
 
@@ -220,6 +220,11 @@ impl Placing {
         self.atlas.get().and_then(|atlas| atlas.ask(address, |lies| lies.is_in_one_place())).unwrap_or(false)
     }
 
+    /// Whether the range that an address is in lies as the machine likes.
+    fn is_unplaced(&self, address: usize) -> bool {
+        self.atlas.get().and_then(|atlas| atlas.ask(address, |lies| lies.is_unplaced())).unwrap_or(false)
+    }
+
     /// The first address of a range that is ours and nobody's.
     fn freed_in(&self, range: Range<usize>) -> Option<usize> {
         let atlas = self.atlas.get()?;
@@ -242,7 +247,10 @@ impl Placing {
         let until = atlas.ask(from, |lies| {
             let until = (lies.start + lies.bytes).min(end);
             told.clear();
-            lies.tally(from - lies.start, until - lies.start, &mut |location, bytes| told.push((location, bytes)));
+            lies.tally(from - lies.start, until - lies.start, &mut |location, bytes| match told.last_mut() {
+                Some((last, sum)) if *last == location => *sum += bytes,
+                _ => told.push((location, bytes)),
+            });
             until
         });
         for (location, bytes) in told {
@@ -370,12 +378,16 @@ impl Memory {
         placed.say_where(&plan)?;
         placed.commit(&plan)?;
         let known = if placed.refusal.is_none() { &placed.arrangement } else { &Arrangement::Unplaced };
-        let unit = if placed.copies() > 1 { plan.stride } else { unit_bytes };
+        let unit = match known {
+            Arrangement::Unplaced => page,
+            _ if placed.copies() > 1 => plan.stride,
+            _ => unit_bytes,
+        };
         atlas.enter(&mut placed.entry, start.addr().get(), plan.all, unit, known);
         Ok(placed)
     }
 
-    /// How many bytes of some memory were asked to lie on each node; what did not come from here, or was not placed, is
+    /// How many bytes of some memory were asked to lie on each node, or do as far as [`Memory::learn`] was told; the rest is
     /// unknown.
     pub fn footprint<T>(&self, of: &[T]) -> Footprint {
         let range = of.as_ptr_range();
@@ -412,6 +424,16 @@ impl Memory {
         footprint
     }
 
+    /// Keeps where a page lies, as the page source has said, if it is in a range that was placed as the machine likes
+    /// ([`Distribution::Standard`](crate::distribution::Distribution::Standard)): [`Memory::node_of`] and [`Memory::footprint`]
+    /// say so until the range is freed.
+    pub fn learn(&self, address: usize, node: NodeId) {
+        let location = self.locations().iter().position(|&at| at == node);
+        if let (Some(atlas), Some(location)) = (self.placing.atlas.get(), location) {
+            atlas.learn(address, location);
+        }
+    }
+
     /// Of all pages that this memory has and somebody has touched, how many lie where they were asked to lie: the page
     /// source is asked, in batches. By the node that was asked for.
     pub fn audit(&self) -> Vec<Audit> {
@@ -419,7 +441,10 @@ impl Memory {
         let page = self.pages().page_bytes();
         let placed = self.placing.atlas.get().map(Atlas::all).unwrap_or_default();
         for range in self.superblocks.all().into_iter().chain(placed) {
-            let asked = |at: usize| self.node_of(std::ptr::without_provenance(at));
+            let asked = |at: usize| match self.placing.is_unplaced(at) {
+                true => None,
+                false => self.node_of(std::ptr::without_provenance(at)),
+            };
             let pages: Vec<usize> = range.step_by(page).filter(|&at| asked(at).is_some()).collect();
             for batch in pages.chunks(BATCH) {
                 for (&at, truth) in batch.iter().zip(self.pages().truth(batch)) {
@@ -852,6 +877,35 @@ mod tests {
         assert_eq!(memory.node_of(standard.bytes().as_ptr()), None, "the first touch decides");
         assert_eq!(memory.footprint(standard.bytes()), Footprint { nodes: vec![0, 0], unknown: 9000 });
         assert!(!pages.take_calls().iter().any(|call| matches!(call, Call::Place(..) | Call::Interleave(..))));
+    }
+
+    #[test]
+    fn what_is_learnt_of_standard_memory_is_said_until_it_is_freed() {
+        let (memory, _) = memory(2, Policy::Preferred);
+        let place = |chosen| memory.place(bytes(5 * PAGE), Some(&chosen)).unwrap();
+        let (standard, one) = (place(Distribution::Standard), NodeId::new(1));
+        let learn =
+            |placed: &Placed| [0, 3].map(|page| memory.learn(placed.start().addr().get() + page * PAGE + 7, one));
+        learn(&standard);
+        let at = |placed: &Placed, offset: usize| memory.node_of(placed.bytes()[offset..].as_ptr());
+        assert_eq!([0, 1, 3, 4].map(|page| at(&standard, page * PAGE)), [Some(one), None, Some(one), None]);
+        let known = Footprint { nodes: vec![0, 2 * PAGE - 9], unknown: 3 * PAGE };
+        assert_eq!(memory.footprint(&standard.bytes()[9..]), known);
+        assert_eq!(
+            memory.audit().iter().map(|audit| audit.there + audit.elsewhere).sum::<usize>(),
+            0,
+            "nobody asked for it"
+        );
+        let start = standard.start();
+        drop(standard);
+        // The same addresses, and the same table.
+        let again = place(Distribution::Standard);
+        assert_eq!(again.start(), start);
+        assert_eq!(memory.footprint(again.bytes()).unknown, 5 * PAGE);
+        let placed = place(Distribution::On(0));
+        learn(&placed);
+        assert_eq!(at(&placed, 0), Some(NodeId::new(0)), "what was asked for stands");
+        memory.learn(64, one);
     }
 
     #[test]

@@ -11,8 +11,8 @@ use vicus_memory::{Footprint, Region};
 use vicus_schedule::Access;
 use vicus_topology::NodeId;
 
-/// The node that an address of this process's memory was asked to lie on; `None` if it is not ours or was not placed, and
-/// before the first runtime has started. No lock is taken and nothing is asked of the system.
+/// The node that an address of this process's memory was asked to lie on, or does as [`footprint`] has found; `None` if it is not
+/// ours or was not placed, and before the first runtime has started. No lock is taken and nothing is asked of the system.
 pub fn node_of(address: *const u8) -> Option<NodeId> {
     process().and_then(|process| process.memory.node_of(address))
 }
@@ -24,10 +24,10 @@ pub fn here() -> Option<NodeId> {
 }
 
 /// How many bytes of some memory lie on each node, our own or others': what was asked for of our own, what the kernel says
-/// of other memory, as it was when somebody first asked. Memory that nobody has touched yet is unknown, and so is all
-/// before the first runtime has started.
+/// of other memory and of what was placed as the machine likes, as it was when somebody first asked. Memory that nobody has
+/// touched yet is unknown if there are several nodes, and so is all before the first runtime has started.
 ///
-/// What the kernel said of other memory is kept, for a million pages. [`forget`] it when that memory is freed.
+/// What the kernel said of others' memory is kept, for a million pages. [`forget`] it when that memory is freed.
 ///
 /// ```
 /// use vicus_machine::{Runtime, footprint};
@@ -69,6 +69,10 @@ pub(crate) fn footprint_at(range: Range<usize>) -> Footprint {
     let Some(process) = process() else {
         return Footprint { unknown: range.len(), ..Footprint::default() };
     };
+    if process.memory.nodes() == 1 {
+        // Wherever it is going to lie.
+        return Footprint { nodes: vec![range.len()], unknown: 0 };
+    }
     let asked = process.memory.footprint_at(range.clone());
     if asked.unknown == 0 { asked } else { learnt(process, range) }
 }
@@ -105,7 +109,7 @@ fn pages(range: Range<usize>, page_bytes: usize) -> Range<usize> {
     if range.is_empty() { 0..0 } else { range.start / page_bytes..(range.end - 1) / page_bytes + 1 }
 }
 
-/// Memory of which some is not ours, page by page.
+/// Memory of which some was not placed, page by page. What the kernel says of our own stays with it until it is freed.
 fn learnt(process: &Process, range: Range<usize>) -> Footprint {
     let memory = &process.memory;
     let page_bytes = memory.pages().page_bytes();
@@ -115,23 +119,27 @@ fn learnt(process: &Process, range: Range<usize>) -> Footprint {
     let all: Vec<usize> = pages(start..end, page_bytes).collect();
     for batch in all.chunks(BATCH) {
         let address = |page: usize| (page * page_bytes).max(start);
-        let is_open = |page: &usize| {
-            let at = std::ptr::without_provenance::<u8>(address(*page));
-            !memory.owns(at) && !known.contains_key(page)
+        let ours = |page: usize| std::ptr::without_provenance::<u8>(address(page));
+        let told = |known: &HashMap<usize, NodeId>, page: usize| match memory.owns(ours(page)) {
+            true => memory.node_of(ours(page)),
+            false => known.get(&page).copied(),
         };
-        let open: Vec<usize> = batch.iter().copied().filter(is_open).collect();
+        let open: Vec<usize> = batch.iter().copied().filter(|&page| told(&known, page).is_none()).collect();
         let addresses: Vec<usize> = open.iter().map(|&page| address(page)).collect();
         // A map that is full forgets all: what is asked for again is learnt again.
         if known.len() + open.len() > MOST_PAGES {
             known.clear();
         }
-        let told = memory.pages().truth(&addresses);
-        known.extend(open.iter().zip(told).filter_map(|(&page, node)| Some((page, node?))));
+        for (&page, node) in open.iter().zip(memory.pages().truth(&addresses)) {
+            match node {
+                Some(node) if memory.owns(ours(page)) => memory.learn(address(page), node),
+                Some(node) => _ = known.insert(page, node),
+                None => {}
+            }
+        }
         for &page in batch {
             let (from, to) = (address(page), ((page + 1) * page_bytes).min(end));
-            let at = std::ptr::without_provenance::<u8>(from);
-            let node = if memory.owns(at) { memory.node_of(at) } else { known.get(&page).copied() };
-            match node {
+            match told(&known, page) {
                 Some(node) => footprint.nodes[node.index()] += to - from,
                 None => footprint.unknown += to - from,
             }

@@ -572,10 +572,9 @@ impl Worker {
     /// Where a task with this footprint is dealt to; `None` if that is this seat's own decision.
     #[inline]
     pub(super) fn dealt_by_bytes(&mut self, accesses: &[Access]) -> Option<QueueId> {
-        if self.shared.plan.dealing.is_none() || accesses.is_empty() {
-            return None;
-        }
-        self.deal_bytes(accesses)
+        // Where there is one location, all is dealt there, or put there by its spawner.
+        let is_dealt = self.shared.plan.dealing.as_ref().is_some_and(|dealing| dealing.queues.len() > 1);
+        if is_dealt && !accesses.is_empty() { self.deal_bytes(accesses) } else { None }
     }
 
     /// Writes down what a task has said that it reads and writes.

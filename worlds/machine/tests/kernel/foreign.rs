@@ -3,9 +3,11 @@
 use crate::left_out;
 use crate::placed::{kernel_says, placeable};
 use crate::sysfs::{Cpus, Machine, own_cpus};
+use std::alloc::Layout;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use vicus_machine::{Runtime, footprint, forget, node_of, this_machine};
+use vicus_memory::distribution::Distribution;
 use vicus_memory::{Footprint, Policy};
 use vicus_topology::NodeId;
 
@@ -127,7 +129,8 @@ fn a_footprint_of_others_memory_is_what_the_kernel_says() {
         let number = number as u32;
         let mut mapped = Foreign::mapped(number);
         let untouched = footprint(&mapped);
-        assert_eq!(untouched.unknown, BYTES, "nobody has touched it: {untouched:?}");
+        let unknown = if nodes.len() > 1 { BYTES } else { 0 };
+        assert_eq!(untouched.unknown, unknown, "nobody has touched it: {untouched:?}");
         mapped.fill(1);
         assert_eq!(check(&mapped, "mapped"), all_on(number));
         // Other memory may come to lie there.
@@ -158,6 +161,44 @@ fn a_footprint_of_others_memory_is_what_the_kernel_says() {
     let stack = [1u64; 8000];
     assert_eq!(footprint(std::hint::black_box(&stack)), at.memory.truth(&stack));
     forget(&stack);
+}
+
+/// Memory that is placed as the machine likes, touched by a thread of each node.
+#[test]
+fn a_footprint_of_standard_memory_is_where_it_was_touched_first() {
+    let Some(at) = placeable(Policy::Preferred) else { return };
+    let Some(kernel) = Machine::read() else { return left_out("sysfs has no nodes, cores or caches") };
+    let topology = this_machine().topology;
+    let runtime = Runtime::builder().topology(topology.clone()).threads(1).quiet().start();
+    let page = at.memory.pages().page_bytes();
+    let numbers = topology.nodes.iter().map(|node| node.os_index as i32);
+    let numbers: Vec<i32> = numbers.collect();
+    for &number in &at.numbers {
+        let home = kernel.nodes.iter().find(|node| node.number as i32 == number).expect("a node of the kernel's");
+        let cpus: Cpus = home.cpus.intersection(&own_cpus()).copied().collect();
+        if cpus.is_empty() {
+            continue;
+        }
+        let mut placed = runtime.alloc(Layout::new::<[u8; BYTES]>(), Distribution::Standard).unwrap();
+        let unknown = if numbers.len() > 1 { BYTES } else { 0 };
+        assert_eq!(footprint(placed.bytes()).unknown, unknown, "nobody has touched it");
+        let touched = std::thread::spawn(move || {
+            run_on(&cpus);
+            placed.bytes_mut().fill(1);
+            placed
+        });
+        let placed = touched.join().unwrap();
+        let mut expected = vec![0; numbers.len()];
+        for (part, number) in placed.bytes().chunks(page).zip(kernel_says(placed.bytes(), page)) {
+            expected[numbers.iter().position(|&at| at == number).expect("a node")] += part.len();
+        }
+        let here = numbers.iter().position(|&at| at == number).expect("a node of ours");
+        assert!(expected[here] == BYTES, "near CPUs of node {number}: {expected:?}");
+        assert_eq!(footprint(placed.bytes()), Footprint { nodes: expected, unknown: 0 });
+        if numbers.len() > 1 {
+            assert_eq!(node_of(placed.bytes()[BYTES / 2..].as_ptr()), Some(NodeId::new(here)), "it is kept");
+        }
+    }
 }
 
 #[test]
