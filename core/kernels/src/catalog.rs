@@ -141,9 +141,18 @@ mod tests {
         assert!(by_name("map", Size::Times(-1.0)).is_err() && by_name("map", Size::Times(f64::NAN)).is_err());
     }
 
-    /// Fig. 7 and 9 of Muddukrishna et al.
+    /// Fig. 7 and 9 of Muddukrishna et al.; §1.4 of Wittmann and Hager, whose blocks are 600 long in the fast dimension, as rows are.
     #[test]
     fn inputs_are_those_of_the_figures() {
+        let (map, fig9) = (Map::default(), Map::fig9());
+        assert_eq!([(map.vectors, map.bytes), (fig9.vectors, fig9.bytes)], [(48, 1 << 20), (63, 32 << 10)]);
+        let (reduction, fig9) = (Reduction::default(), Reduction::fig9());
+        let inputs = [&reduction, &fig9].map(|reduction| (reduction.bytes, reduction.depth));
+        assert_eq!(inputs, [(256 << 20, 10), (700 << 10, 6)]);
+        let jacobi = Jacobi2d::default();
+        assert_eq!((jacobi.size, jacobi.block), (16384, 512));
+        let jacobi = Jacobi3d::default();
+        assert_eq!((jacobi.sites, jacobi.block), ([2400, 600, 600], [10, 10]));
         let matmul = Matmul::default();
         assert_eq!((matmul.blocks * matmul.block, matmul.block), (4096, 128));
         let (lu, fig9) = (SparseLu::default(), SparseLu::fig9());

@@ -22,24 +22,27 @@ fn alone(n: u32) -> u64 {
     if n < 2 { u64::from(n) } else { alone(n - 1) + alone(n - 2) }
 }
 
-/// By how many additions [`alone`] finds the number: one less than there are ends, which are `fib(n + 1)`.
-fn additions(n: u32) -> u64 {
+/// What a call costs that is a sum: a comparison, two numbers less than its own, and the addition.
+const SUM_OPERATIONS: u64 = 1 + 2 + 1;
+
+/// By how many operations [`alone`] finds the number: there are `fib(n + 1)` ends, each a comparison, and one sum less.
+fn operations(n: u32) -> u64 {
     let (mut ends, mut before) = (1, 0);
     for _ in 0..n {
         (ends, before) = (ends + before, ends);
     }
-    ends - 1
+    ends + SUM_OPERATIONS * (ends - 1)
 }
 
 impl Fib {
     fn fib<W: World>(&self, world: &W, n: u32) -> u64 {
         if n <= self.alone.max(1) {
             let mut result = 0;
-            world.work(Leaf { name: "fib", flops: additions(n) }, &[], || result = alone(n));
+            world.work(Leaf { name: "fib", flops: operations(n) }, &[], || result = alone(n));
             return result;
         }
         let (a, b) = world.join(|| self.fib(world, n - 1), || self.fib(world, n - 2));
-        world.work(Leaf { name: "fib", flops: 1 }, &[], || ());
+        world.work(Leaf { name: "fib", flops: SUM_OPERATIONS }, &[], || ());
         a + b
     }
 }
@@ -78,10 +81,10 @@ mod tests {
     }
 
     #[test]
-    fn additions_are_counted_as_the_recursion_does_them() {
+    fn operations_are_counted_as_the_recursion_does_them() {
         fn counted(n: u32) -> u64 {
-            if n < 2 { 0 } else { 1 + counted(n - 1) + counted(n - 2) }
+            if n < 2 { 1 } else { 4 + counted(n - 1) + counted(n - 2) }
         }
-        (0..16).for_each(|n| assert_eq!(additions(n), counted(n), "fib({n})"));
+        (0..16).for_each(|n| assert_eq!(operations(n), counted(n), "fib({n})"));
     }
 }

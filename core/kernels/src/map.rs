@@ -85,9 +85,9 @@ mod tests {
     #[test]
     fn each_element_is_scaled_once() {
         let map = Map { vectors: 2, bytes: 32, ..Map::default() };
-        // 0 to 7, and 1 to 7 and 0, each times 1 to 7 and 1.
-        let expected = 1.5 * f64::from(2 + 2 * 3 + 3 * 4 + 4 * 5 + 5 * 6 + 6 * 7 + 7);
-        let expected = expected + 1.5 * f64::from(1 + 2 * 2 + 3 * 3 + 4 * 4 + 5 * 5 + 6 * 6 + 7 * 7);
+        // 0 to 7, and 1 to 7 and 0, times 1 to 16.
+        let expected = 1.5 * f64::from(2 + 2 * 3 + 3 * 4 + 4 * 5 + 5 * 6 + 6 * 7 + 7 * 8);
+        let expected = expected + 1.5 * f64::from(9 + 2 * 10 + 3 * 11 + 4 * 12 + 5 * 13 + 6 * 14 + 7 * 15);
         assert_eq!(map.run(&Serial::default(), || (), || ()), expected);
     }
 }

@@ -105,7 +105,8 @@ mod tests {
     fn each_pair_is_multiplied_once() {
         let vecmul = Vecmul { pairs: 2, bytes: 12, ..Vecmul::default() };
         // The vectors are (0, 3, 6), (1, 4, 7), (2, 5, 8), (3, 6, 9). The first times the third one is (-6, 12, -6), and the
-        // second times the fourth one is as well; each component counts by its place.
-        assert_eq!(vecmul.run(&Serial::default(), || (), || ()), 2.0 * f64::from(-6 + 2 * -6 + 3 * 12));
+        // second times the fourth one is as well; each component counts by its place among all.
+        let expected = f64::from(-6 + 2 * -6 + 3 * 12 + 4 * -6 + 5 * -6 + 6 * 12);
+        assert_eq!(vecmul.run(&Serial::default(), || (), || ()), expected);
     }
 }

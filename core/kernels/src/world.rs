@@ -53,7 +53,8 @@ pub trait Kernel: Sync {
 pub struct Leaf {
     /// Its name: pieces of one name take about the same time for each operation.
     pub name: &'static str,
-    /// How many operations it takes.
+    /// How many operations it takes: of arithmetic, of bits, comparisons, with or without a point. Loads and stores, addresses and
+    /// loops are not among them.
     pub flops: u64,
 }
 

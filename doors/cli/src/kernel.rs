@@ -25,7 +25,7 @@ pub(crate) struct Args {
     #[arg(long, value_enum, default_value_t = Touch::Static)]
     touch: Touch,
     /// How the blocks of jacobi3d get to the threads, to compare: as a static loop, or as tasks in either order, submitted by one
-    /// thread or by all.
+    /// thread or by all. The first is what others are compared with.
     #[arg(long, value_enum, value_delimiter = ',', default_value = "ijk")]
     submission: Vec<Submit>,
     /// Has jacobi3d write past the caches, by non-temporal stores.
@@ -97,7 +97,8 @@ impl Args {
         self.kernel.iter().map(|name| by_name(name, self.size)).collect()
     }
 
-    /// A kernel with each distribution, and jacobi3d with each submission, that was asked for; and what that is called.
+    /// A kernel with each distribution, and jacobi3d with each submission, that was asked for; and what that is called, the first
+    /// touch of jacobi3d included.
     pub(crate) fn variants(&self, kernel: &AnyKernel) -> Vec<(AnyKernel, String)> {
         let AnyKernel::Jacobi3d(jacobi) = kernel else { return self.distributed(kernel) };
         let touch = self.touch.meant();
@@ -105,7 +106,10 @@ impl Args {
             let submission = submit.meant(touch);
             let jacobi = Jacobi3d { touch, submission, streaming: self.streaming, ..jacobi.clone() };
             let name = submit.to_possible_value().expect("none is hidden");
-            let named = |(kernel, distribution)| (kernel, format!("{distribution} {}", name.get_name()));
+            let touch = self.touch.to_possible_value().expect("none is hidden");
+            let streaming = if self.streaming { " streaming" } else { "" };
+            let name = format!("{} touch:{}{streaming}", name.get_name(), touch.get_name());
+            let named = |(kernel, distribution)| (kernel, format!("{distribution} {name}"));
             self.distributed(&jacobi.into()).into_iter().map(named).collect::<Vec<_>>()
         };
         self.submission.iter().flat_map(submitted).collect()

@@ -1,5 +1,6 @@
 //! `vicus simulate` and `vicus bench kernels` from outside.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -300,7 +301,41 @@ fn kernels_run_on_threads_and_are_checked() {
         "1",
     ]);
     assert_eq!(table.lines().count(), 1 + 3 * 2, "{table}");
-    assert!(table.contains("takes by rule") && table.contains("coarse"), "{table}");
+    assert!(table.contains("takes by rule and level") && table.contains("coarse"), "{table}");
+}
+
+#[test]
+fn what_is_measured_of_kernels_can_be_read_by_programs() {
+    let folder = Folder::new("bench-kernels");
+    let file = folder.file("results.json");
+    let mut args =
+        "bench kernels --kernel map,jacobi3d --size 0.004 --threads 1,2 --repeats 1".split(' ').collect::<Vec<_>>();
+    args.extend("--distribution fine --distribution standard --submission loop,ijk --json".split(' '));
+    args.push(&file);
+    printed(&args);
+    let results: serde_json::Value = serde_json::from_slice(&std::fs::read(&file).expect("the file is there")).unwrap();
+    let results = results.as_array().expect("an array");
+    let names: BTreeSet<&str> = results.iter().filter_map(|result| result["name"].as_str()).collect();
+    assert_eq!(names.len(), 2 * 2 + 2 * 2 * 2, "{names:?}");
+    for result in results {
+        let number = |name: &str| result[name].as_f64().unwrap_or_else(|| panic!("{name} in {result}"));
+        let bytes = number("near_bytes") + number("far_bytes") + number("unknown_bytes");
+        let rate = bytes / (number("ours") / 1e3) / 1e9;
+        assert!(bytes > 0.0 && (number("gigabytes_per_second") / rate - 1.0).abs() < 1e-9, "{result}");
+        let takes = result["takes"].as_array().expect("an array");
+        assert!(takes.iter().all(|take| take["count"].as_u64() > Some(0) && take["level"].is_string()), "{result}");
+        // A loop takes a task for each thread but the one that calls; other forms one for each task.
+        assert!(!takes.is_empty() || result["name"].as_str().unwrap().contains("loop"), "{result}");
+    }
+}
+
+#[test]
+fn nothing_is_measured_no_times() {
+    for (option, value) in [("--repeats", "0"), ("--threads", "0"), ("--threads", "1,0"), ("--threads", "70000")] {
+        let error = refused(&["bench", "kernels", "--kernel", "fib", "--size", "0.0001", option, value]);
+        assert!(error.contains("a whole number from 1") && error.contains(option), "{error}");
+    }
+    assert!(refused(&["bench", "flow", "--repeats", "0"]).contains("a whole number from 1"));
 }
 
 #[test]

@@ -38,7 +38,7 @@ pub use vicus_flow::{
     ModelError, Operator, OverBudget, Schema, Totals, Turn, Type, library,
 };
 pub use vicus_machine::{
-    Allocator, DiscoverError, Discovered, Request, Runtime, RuntimeBuilder, describe, from_synthetic, from_xml,
+    Allocator, DiscoverError, Discovered, Level, Request, Runtime, RuntimeBuilder, describe, from_synthetic, from_xml,
     this_machine,
 };
 /// Tasks that are closures.

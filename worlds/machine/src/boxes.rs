@@ -30,7 +30,7 @@ impl Worker {
         let (instance, index) = unsafe { instance_of(task) };
         let (rule, far) = (self.found.map_or(0, |found| found.0), self.is_far());
         instance.count_taken(seat, rule, far);
-        self.recorder.taken(instance, index, rule, far);
+        self.recorder.taken(instance, index, self.found, far);
         if !instance.is_stopped() {
             // Its operator may wait for tasks, and other boxes may run meanwhile: they have a desk of their own.
             let mut desk = self.desk.take().unwrap_or_else(|| self.new_desk());

@@ -20,6 +20,7 @@ mod recorder;
 mod runtime;
 mod sleep;
 mod sync;
+mod takes;
 mod tasks;
 mod wait;
 mod worker;
@@ -29,6 +30,7 @@ pub use discover::{DiscoverError, Discovered, describe, from_synthetic, from_xml
 pub use locality::{footprint, footprint_of, forget, here, node_of};
 pub use pages::{SystemPages, free_bytes};
 pub use runtime::{Request, Runtime, RuntimeBuilder};
+pub use takes::Level;
 pub use tasks::{
     Append, Cancelled, Data, Part, Scope, Shared, TaskBuilder, TaskRequest, Views, for_each, for_each_mut,
     in_place_scope, is_cancelled, join, scope,

@@ -5,12 +5,13 @@
 //! begins one or has waited for some observes it. That orders more than has to be, and never an effect before its cause.
 
 use crate::runtime::Shared;
+use crate::takes::{Level, SeatTakes};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use vicus_flow::{BoxId, Desk, Fact, Instance, Model, ModelBox};
-use vicus_schedule::{Kind, Plan, PoolId, RequestId, SeatId};
+use vicus_schedule::{Kind, Plan, PoolId, QueueId, RequestId, SeatId};
 use vicus_topology::Topology;
 use vicus_trace::{Bound, BoxInfo, Header, Log, ModelInfo, Outcome, SeatInfo, SeatLog, Source, TaskKind, Trace, What};
 
@@ -18,7 +19,10 @@ use vicus_trace::{Bound, BoxInfo, Header, Log, ModelInfo, Outcome, SeatInfo, Sea
 pub(crate) struct Recording {
     began: Instant,
     started: String,
-    events_per_seat: usize,
+    /// `None`: takes are counted, and nothing else is kept.
+    events_per_seat: Option<usize>,
+    /// By seat.
+    takes: Vec<Arc<SeatTakes>>,
     /// The clock of the last wake, by pool.
     wakes: Vec<AtomicU64>,
     /// The clock of closures.
@@ -35,15 +39,16 @@ pub(crate) struct Recording {
 type Instances = (Arc<Model>, Vec<u32>);
 
 impl Recording {
-    pub(crate) fn new(events_per_seat: usize, plan: &Plan) -> Recording {
+    pub(crate) fn new(events_per_seat: Option<usize>, plan: &Plan, machine: &Topology) -> Recording {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Recording {
             began: Instant::now(),
             started: format!("{}.{:03} s after 1970-01-01 UTC", since.as_secs(), since.subsec_millis()),
             events_per_seat,
+            takes: SeatTakes::of_all(plan, machine),
             wakes: plan.pools.iter().map(|_| AtomicU64::new(0)).collect(),
             tasks: Arc::default(),
-            outside: Mutex::new(Log::new(events_per_seat.min(1 << 16))),
+            outside: Mutex::new(Log::new(events_per_seat.unwrap_or(0).min(1 << 16))),
             models: Mutex::new(BTreeMap::new()),
             logs: Mutex::new(vec![SeatLog::default(); plan.seats.len()]),
         }
@@ -51,6 +56,9 @@ impl Recording {
 
     /// A caller without a seat submits a request.
     pub(crate) fn submitted(&self, instance: &Instance, first: BoxId) {
+        if !self.keeps_events() {
+            return;
+        }
         let request = instance.id().0 as u32;
         let model = instance.model();
         self.models
@@ -71,11 +79,26 @@ impl Recording {
 
     /// A caller without a seat settled a request.
     pub(crate) fn ended(&self, instance: &Instance, outcome: Outcome) {
+        if !self.keeps_events() {
+            return;
+        }
         let mut outside = self.outside.lock().expect("nothing panics under this lock");
         for index in 0..instance.model().boxes().len() {
             outside.observe(instance.clock(instance.box_id(index)));
         }
         outside.record(self.now(), What::RequestEnded { request: instance.id().0 as u32, outcome });
+    }
+
+    /// Whether events are kept.
+    pub(crate) fn keeps_events(&self) -> bool {
+        self.events_per_seat.is_some()
+    }
+
+    /// How many tasks were taken up to now, by rule and level.
+    pub(crate) fn takes(&self) -> BTreeMap<(u8, Level), u64> {
+        let mut sums = BTreeMap::new();
+        self.takes.iter().for_each(|seat| seat.add_to(&mut sums));
+        sums
     }
 
     /// Everything that was recorded. To be called when the threads have left.
@@ -143,6 +166,9 @@ pub(crate) struct Recorder(Option<On>);
 
 struct On {
     log: Log,
+    /// Whether the log is for anybody; otherwise the time isn't asked for.
+    keeps_events: bool,
+    takes: Arc<SeatTakes>,
     began: Instant,
     /// The clock of closures.
     tasks: Arc<AtomicU64>,
@@ -150,6 +176,9 @@ struct On {
 
 impl On {
     fn record(&mut self, what: What) -> u64 {
+        if !self.keeps_events {
+            return 0;
+        }
         self.log.record(self.began.elapsed().as_nanos() as u64, what)
     }
 
@@ -189,9 +218,11 @@ impl On {
 }
 
 impl Recorder {
-    pub(crate) fn new(shared: &Shared) -> Recorder {
+    pub(crate) fn new(shared: &Shared, seat: SeatId) -> Recorder {
         let on = |recording: &Recording| On {
-            log: Log::new(recording.events_per_seat),
+            log: Log::new(recording.events_per_seat.unwrap_or(0)),
+            keeps_events: recording.keeps_events(),
+            takes: Arc::clone(&recording.takes[seat.index()]),
             began: recording.began,
             tasks: Arc::clone(&recording.tasks),
         };
@@ -200,6 +231,11 @@ impl Recorder {
 
     pub(crate) fn is_on(&self) -> bool {
         self.0.is_some()
+    }
+
+    /// Whether events are kept, and takes are not just counted.
+    pub(crate) fn keeps_events(&self) -> bool {
+        self.0.as_ref().is_some_and(|on| on.keeps_events)
     }
 
     pub(crate) fn clock(&self) -> u64 {
@@ -236,11 +272,21 @@ impl Recorder {
         }
     }
 
+    /// `far`: from another node's queue.
     #[inline]
-    pub(crate) fn task_taken(&mut self, request: RequestId, rule: u8, far: bool) {
+    pub(crate) fn task_taken(&mut self, request: RequestId, found: Option<(u8, QueueId)>, far: bool) {
         if self.is_on() {
-            self.task_follows(What::Taken { who: task_of(request), rule, far });
+            self.task_counted(request, found, far);
         }
+    }
+
+    #[cold]
+    fn task_counted(&mut self, request: RequestId, found: Option<(u8, QueueId)>, far: bool) {
+        if let Some(on) = &self.0 {
+            on.takes.take(found);
+        }
+        let rule = found.map_or(0, |(rule, _)| rule);
+        self.task_follows(What::Taken { who: task_of(request), rule, far });
     }
 
     #[inline]
@@ -266,7 +312,6 @@ impl Recorder {
     }
 
     /// Records what comes after what closures elsewhere did.
-    #[cold]
     fn task_follows(&mut self, what: What) {
         self.tasks_waited_for();
         self.record(what);
@@ -275,7 +320,9 @@ impl Recorder {
     /// Records what closures elsewhere may come after.
     #[cold]
     fn task_causes(&mut self, what: What) {
-        if let Some(on) = &mut self.0 {
+        if let Some(on) = &mut self.0
+            && on.keeps_events
+        {
             let clock = on.record(what);
             on.tasks.fetch_max(clock, Ordering::AcqRel);
         }
@@ -289,8 +336,10 @@ impl Recorder {
     }
 
     #[inline]
-    pub(crate) fn taken(&mut self, instance: &Instance, index: BoxId, rule: u8, far: bool) {
+    pub(crate) fn taken(&mut self, instance: &Instance, index: BoxId, found: Option<(u8, QueueId)>, far: bool) {
         if let Some(on) = &mut self.0 {
+            on.takes.take(found);
+            let rule = found.map_or(0, |(rule, _)| rule);
             on.log.observe(instance.clock(index));
             on.record(What::Taken { who: who(instance, index), rule, far });
         }

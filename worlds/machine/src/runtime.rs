@@ -4,6 +4,7 @@ use crate::inbox::Inbox;
 use crate::queues::SharedQueues;
 use crate::recorder::Recording;
 use crate::sleep::{Barrier, SleepPool};
+use crate::takes::Level;
 use crate::tasks::{Blocks, Requests};
 use crate::worker::Worker;
 use crate::{boxes, heaps, latency, pin};
@@ -26,6 +27,7 @@ pub struct RuntimeBuilder {
     threads: Option<usize>,
     strategy: Option<Setting>,
     events: Option<usize>,
+    counts_takes: bool,
     quiet: bool,
     distribution: Option<Distribution>,
 }
@@ -56,6 +58,12 @@ impl RuntimeBuilder {
     /// Records a trace of at most so many events for each seat; see [`Runtime::trace`].
     pub fn record(mut self, events_per_seat: usize) -> Self {
         self.events = Some(events_per_seat);
+        self
+    }
+
+    /// Counts the tasks that are taken; see [`Runtime::takes`]. Each take then costs some nanoseconds more.
+    pub fn count_takes(mut self) -> Self {
+        self.counts_takes = true;
         self
     }
 
@@ -105,7 +113,8 @@ impl RuntimeBuilder {
             inboxes: plan.seats.iter().map(|_| Inbox::default()).collect(),
             spares: spares.collect(),
             lent: plan.seats.iter().map(|_| Lent::default()).collect(),
-            recording: self.events.map(|events| Recording::new(events, &plan)),
+            recording: (self.events.is_some() || self.counts_takes)
+                .then(|| Recording::new(self.events, &plan, &topology)),
             topology,
             memory,
             distribution: self.distribution,
@@ -481,11 +490,31 @@ impl Runtime {
         self.shared.warnings.lock().expect("nothing panics under this lock").clone()
     }
 
+    /// How many tasks its seats have taken up to now, by the rule of the plan that found them, 0 for those that lay in no queue,
+    /// and by how far away they were. Every task that has ended in the eyes of the caller is counted. Empty if it was not asked
+    /// to count or to record.
+    ///
+    /// ```
+    /// use vicus_machine::{Level, Runtime, join};
+    ///
+    /// let runtime = Runtime::builder().threads(1).count_takes().start();
+    /// runtime.run(|| {
+    ///     let before = runtime.takes();
+    ///     join(|| 1, || 2);
+    ///     let own = |takes: std::collections::BTreeMap<(u8, Level), u64>| takes.get(&(1, Level::Own)).copied();
+    ///     assert_eq!((own(before), own(runtime.takes())), (None, Some(1)));
+    /// });
+    /// ```
+    pub fn takes(&self) -> BTreeMap<(u8, Level), u64> {
+        self.shared.recording.as_ref().map(Recording::takes).unwrap_or_default()
+    }
+
     /// Ends the runtime and hands out what it recorded; `None` if it was not asked to record.
     pub fn trace(self) -> Option<vicus_trace::Trace> {
         let shared = Arc::clone(&self.shared);
         drop(self);
-        shared.recording.as_ref().map(|recording| recording.collect(&shared.plan, &shared.topology))
+        let recording = shared.recording.as_ref().filter(|recording| recording.keeps_events());
+        recording.map(|recording| recording.collect(&shared.plan, &shared.topology))
     }
 }
 

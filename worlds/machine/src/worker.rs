@@ -134,7 +134,7 @@ fn sleep(sleepers: &SleepPool, slot: usize, pause: Option<Duration>, reason: imp
 
 impl Worker {
     pub(crate) fn new(shared: Arc<Shared>, seat: SeatId) -> Worker {
-        let recorder = Recorder::new(&shared);
+        let recorder = Recorder::new(&shared, seat);
         let cursors = vec![0; shared.plan.cursors(seat)];
         let plan = &shared.plan.seats[seat.index()];
         let own = plan.place[Kind::Immediate as usize];
@@ -172,7 +172,7 @@ impl Worker {
     /// What boxes of this seat are run with.
     pub(crate) fn new_desk(&self) -> Box<Desk> {
         let (place, blocks) = (Place::from(self.node()), Blocks::of(column_block));
-        Box::new(Desk { recording: self.recorder.is_on(), place, blocks, ..Desk::default() })
+        Box::new(Desk { recording: self.recorder.keeps_events(), place, blocks, ..Desk::default() })
     }
 
     /// Works until `goes_on` says no. It is asked between two tasks and around sleep.

@@ -600,3 +600,25 @@ fn a_loop_may_end_at_the_largest_number() {
     });
     assert_eq!(sum.into_inner(), 5050);
 }
+
+/// Of each task that is queued there is a take, whoever makes it; without a log that could be full.
+#[test]
+fn takes_are_counted_without_a_trace() {
+    for strategy in ["las", "central", "locality-queues", "footprint"] {
+        let runtime = Runtime::builder().threads(3).strategy(strategy.parse().unwrap()).quiet().count_takes().start();
+        let takes = || runtime.takes().values().sum::<u64>();
+        let counted = runtime.run(|| {
+            let before = takes();
+            scope(|scope| {
+                for _ in 0..100 {
+                    scope.spawn_deferred(|_| assert_eq!(fib(10), 55));
+                }
+            });
+            takes() - before
+        });
+        // fib(10) is found by 88 joins.
+        assert_eq!(counted, 100 * (1 + 88), "{strategy}");
+        assert!(runtime.trace().is_none(), "{strategy}");
+    }
+    assert!(Runtime::builder().threads(1).quiet().start().takes().is_empty());
+}

@@ -1,7 +1,7 @@
 //! The papers' kernels, recorded and run on simulated machines.
 
 use vicus_kernels::{
-    AnyKernel, BlockOrder, FirstTouch, Jacobi3d, Kernel, NAMES, Schedule, Size, Submission, Submitters, by_name,
+    AnyKernel, BlockOrder, FirstTouch, Jacobi3d, Kernel, NAMES, Schedule, Serial, Size, Submission, Submitters, by_name,
 };
 use vicus_schedule::{ALL, Setting};
 use vicus_sim::{Machine, Options, Outcome, Program, Recorder, simulate};
@@ -39,6 +39,19 @@ fn the_same_program_on_one_core_does_the_same_work() {
     // It has no memory to wait for.
     assert!((all.work_inflation_over(&one) - 1.0).abs() < 1e-3, "{}", all.work_inflation_over(&one));
     assert!(all.speedup_over(&one) > 1.0 && all.speedup_over(&one) <= 8.0);
+}
+
+/// A node of a tree took half a cycle, as if a hash were one operation.
+#[test]
+fn a_search_takes_no_less_than_its_hashes() {
+    let machine = Machine::by_name("core-i7-860").unwrap();
+    let uts = by_name("uts", Size::Times(0.002)).unwrap();
+    let nodes = uts.run(&Serial::default(), || (), || ());
+    let outcome = run(&machine, &"las".parse().unwrap(), 1, &Recorder::record(&uts, 1));
+    let cycles = outcome.wall_ns * machine.clock_ghz / nodes;
+    // A round waits for the one before it, with a rotation and an addition at least. There are 80, each of a dozen operations,
+    // and as many for the schedule take no longer than one cycle each.
+    assert!(cycles > 80.0 * 2.0 && cycles < 80.0 * 24.0, "{cycles} cycles for a node");
 }
 
 /// Wittmann and Hager's solver on a fifth of their grid, touched and submitted like this.

@@ -16,19 +16,19 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE", required = true, num_args = 1..)]
     data: Vec<String>,
     /// Copies at once.
-    #[arg(long, default_value_t = 16)]
+    #[arg(long, default_value_t = 16, value_parser = measure::count)]
     copies: usize,
     /// Which queries.
     #[arg(long, value_delimiter = ',', default_value = "q2,q4,q5a,q6,q7,q8,q9,q11")]
     queries: Vec<String>,
     /// Processes of each side.
-    #[arg(long, default_value_t = 7)]
+    #[arg(long, default_value_t = 7, value_parser = measure::count)]
     rounds: usize,
     /// Runs of each query in a process; the median counts.
-    #[arg(long, default_value_t = 5)]
+    #[arg(long, default_value_t = 5, value_parser = measure::count)]
     repeats: usize,
     /// How many threads; by default one for each PU that this process may use.
-    #[arg(long)]
+    #[arg(long, value_name = "N", value_parser = measure::threads)]
     threads: Option<usize>,
     /// The seed of the resampling.
     #[arg(long, default_value_t = 1)]
@@ -87,7 +87,7 @@ fn one_side(args: &Args) -> anyhow::Result<()> {
     println!("load\t{}", loaded.load_ms);
     for query in &queries::named(&args.queries)? {
         let run = |_| Ok(queries::run(&runtime, &loaded.store, query, &Options::default(), args.copies)?.ms);
-        let times = (0..args.repeats.max(1)).map(run).collect::<anyhow::Result<Vec<f64>>>()?;
+        let times = (0..args.repeats).map(run).collect::<anyhow::Result<Vec<f64>>>()?;
         println!("{}\t{}", query.name, median(&times));
     }
     Ok(())

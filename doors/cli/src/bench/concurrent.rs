@@ -14,7 +14,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE", required = true, num_args = 1..)]
     data: Vec<String>,
     /// Copies at once.
-    #[arg(long, default_value_t = 16)]
+    #[arg(long, default_value_t = 16, value_parser = measure::count)]
     copies: usize,
     /// Which queries.
     #[arg(long, value_delimiter = ',', default_value = "q2,q4,q5a,q6,q7,q8,q9,q11")]
@@ -23,10 +23,10 @@ pub(crate) struct Args {
     #[arg(long, default_value = "las", env = "VICUS_STRATEGY")]
     strategy: Setting,
     /// Runs under each strategy.
-    #[arg(long, default_value_t = 11)]
+    #[arg(long, default_value_t = 11, value_parser = measure::count)]
     repeats: usize,
     /// How many threads; by default one for each PU that this process may use.
-    #[arg(long)]
+    #[arg(long, value_name = "N", value_parser = measure::threads)]
     threads: Option<usize>,
     /// The seed of the resampling.
     #[arg(long, default_value_t = 1)]
@@ -48,7 +48,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
     for query in &queries::named(&args.queries)? {
         let name = &query.name;
         let mut times = [Vec::new(), Vec::new()];
-        for repeat in 0..args.repeats.max(1) {
+        for repeat in 0..args.repeats {
             // Who begins changes each time.
             for side in [repeat % 2, 1 - repeat % 2] {
                 let run = queries::run(&runtimes[side], &loaded.store, query, &Options::default(), args.copies)?;

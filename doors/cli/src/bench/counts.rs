@@ -1,7 +1,7 @@
 //! Result sizes against a table of known ones: every file, every query, several strategies and numbers of threads,
 //! many times in a row. Not a measurement, but too long for a test.
 
-use super::queries;
+use super::{measure, queries};
 use anyhow::{Context, ensure};
 use std::path::PathBuf;
 use vicus::{Runtime, Setting};
@@ -16,13 +16,13 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FOLDER")]
     data: PathBuf,
     /// Threads to try.
-    #[arg(long, value_delimiter = ',', default_value = "1,2,8")]
+    #[arg(long, value_delimiter = ',', default_value = "1,2,8", value_parser = measure::threads)]
     threads: Vec<usize>,
     /// Strategies to try, with their parameters.
     #[arg(long, num_args = 1.., default_values = ["las", "nls"], env = "VICUS_STRATEGY")]
     strategy: Vec<Setting>,
     /// How often in a row.
-    #[arg(long, default_value_t = 20)]
+    #[arg(long, default_value_t = 20, value_parser = measure::count)]
     repeats: usize,
 }
 

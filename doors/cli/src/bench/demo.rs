@@ -1,6 +1,6 @@
 //! The demo's table: every query under both strategies, alternating.
 
-use super::measure::{Outcome, median};
+use super::measure::{self, Outcome, median};
 use super::queries;
 use std::path::PathBuf;
 use vicus::{Runtime, Setting};
@@ -15,13 +15,13 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FOLDER")]
     queries: Option<PathBuf>,
     /// How many threads; by default one for each PU that this process may use.
-    #[arg(long)]
+    #[arg(long, value_name = "N", value_parser = measure::threads)]
     threads: Option<usize>,
     /// The strategy that is compared with nls, with its parameters.
     #[arg(long, default_value = "las", env = "VICUS_STRATEGY")]
     strategy: Setting,
     /// How often each query is run under each strategy; the medians are shown.
-    #[arg(long, default_value_t = 3)]
+    #[arg(long, default_value_t = 3, value_parser = measure::count)]
     repeats: usize,
 }
 
@@ -42,7 +42,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
     let mut sums = [0.0; 2];
     for query in &queries {
         let (mut times, mut last) = ([Vec::new(), Vec::new()], None);
-        for _ in 0..args.repeats.max(1) {
+        for _ in 0..args.repeats {
             for (runtime, times) in [&las, &nls].into_iter().zip(&mut times) {
                 let run = queries::run(runtime, &loaded.store, query, &Options::default(), 1)?;
                 times.push(run.ms);

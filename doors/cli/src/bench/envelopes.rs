@@ -4,7 +4,7 @@
 //! times were taken on another machine and without parser and planner, so not the milliseconds can be compared but how
 //! they change with the size: the column "of the best" divides each by the least of its table.
 
-use super::measure::{Outcome, deviation, median};
+use super::measure::{self, Outcome, deviation, median};
 use super::queries;
 use super::scratch::Scratch;
 use vicus::{Runtime, Setting};
@@ -16,10 +16,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE", num_args = 1..)]
     data: Vec<String>,
     /// How often each query is run with each size; the medians count. The report has the means of five.
-    #[arg(long, default_value_t = 5)]
+    #[arg(long, default_value_t = 5, value_parser = measure::count)]
     repeats: usize,
     /// How many threads; by default one for each PU that this process may use. The report used four.
-    #[arg(long)]
+    #[arg(long, value_name = "N", value_parser = measure::threads)]
     threads: Option<usize>,
     /// The strategy, with its parameters.
     #[arg(long, default_value = "las", env = "VICUS_STRATEGY")]
@@ -65,7 +65,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
     let files = if args.data.is_empty() { vec![scratch.generate(1_000_000)?] } else { args.data.clone() };
     let store = queries::load(&runtime, &files)?.store;
     drop(scratch);
-    println!("{} triples, {} threads, medians of {}", store.len(), runtime.plan().threads(), args.repeats.max(1));
+    println!("{} triples, {} threads, medians of {}", store.len(), runtime.plan().threads(), args.repeats);
     println!(
         "Bobox's times are its report's (2011), of evaluation alone: a million triples, a Core i7-860 of 2.8 GHz, four"
     );
@@ -74,7 +74,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
     for (name, title, table) in TABLES {
         let query = &queries::named(&[name.to_owned()])?[0];
         let mut times = table.map(|_| Vec::new());
-        for repeat in 0..args.repeats.max(1) {
+        for repeat in 0..args.repeats {
             // Who begins changes each time.
             for place in 0..table.len() {
                 let place = (place + repeat) % table.len();

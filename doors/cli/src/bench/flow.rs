@@ -4,7 +4,7 @@
 //! 1 to 32 threads. Its Table 3 collapses at 16 threads (1.43) and 32 (0.78) on four cores. The speed-up is held against
 //! that of a plain loop over the same kernel, split over as many threads, measured alternating in the same run.
 
-use super::measure::{Outcome, median, milliseconds, quartiles};
+use super::measure::{self, Outcome, median, milliseconds, quartiles};
 use super::spin::{ROWS, calibrate, compute, spin};
 use std::hint::black_box;
 use std::sync::Arc;
@@ -16,16 +16,16 @@ use vicus::{
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Threads to try.
-    #[arg(long, value_delimiter = ',', default_value = "1,2,4,8,16,32")]
+    #[arg(long, value_delimiter = ',', default_value = "1,2,4,8,16,32", value_parser = measure::threads)]
     threads: Vec<usize>,
     /// What an invocation of a computing box takes, in microseconds.
     #[arg(long, default_value_t = 5000)]
     work_us: u64,
     /// Envelopes through the pipeline.
-    #[arg(long, default_value_t = 256)]
+    #[arg(long, default_value_t = 256, value_parser = measure::count)]
     envelopes: usize,
     /// How often each is run; the medians count.
-    #[arg(long, default_value_t = 5)]
+    #[arg(long, default_value_t = 5, value_parser = measure::count)]
     repeats: usize,
     /// The strategy, with its parameters.
     #[arg(long, default_value = "las", env = "VICUS_STRATEGY")]

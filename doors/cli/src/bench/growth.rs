@@ -3,7 +3,7 @@
 //! A query whose time has exponent 1 takes twice as long for twice the triples; beside it stands how its rows grow. The speed-up of Q4 is held against that
 //! of a plain loop on as many threads, measured alternating in the same run.
 
-use super::measure::{Outcome, exponent, median};
+use super::measure::{self, Outcome, exponent, median};
 use super::queries::{self, Query};
 use super::scratch::Scratch;
 use super::spin::{calibrate, spin};
@@ -26,10 +26,10 @@ pub(crate) struct Args {
     #[arg(long, value_delimiter = ',')]
     queries: Vec<String>,
     /// How often each query is run at each size; the medians count.
-    #[arg(long, default_value_t = 5)]
+    #[arg(long, default_value_t = 5, value_parser = measure::count)]
     repeats: usize,
     /// How many threads; by default one for each PU that this process may use.
-    #[arg(long)]
+    #[arg(long, value_name = "N", value_parser = measure::threads)]
     threads: Option<usize>,
     /// The strategy, with its parameters.
     #[arg(long, default_value = "las", env = "VICUS_STRATEGY")]
@@ -84,7 +84,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
         sizes.push(Size { triples, times, held: store.memory() });
     }
     sizes.sort_by_key(|size| size.triples);
-    println!("{} threads, medians of {}", runtime.plan().threads(), args.repeats.max(1));
+    println!("{} threads, medians of {}", runtime.plan().threads(), args.repeats);
     let mut results = print_times(&queries, &sizes);
     results.push(speed_up.expect("there is a size").print());
     results.push(print_memory(&sizes, &resident.expect("there is a size")));
@@ -114,7 +114,7 @@ fn sources(args: &Args) -> Vec<Source> {
 fn time(runtime: &Runtime, store: &Arc<Store>, queries: &[Query], repeats: usize) -> anyhow::Result<Vec<(f64, u64)>> {
     let median_of = |query: &Query| -> anyhow::Result<(f64, u64)> {
         let once = |_| queries::run(runtime, store, query, &Options::default(), 1);
-        let runs = (0..repeats.max(1)).map(once).collect::<anyhow::Result<Vec<_>>>()?;
+        let runs = (0..repeats).map(once).collect::<anyhow::Result<Vec<_>>>()?;
         let ms = median(&runs.iter().map(|run| run.ms).collect::<Vec<_>>());
         eprintln!("  {}: {ms:.2} ms", query.name);
         Ok((ms, runs[0].rows))
@@ -141,7 +141,7 @@ impl SpeedUp {
         let query = &queries::named(&["q4".to_owned()])?[0];
         let threads = wide.plan().threads();
         let (mut times, mut loops) = ([Vec::new(), Vec::new()], [Vec::new(), Vec::new()]);
-        for _ in 0..repeats.max(1) {
+        for _ in 0..repeats {
             for (side, (runtime, threads)) in [(narrow, 1), (wide, threads)].into_iter().enumerate() {
                 loops[side].push(spin(threads, CALLS.max(threads), rounds));
                 times[side].push(queries::run(runtime, store, query, &Options::default(), 1)?.ms);

@@ -1,18 +1,22 @@
 //! The papers' kernels on threads.
 //!
 //! Strategies and distributions are measured in turn, and compared with the first line (its time divided by theirs, so that more is
-//! better), so that a machine that is busy with something else slows all of them.
-//! Bytes near and far, and where tasks were found, are counted in a run of their own that is not timed.
+//! better), so that a machine that is busy with something else slows all of them. The interval is of pairs: a run of the first line
+//! and the other's of the same round.
+//! Bytes near and far, and where tasks were found, are counted in a run of their own that is not timed. Like the time, they are the
+//! measured part's alone.
 
-use super::measure::{Outcome, interval, median, quartiles};
+use super::measure::{self, Outcome, interval, median, quartiles};
 use crate::kernel;
 use crate::threads::Threads;
 use anyhow::{Context, ensure};
+use serde::Serialize;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use vicus::{Runtime, Setting};
+use vicus::{Level, Runtime, Setting};
 use vicus_kernels::{AnyKernel, Kernel, Serial};
 
 /// See `vicus bench kernels --help`.
@@ -20,14 +24,15 @@ use vicus_kernels::{AnyKernel, Kernel, Serial};
 pub(crate) struct Args {
     #[command(flatten)]
     kernels: kernel::Args,
-    /// The strategies to compare; for several, give it several times.
+    /// The strategies to compare; for several, give it several times. Each kernel's first line (the first number of threads, strategy,
+    /// submission and distribution) is the reference of `ratio` and of its paired 95 % interval: its time divided by the other's.
     #[arg(long, value_name = "STRATEGY", default_value = "las", env = "VICUS_STRATEGY")]
     strategy: Vec<Setting>,
     /// Numbers of threads; by default one for each PU that may be used.
-    #[arg(long, value_delimiter = ',', value_name = "N")]
+    #[arg(long, value_delimiter = ',', value_name = "N", value_parser = measure::threads)]
     threads: Vec<usize>,
     /// How often each is run; the medians count.
-    #[arg(long, default_value_t = 3)]
+    #[arg(long, default_value_t = 3, value_parser = measure::count)]
     repeats: usize,
     /// Does not compare the result with that of a run without tasks, which takes as long as one thread needs.
     #[arg(long)]
@@ -46,8 +51,19 @@ struct Side {
 pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
     let mut results = Vec::new();
     println!(
-        "{:10} {:24} {:12} {:>7} {:>9} {:>17} {:>7} {:>5} {:>11} {:>9} {:>6}  takes by rule",
-        "kernel", "strategy", "distribution", "threads", "ms", "quartiles", "GB/s", "ratio", "95 %", "pieces", "far"
+        "{:10} {:24} {:30} {:>7} {:>9} {:>17} {:>7} {:>5} {:>11} {:>9} {:>14} {:>14}  takes by rule and level",
+        "kernel",
+        "strategy",
+        "distribution",
+        "threads",
+        "ms",
+        "quartiles",
+        "GB/s",
+        "ratio",
+        "95 %",
+        "pieces",
+        "near bytes",
+        "far bytes"
     );
     for kernel in args.kernels.kernels()? {
         results.extend(measure(args, &kernel)?);
@@ -76,7 +92,7 @@ fn measure(args: &Args, kernel: &AnyKernel) -> anyhow::Result<Vec<Outcome>> {
         }
     }
     let first = sides[0].seconds.clone();
-    sides.iter().map(|side| side.report(&first)).collect()
+    Ok(sides.iter().map(|side| side.report(&first)).collect())
 }
 
 /// Every strategy with every distribution on every number of threads.
@@ -111,51 +127,93 @@ impl Side {
         once(&self.kernel, &self.runtime().start())
     }
 
-    /// Counts in a run of its own, and prints a line.
-    fn report(&self, first: &[f64]) -> anyhow::Result<Outcome> {
-        let (runtime, kernel) = (self.runtime().record(1 << 20).start(), &self.kernel);
+    /// Counts in a run of its own.
+    fn account(&self, seconds: f64) -> Account {
+        let runtime = self.runtime().count_takes().start();
         let world = Threads::counting(&runtime);
         let counts = world.counts().expect("it counts");
-        let bytes = Mutex::new([0; 4]);
-        let end = || {
-            let counts = [&counts.near, &counts.far, &counts.unknown, &counts.pieces];
-            *bytes.lock().expect("nothing panics under this lock") = counts.map(|count| count.load(Ordering::Relaxed));
+        let (before, after) = (Mutex::default(), Mutex::default());
+        let start = || {
+            counts.clear();
+            *before.lock().expect("nothing panics under this lock") = runtime.takes();
         };
-        runtime.run(|| kernel.run(&world, || counts.clear(), end));
-        drop(world);
-        let [near, far, unknown, pieces] = bytes.into_inner().expect("nothing panics under this lock");
-        let mut rules: BTreeMap<u8, u64> = BTreeMap::new();
-        for log in runtime.trace().expect("it was asked to record").logs() {
-            for event in &log.events {
-                if let vicus_trace::What::Taken { rule, .. } = event.what {
-                    *rules.entry(rule).or_default() += 1;
-                }
-            }
-        }
-        let rules: Vec<String> = rules.iter().map(|(rule, takes)| format!("{rule}: {takes}")).collect();
+        let end = || {
+            let bytes = [&counts.near, &counts.far, &counts.unknown, &counts.pieces];
+            let bytes = bytes.map(|count| count.load(Ordering::Relaxed));
+            *after.lock().expect("nothing panics under this lock") = (bytes, runtime.takes());
+        };
+        runtime.run(|| self.kernel.run(&world, start, end));
+        let before: BTreeMap<(u8, Level), u64> = before.into_inner().expect("nothing panics under this lock");
+        let ([near_bytes, far_bytes, unknown_bytes, pieces], takes) =
+            after.into_inner().expect("nothing panics under this lock");
+        let since = |((rule, level), count): ((u8, Level), u64)| {
+            let count = count - before.get(&(rule, level)).copied().unwrap_or(0);
+            (count > 0).then_some(Takes { rule, level: level.name(), count })
+        };
+        let gigabytes_per_second = (near_bytes + far_bytes + unknown_bytes) as f64 / seconds / 1e9;
+        let takes = takes.into_iter().filter_map(since).collect();
+        Account { gigabytes_per_second, near_bytes, far_bytes, unknown_bytes, pieces, takes }
+    }
+
+    /// Prints a line.
+    fn report(&self, first: &[f64]) -> Outcome {
         let (seconds, (low, high)) = (median(&self.seconds), quartiles(&self.seconds));
-        let total = near + far + unknown;
-        let far =
-            if near + far > 0 { format!("{:.0} %", 100.0 * far as f64 / (near + far) as f64) } else { "-".to_owned() };
+        let account = self.account(seconds);
         // Bandwidth against the first line's, over pairs of rounds.
         let (least, most) = interval(&[first.to_vec(), self.seconds.clone()], 1);
         println!(
-            "{:10} {:24} {:12} {:>7} {:>9.2} {:>17} {:>7.2} {:>5.2} {:>11} {:>9} {:>6}  {}",
-            kernel.name(),
+            "{:10} {:24} {:30} {:>7} {:>9.2} {:>17} {:>7.2} {:>5.2} {:>11} {:>9} {:>14} {:>14}  {account}",
+            self.kernel.name(),
             self.setting.to_string(),
             self.distribution,
             self.threads,
             seconds * 1e3,
             format!("{:.2}-{:.2}", low * 1e3, high * 1e3),
-            total as f64 / seconds / 1e9,
+            account.gigabytes_per_second,
             median(first) / seconds,
             format!("{least:.2}-{most:.2}"),
-            pieces,
-            far,
-            rules.join(", ")
+            account.pieces,
+            account.near_bytes,
+            account.far_bytes,
         );
-        let name = format!("{} {} {} threads", kernel.name(), self.setting, self.threads);
-        Ok(Outcome::new(name, "ms", seconds * 1e3, "the first line", median(first) * 1e3))
+        let words = [self.kernel.name(), &self.setting.to_string(), &self.distribution];
+        let words: Vec<&str> = words.into_iter().filter(|word| !word.is_empty()).collect();
+        let name = format!("{} {} threads", words.join(" "), self.threads);
+        let outcome = Outcome::new(name, "ms", seconds * 1e3, "the first line", median(first) * 1e3);
+        Outcome { kernel: Some(account), ..outcome }
+    }
+}
+
+/// What the measured part of a run moved, and where its tasks were found.
+#[derive(Serialize)]
+pub(crate) struct Account {
+    /// All bytes that pieces of work say they read and write, by the time of the runs that are not counted in.
+    gigabytes_per_second: f64,
+    near_bytes: u64,
+    far_bytes: u64,
+    /// Of memory of which not even the kernel says where it lies.
+    unknown_bytes: u64,
+    pieces: u64,
+    takes: Vec<Takes>,
+}
+
+/// How many tasks were taken by a rule of the plan from so far away.
+#[derive(Serialize)]
+struct Takes {
+    rule: u8,
+    level: &'static str,
+    count: u64,
+}
+
+impl fmt::Display for Account {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let takes: Vec<String> =
+            self.takes.iter().map(|Takes { rule, level, count }| format!("{rule} {level}: {count}")).collect();
+        f.write_str(&takes.join(", "))?;
+        match self.unknown_bytes {
+            0 => Ok(()),
+            unknown => write!(f, " ({unknown} bytes lie nobody knows where)"),
+        }
     }
 }
 
@@ -175,5 +233,41 @@ impl Clock {
     fn elapsed(&self) -> anyhow::Result<Duration> {
         let (start, end) = *self.0.lock().expect("nothing panics under this lock");
         end.zip(start).map(|(end, start)| end - start).context("the kernel has a measured part")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vicus_kernels::{Fib, Jacobi3d, Map};
+
+    fn side(kernel: impl Into<AnyKernel>, strategy: &str, threads: usize) -> Side {
+        let setting = strategy.parse().expect("a strategy");
+        Side { kernel: kernel.into(), setting, distribution: String::new(), threads, seconds: Vec::new() }
+    }
+
+    /// A trace had room for a million events, so that of a long kernel half of the takes were missing.
+    #[test]
+    fn every_take_of_a_long_kernel_is_counted_and_no_other() {
+        for threads in [1, 2] {
+            let account = side(Fib { n: 29, alone: 1 }, "las", threads).account(1.0);
+            // A task for each addition: as many as the next number, less one.
+            let takes: u64 = account.takes.iter().map(|takes| takes.count).sum();
+            assert_eq!(takes, 832_040 - 1, "{threads} threads: {account}");
+            let others = account.takes.iter().any(|takes| (takes.rule, takes.level) != (1, "own"));
+            assert!(threads > 1 || !others, "{account}");
+        }
+    }
+
+    /// Grids that are touched first by their threads were of no node, for who had placed them was not asked.
+    #[test]
+    fn each_byte_is_near_or_far() {
+        // Each task reads a vector and writes it, as one access.
+        let account = side(Map { vectors: 6, bytes: 40_000, ..Map::default() }, "las", 2).account(1.0);
+        assert_eq!((account.near_bytes + account.far_bytes, account.unknown_bytes), (6 * 40_000, 0));
+        assert!((account.gigabytes_per_second - 240e3 / 1e9).abs() < 1e-12);
+        let jacobi = Jacobi3d { sites: [12, 20, 100], block: [4, 6], sweeps: 2, ..Jacobi3d::default() };
+        let account = side(jacobi, "las", 2).account(1.0);
+        assert!(account.near_bytes > 0 && account.unknown_bytes == 0, "{}", account.unknown_bytes);
     }
 }

@@ -17,12 +17,26 @@ pub(crate) struct Outcome {
     pub(crate) theirs: f64,
     /// ours / theirs; lower is better.
     pub(crate) ratio: f64,
+    /// What `kernels` says besides.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub(crate) kernel: Option<super::kernels::Account>,
 }
 
 impl Outcome {
     pub(crate) fn new(name: impl Into<String>, unit: &'static str, ours: f64, peer: &str, theirs: f64) -> Outcome {
-        Outcome { name: name.into(), unit, ours, peer: peer.to_owned(), theirs, ratio: ours / theirs }
+        Outcome { name: name.into(), unit, ours, peer: peer.to_owned(), theirs, ratio: ours / theirs, kernel: None }
     }
+}
+
+/// How often something is done: at least once, or there is no median.
+pub(crate) fn count(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|count| *count > 0).ok_or_else(|| "a whole number from 1 is expected".to_owned())
+}
+
+/// A number of threads.
+pub(crate) fn threads(text: &str) -> Result<usize, String> {
+    let threads = text.parse::<u16>().ok().filter(|threads| *threads > 0);
+    threads.map(usize::from).ok_or_else(|| format!("a whole number from 1 to {} is expected", u16::MAX))
 }
 
 pub(crate) fn write_json(path: &Path, results: &[Outcome]) -> anyhow::Result<()> {
@@ -94,6 +108,29 @@ mod tests {
         assert_eq!(median(&[3.0, 1.0, 2.0]), 2.0);
         assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), 2.5);
         assert_eq!(quartiles(&[1.0, 2.0, 3.0, 4.0, 5.0]), (2.0, 4.0));
+    }
+
+    #[test]
+    fn nothing_is_done_no_times_nor_on_no_threads() {
+        assert_eq!((count("1"), count("70000")), (Ok(1), Ok(70000)));
+        assert_eq!((threads("1"), threads("65535")), (Ok(1), Ok(65535)));
+        for text in ["0", "-1", "1.5", "", "a"] {
+            assert!(count(text).is_err() && threads(text).is_err(), "{text}");
+        }
+        assert_eq!(threads("65536").unwrap_err(), "a whole number from 1 to 65535 is expected");
+    }
+
+    /// Whatever disturbs a pair disturbs both of it.
+    #[test]
+    fn the_interval_is_of_pairs() {
+        let disturbed: Vec<f64> = (1..=15).map(f64::from).collect();
+        let twice: Vec<f64> = disturbed.iter().map(|ms| 2.0 * ms).collect();
+        assert_eq!(interval(&[twice.clone(), disturbed.clone()], 1), (2.0, 2.0));
+        // The same times in another order are other pairs.
+        let mut shifted = disturbed;
+        shifted.rotate_left(7);
+        let (low, high) = interval(&[twice, shifted], 1);
+        assert!(low < 1.5 && high > 2.5, "{low} to {high}");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Whether the simulator predicts this machine: the kernels as it sees them, beside what they take on threads.
 
 use super::kernels::once;
-use super::measure::{Outcome, median, quartiles};
+use super::measure::{self, Outcome, median, quartiles};
 use crate::calibrate;
 use anyhow::{Context, ensure};
 use std::path::PathBuf;
@@ -25,7 +25,7 @@ pub(crate) struct Args {
     #[arg(long, value_delimiter = ',', value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     threads: Vec<u16>,
     /// How often each is run; the medians count.
-    #[arg(long, default_value_t = 7)]
+    #[arg(long, default_value_t = 7, value_parser = measure::count)]
     repeats: usize,
     /// Fails if a prediction is off by more than this share of what was measured.
     #[arg(long, value_name = "SHARE")]
@@ -96,8 +96,7 @@ fn compare(
     let runtime = Runtime::builder().threads(threads).strategy(setting.clone()).start();
     // The first one warms up.
     once(kernel, &runtime)?;
-    let seconds =
-        (0..args.repeats.max(1)).map(|_| Ok(once(kernel, &runtime)?.0)).collect::<anyhow::Result<Vec<_>>>()?;
+    let seconds = (0..args.repeats).map(|_| Ok(once(kernel, &runtime)?.0)).collect::<anyhow::Result<Vec<_>>>()?;
     let plan = setting.plan(&machine.topology, threads);
     let program = Recorder::record(kernel, threads);
     let options = Options { parameters: machine.parameters, ..Options::default() };

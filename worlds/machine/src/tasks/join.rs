@@ -139,8 +139,9 @@ impl Worker {
     #[inline]
     fn took_back(&mut self, task: TaskRef) {
         if self.recorder.is_on() {
-            let rule = self.shared.plan.seats[self.seat.index()].look[0].rule;
-            self.recorder.task_taken(task.header().request, rule, false);
+            let plan = &self.shared.plan.seats[self.seat.index()];
+            let found = (plan.look[0].rule, plan.place[Kind::Immediate as usize]);
+            self.recorder.task_taken(task.header().request, Some(found), false);
         }
     }
 

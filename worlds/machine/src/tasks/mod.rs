@@ -40,8 +40,7 @@ impl Worker {
     fn begins(&mut self, task: TaskRef) {
         self.request = task.header().request;
         if self.recorder.is_on() {
-            let (rule, far) = (self.found.map_or(0, |found| found.0), self.is_far());
-            self.recorder.task_taken(self.request, rule, far);
+            self.recorder.task_taken(self.request, self.found, self.is_far());
             self.recorder.task_begins(self.request);
         }
     }

@@ -140,7 +140,7 @@ impl<'scope> Scope<'scope> {
             Some(node) => worker.home_of(node),
             None => worker.dealt_by_bytes(&said.accesses),
         };
-        if worker.recorder.is_on() {
+        if worker.recorder.keeps_events() {
             worker.record_footprint(&said.accesses);
         }
         let kind = said.kind.filter(|_| queue.is_none()).unwrap_or(Kind::Deferred);
