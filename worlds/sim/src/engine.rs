@@ -177,7 +177,6 @@ impl<'a> Engine<'a> {
             spins_until: 0,
             pause_ns: 0,
             debt: 0,
-            secluded: plan.secluded(SeatId::new(at)),
             working: None,
             sleeps: false,
         };

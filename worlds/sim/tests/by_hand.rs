@@ -317,7 +317,6 @@ fn what_cannot_be_run_says_why() {
     // A plan that strands tasks: nobody takes from seat 0's deque.
     let mut stranding = two.clone();
     stranding.seats.iter_mut().for_each(|seat| seat.look.clear());
-    stranding.seats.iter_mut().for_each(|seat| seat.while_waiting = 0);
     assert_eq!(fail(&stranding, &compute(3, 1.0)), SimError::Stuck { left: 4, task: 0 });
 
     let mut program = compute(2, 1.0);

@@ -4,7 +4,7 @@ use rand_pcg::Pcg64;
 use rand_pcg::rand_core::{RngCore, SeedableRng};
 use std::collections::BTreeMap;
 use vicus_memory::distribution::Distribution;
-use vicus_schedule::{ALL, Access, Kind, Mode, Plan, RequestId, SeatId, Setting};
+use vicus_schedule::{ALL, Access, Kind, Mode, Plan, Probe, RequestId, Setting};
 use vicus_sim::{ArraySpec, Cost, Machine, Options, Outcome, Program, Step, TaskSpec, Work, simulate};
 use vicus_topology::{Topology, fixtures};
 use vicus_trace::{Trace, What};
@@ -135,10 +135,9 @@ fn assert_every_task_once(program: &Program, trace: &Trace, what: &str) {
 }
 
 /// Who takes a task does so by a rule of its seat; while it waits, by one of those that are allowed then, or it takes a task of
-/// its own request, or one that some seats never look for. The first task is a caller from outside: its seat is free.
+/// its own request. The first task is a caller from outside: its seat is free.
 fn assert_legal_moves(plan: &Plan, program: &Program, trace: &Trace, what: &str) {
     for (seat, log) in trace.logs().iter().enumerate() {
-        let secluded = !plan.secluded(SeatId::new(seat)).is_empty();
         let plan = &plan.seats[seat];
         let mut runs = Vec::new();
         for event in &log.events {
@@ -147,12 +146,12 @@ fn assert_legal_moves(plan: &Plan, program: &Program, trace: &Trace, what: &str)
                 What::InvocationEnds { .. } => assert!(runs.pop().is_some(), "{what}"),
                 What::Taken { who, rule: 0, .. } => {
                     let pinned = program.tasks[who.index as usize].pinned.is_some();
-                    assert!(pinned || (secluded && !runs.is_empty()), "{what}: seat {seat} takes {who} by no rule");
+                    assert!(pinned, "{what}: seat {seat} takes {who} by no rule");
                 }
                 What::Taken { who, rule, .. } => {
                     let own = runs.last().is_none_or(|outer| outer.index == 0 || outer.request == who.request);
-                    let allowed = if own { &plan.look[..] } else { &plan.look[..plan.while_waiting] };
-                    assert!(allowed.iter().any(|probe| probe.rule == rule), "{what}: seat {seat}, rule {rule}");
+                    let allows = |probe: &Probe| probe.rule == rule && (own || probe.while_waiting);
+                    assert!(plan.look.iter().any(allows), "{what}: seat {seat}, rule {rule}");
                 }
                 _ => {}
             }

@@ -97,7 +97,6 @@ fn plan(machine: &Topology, pus: &[PuId], setting: &Setting, cost: impl Fn(Group
         draft.seats[seat.index()].place = [own, own];
         draft.seats[seat.index()].idle = back_off(setting);
         draft.probe(seat, 1, Scan::List(vec![own]), Take::Oldest);
-        draft.seats[seat.index()].while_waiting = 1;
         draft.probe(seat, 2, Scan::List(others), Take::Oldest);
     }
     // The queue of each home cache: its own, or the nearest one that has threads.

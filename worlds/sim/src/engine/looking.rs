@@ -3,8 +3,8 @@
 use super::{Engine, PATIENCE, picoseconds};
 use crate::fluid::Time;
 use crate::options::Fault;
-use crate::seats::{Doing, Seat, Waiting};
-use vicus_schedule::{Found, Idle, QueueId, RequestId, look};
+use crate::seats::{Doing, Waiting};
+use vicus_schedule::{Found, Idle, QueueId, RequestId, look, look_waiting};
 use vicus_trace::What;
 
 impl Engine<'_> {
@@ -18,18 +18,16 @@ impl Engine<'_> {
     /// A task in a queue that a seat may take now.
     pub(super) fn look(&mut self, seat: usize) -> Option<Found<Waiting>> {
         let (plan, waits_for) = (&self.plan.seats[seat], self.waits_for(seat));
-        let Seat { cursors, secluded, .. } = &mut self.seats[seat];
-        let Some(request) = waits_for else { return look(&plan.look, cursors, &mut self.queues) };
-        let found = look(&plan.look[..plan.while_waiting], cursors, &mut self.queues);
-        found.or_else(|| self.queues.take_waiting(&plan.look, secluded, request))
+        let cursors = &mut self.seats[seat].cursors;
+        match waits_for {
+            Some(request) => look_waiting(&plan.look, cursors, &mut self.queues, request),
+            None => look(&plan.look, cursors, &mut self.queues),
+        }
     }
 
     /// Whether there is one.
     pub(super) fn sees(&self, seat: usize) -> bool {
-        let plan = &self.plan.seats[seat];
-        let Some(request) = self.waits_for(seat) else { return self.queues.serve(&plan.look) };
-        self.queues.serve(&plan.look[..plan.while_waiting])
-            || self.queues.serve_waiting(&plan.look, &self.seats[seat].secluded, request)
+        self.queues.serve(&self.plan.seats[seat].look, self.waits_for(seat))
     }
 
     /// A seat looks for a task; it begins one, or does what idle seats do.
