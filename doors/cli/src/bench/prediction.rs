@@ -98,7 +98,7 @@ fn compare(
     once(kernel, &runtime)?;
     let seconds =
         (0..args.repeats.max(1)).map(|_| Ok(once(kernel, &runtime)?.0)).collect::<anyhow::Result<Vec<_>>>()?;
-    let plan = setting.plan(&machine.topology, threads);
+    let plan = machine.plan(setting, threads);
     let program = Recorder::record(kernel, threads);
     let options = Options { parameters: machine.parameters, ..Options::default() };
     let predicted = simulate(machine, &plan, &program, &options)?.wall_ns / 1e6;
