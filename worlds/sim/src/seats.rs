@@ -196,7 +196,7 @@ impl ReadyQueues {
             return now;
         }
         let begin = ready.busy_until.max(now);
-        ready.busy_until = begin + hold;
+        ready.busy_until = begin.saturating_add(hold);
         begin
     }
 }

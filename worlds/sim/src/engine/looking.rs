@@ -8,10 +8,11 @@ use vicus_schedule::{Found, Idle, QueueId, RequestId, look, look_waiting};
 use vicus_trace::What;
 
 impl Engine<'_> {
-    /// The request of the task that waits on a seat, and whose tasks it may run meanwhile. The program's first task is as a
-    /// caller from outside: while it waits, its seat is free.
+    /// The request of the task that waits on a seat, and whose tasks it may run meanwhile. A program's first task that submits
+    /// other requests is as a caller from outside: while it waits, its seat is free. A kernel's is a task like others, as on threads.
     pub(super) fn waits_for(&self, seat: usize) -> Option<RequestId> {
-        let waiting = self.seats[seat].stack.last().filter(|frame| frame.task != 0);
+        let is_inside = self.requests.len() == 1;
+        let waiting = self.seats[seat].stack.last().filter(|frame| frame.task != 0 || is_inside);
         waiting.map(|frame| self.program.tasks[frame.task as usize].request)
     }
 
@@ -71,8 +72,15 @@ impl Engine<'_> {
         let cursors = &mut self.seats[seat].cursors;
         if let Some(found) = look(&self.plan.seats[seat].look, cursors, &mut self.queues) {
             let (begin, cost) = self.took(seat, found);
-            self.seats[seat].debt += begin - self.now + cost;
+            self.owe(seat, begin - self.now);
+            self.owe(seat, cost);
         }
+    }
+
+    /// A seat pays for something at its next step.
+    pub(super) fn owe(&mut self, seat: usize, cost: Time) {
+        let debt = &mut self.seats[seat].debt;
+        *debt = debt.saturating_add(cost);
     }
 
     /// A seat found nothing.
@@ -125,7 +133,7 @@ impl Engine<'_> {
         };
         self.counts.wakes += 1;
         self.seats[seat].spins_until = 0;
-        let mut at = now + self.costs.wake + by;
+        let mut at = now.saturating_add(self.costs.wake).saturating_add(by);
         if self.seats[seat].doing == Doing::Pausing {
             // Its pause may be over before.
             at = at.min(self.seats[seat].due);
