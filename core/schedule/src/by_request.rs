@@ -3,7 +3,7 @@
 //! Falt, Kruliš, Bednárek, Yaghob, Zavoral, "Towards Efficient Locality Aware Parallel Data Stream Processing", §4.1.
 //! A sequential structure: the machine puts a lock around it, the simulator uses it bare.
 
-use crate::RequestId;
+use crate::{End, RequestId};
 use std::collections::VecDeque;
 
 /// Tasks by request, oldest request first.
@@ -65,14 +65,20 @@ impl<T> ByRequest<T> {
         self.take(0, VecDeque::pop_front)
     }
 
-    /// Takes out a request's youngest task for which `wanted` says yes.
-    pub fn remove(&mut self, request: RequestId, wanted: impl Fn(&T) -> bool) -> Option<T> {
-        self.take(self.place(request)?, |tasks| tasks.iter().rposition(wanted).and_then(|at| tasks.remove(at)))
+    /// Takes out the task of a request that is next to an end, of those for which `wanted` says yes.
+    pub fn remove(&mut self, request: RequestId, end: End, wanted: impl Fn(&T) -> bool) -> Option<T> {
+        self.take(self.place(request)?, |tasks| {
+            let at = match end {
+                End::Youngest => tasks.iter().rposition(wanted)?,
+                End::Oldest => tasks.iter().position(wanted)?,
+            };
+            tasks.remove(at)
+        })
     }
 
     /// Takes out every task of a request for which `goes` says yes, and hands them to `dropped`.
     pub fn sweep(&mut self, request: RequestId, goes: impl Fn(&T) -> bool, mut dropped: impl FnMut(T)) {
-        while let Some(task) = self.remove(request, &goes) {
+        while let Some(task) = self.remove(request, End::Youngest, &goes) {
             dropped(task);
         }
     }

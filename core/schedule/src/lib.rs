@@ -29,7 +29,7 @@ mod valid;
 pub use access::{Access, Mode};
 pub use by_request::ByRequest;
 pub use depend::Dependences;
-pub use look::{Found, Queues, look};
+pub use look::{Found, Queues, QueuesByRequest, look, look_waiting};
 pub use plan::{
     Dealing, End, Idle, Order, Plan, Pool, PoolId, Probe, QueueId, QueueSpec, Robber, Scan, SeatId, SeatPlan, Take,
     Tokens, When,

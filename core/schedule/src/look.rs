@@ -1,6 +1,6 @@
 //! How a seat looks for work: the plan's probes, interpreted. Shared by all worlds.
 
-use crate::{Probe, QueueId, Scan, Take, When};
+use crate::{Probe, QueueId, RequestId, Scan, Take, When};
 
 /// The queues of a world, as one seat reaches them.
 pub trait Queues {
@@ -10,6 +10,13 @@ pub trait Queues {
     /// Takes from a queue if it holds more than `longer_than` tasks; the surplus of a take of several goes to
     /// `rest_to`. `None` if the queue does not serve, or another seat was quicker.
     fn take(&mut self, queue: QueueId, take: Take, longer_than: u32, rest_to: Option<QueueId>) -> Option<Self::Task>;
+}
+
+/// Queues of which the tasks of one request can be taken.
+pub trait QueuesByRequest: Queues {
+    /// Takes one task of a request from a queue if that holds more than `longer_than` tasks of any: the youngest or the oldest of
+    /// the request's, from the end that `take` takes from.
+    fn take_of(&mut self, request: RequestId, queue: QueueId, take: Take, longer_than: u32) -> Option<Self::Task>;
 }
 
 /// What a look found.
@@ -26,24 +33,49 @@ pub struct Found<T> {
 /// Tries the probes in order and takes from the first queue that serves. `cursors` are the seat's, one for each ring.
 /// Cost: one call for each queue up to the one that serves; no allocation.
 pub fn look<Q: Queues>(probes: &[Probe], cursors: &mut [usize], queues: &mut Q) -> Option<Found<Q::Task>> {
-    for probe in probes {
-        let (list, start) = match &probe.scan {
-            Scan::List(list) => (list, 0),
-            Scan::Ring(list, cursor) => (list, cursors[*cursor]),
-        };
-        for step in 0..list.len() {
-            // No division: rings are scanned often by idle workers.
-            let at = if start + step < list.len() { start + step } else { start + step - list.len() };
-            let longer_than = match &probe.when {
-                When::NotEmpty => 0,
-                When::LongerThan(limits) => limits[at],
-            };
-            if let Some(task) = queues.take(list[at], probe.take, longer_than, probe.rest_to) {
-                if let Scan::Ring(_, cursor) = probe.scan {
-                    cursors[cursor] = at;
-                }
-                return Some(Found { task, rule: probe.rule, queue: list[at] });
+    probes.iter().find_map(|probe| {
+        scan(probe, cursors, |queue, longer_than| queues.take(queue, probe.take, longer_than, probe.rest_to))
+    })
+}
+
+/// As [`look`], for a seat whose task of this request waits: a probe that is not for waiting seats ([`Probe::while_waiting`]) finds tasks of
+/// the same request alone. Orders and thresholds are the same.
+pub fn look_waiting<Q: QueuesByRequest>(
+    probes: &[Probe],
+    cursors: &mut [usize],
+    queues: &mut Q,
+    request: RequestId,
+) -> Option<Found<Q::Task>> {
+    probes.iter().find_map(|probe| {
+        scan(probe, cursors, |queue, longer_than| {
+            if probe.while_waiting {
+                queues.take(queue, probe.take, longer_than, probe.rest_to)
+            } else {
+                queues.take_of(request, queue, probe.take, longer_than)
             }
+        })
+    })
+}
+
+/// Asks the queues of a probe, each with its threshold, until one gives a task.
+#[inline]
+fn scan<T>(probe: &Probe, cursors: &mut [usize], mut take: impl FnMut(QueueId, u32) -> Option<T>) -> Option<Found<T>> {
+    let (list, start) = match &probe.scan {
+        Scan::List(list) => (list, 0),
+        Scan::Ring(list, cursor) => (list, cursors[*cursor]),
+    };
+    for step in 0..list.len() {
+        // No division: rings are scanned often by idle workers.
+        let at = if start + step < list.len() { start + step } else { start + step - list.len() };
+        let longer_than = match &probe.when {
+            When::NotEmpty => 0,
+            When::LongerThan(limits) => limits[at],
+        };
+        if let Some(task) = take(list[at], longer_than) {
+            if let Scan::Ring(_, cursor) = probe.scan {
+                cursors[cursor] = at;
+            }
+            return Some(Found { task, rule: probe.rule, queue: list[at] });
         }
     }
     None

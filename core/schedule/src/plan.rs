@@ -131,8 +131,6 @@ pub struct SeatPlan {
     pub place: [QueueId; Kind::COUNT],
     /// How it looks for work: the first probe that finds something wins.
     pub look: Vec<Probe>,
-    /// How many of the probes are allowed while it waits for a task of its own: those that take immediate tasks only.
-    pub while_waiting: usize,
     /// What it does when no probe finds anything.
     pub idle: Idle,
 }
@@ -150,6 +148,10 @@ pub struct Probe {
     pub when: When,
     /// Where the surplus of a take of several goes.
     pub rest_to: Option<QueueId>,
+    /// Whether it finds any task while one that the seat runs waits, and not of the same request alone: where it looks for
+    /// immediate tasks, or where there is one queue for both kinds. A task runs on top of the one that waits, which goes on
+    /// when both are done: what belongs to others, and takes long, is for free seats.
+    pub while_waiting: bool,
 }
 
 /// Which queues a probe looks into.
@@ -175,6 +177,17 @@ pub enum Take {
     OldestOfSecondOldestRequest,
     /// Up to so many from one end; the first is run, the rest goes to the probe's `rest_to`.
     Several(End, u16),
+}
+
+impl Take {
+    /// From which end of a request's tasks it takes.
+    pub fn end(self) -> End {
+        match self {
+            Take::Youngest | Take::YoungestOfOldestRequest => End::Youngest,
+            Take::Oldest | Take::OldestOfSecondOldestRequest => End::Oldest,
+            Take::Several(end, _) => end,
+        }
+    }
 }
 
 /// An end of a deque.
@@ -365,14 +378,6 @@ impl Plan {
         let own = self.seats[seat.index()].place[Kind::Deferred as usize];
         let queues = self.homes.get(home.index()).filter(|queues| !queues.contains(&own))?;
         queues.get(number % queues.len()).copied()
-    }
-
-    /// The queues that a seat looks into and some other seat never does: what is there may wait for nobody else.
-    pub fn secluded(&self, seat: SeatId) -> Vec<QueueId> {
-        let looks = |seat: &SeatPlan, queue| seat.look.iter().any(|probe| probe.scan.queues().contains(&queue));
-        let own = &self.seats[seat.index()];
-        let queues = (0..self.queues.len()).map(QueueId::new).filter(|&queue| looks(own, queue));
-        queues.filter(|&queue| !self.seats.iter().all(|other| looks(other, queue))).collect()
     }
 
     /// How many threads work all the time: seats that are not spare.

@@ -66,14 +66,18 @@ impl<T> Queue<T> {
         }
     }
 
-    /// Takes out a request's youngest task for which `wanted` says yes. Cost O(n) in a deque.
-    pub fn remove(&mut self, request: RequestId, wanted: impl Fn(&T) -> bool) -> Option<T> {
+    /// Takes out the task of a request that is next to an end, of those for which `wanted` says yes. Cost O(n) in a deque.
+    pub fn remove(&mut self, request: RequestId, end: End, wanted: impl Fn(&T) -> bool) -> Option<T> {
         match self {
             Queue::Deque(tasks) => {
-                let at = tasks.iter().rposition(|(other, task)| *other == request && wanted(task))?;
+                let is_wanted = |(other, task): &(RequestId, T)| *other == request && wanted(task);
+                let at = match end {
+                    End::Youngest => tasks.iter().rposition(is_wanted)?,
+                    End::Oldest => tasks.iter().position(is_wanted)?,
+                };
                 tasks.remove(at).map(|(_, task)| task)
             }
-            Queue::ByRequest(tasks) => tasks.remove(request, wanted),
+            Queue::ByRequest(tasks) => tasks.remove(request, end, wanted),
         }
     }
 

@@ -1,10 +1,11 @@
 //! The proof that no task is ever stranded, by looking at the plan alone.
 
-use crate::{Dealing, Idle, Plan, PoolId, QueueId, Robber, SeatPlan, Take, When};
+use crate::{Dealing, Idle, Plan, PoolId, Probe, QueueId, Robber, SeatPlan, Take, When};
 
 impl Plan {
     /// Panics with the fact that does not hold, if a task put somewhere by this plan could stay there for ever:
     /// a wake ring is empty or names no seat with a thread; a seat that a push can wake does not take from that queue;
+    /// a task that a seat waits for lies where that seat does not look, and those that do may all wait, too;
     /// a place, an entry or a dealt home has no queue; a home's queue is one that only its owner may push to; a pool has only
     /// spare seats; a seat that waits for a queue to become long sleeps where no push wakes it; a token could be left without
     /// a task.
@@ -50,7 +51,6 @@ impl Plan {
                 let wakes = !self.queues[queue.index()].wake.is_empty();
                 assert!(own || wakes, "{name}: seat{index} puts tasks into {queue:?} that nobody takes");
             }
-            assert!(seat.while_waiting <= seat.look.len(), "{name}: seat{index} waits with probes that it has");
             if let Idle::BackOff { factor, .. } = seat.idle {
                 assert!(factor > 1, "{name}: seat{index}'s pauses grow");
             }
@@ -74,6 +74,7 @@ impl Plan {
             let expected = self.robbers_of(QueueId::new(index));
             assert_eq!(robbers, expected, "{name}: a push that makes {} long wakes who then takes from it", queue.name);
         }
+        self.assert_waiting();
         if let Some(dealing) = &self.dealing {
             self.assert_dealing(dealing);
         }
@@ -82,11 +83,34 @@ impl Plan {
         }
     }
 
+    /// A seat whose task waits takes what it waits for wherever it looks, whenever there is something. Of a queue where it does not
+    /// look like that, all seats that a push can wake take any task, though they wait themselves.
+    fn assert_waiting(&self) {
+        let name = &self.strategy;
+        for (index, spec) in self.queues.iter().enumerate() {
+            let queue = QueueId::new(index);
+            let is_everybodys = self.seats.iter().all(|seat| serves(seat, queue));
+            let woken = spec.wake.iter().flat_map(|pool| &self.pools[pool.index()].seats);
+            for seat in woken.filter(|_| !is_everybodys) {
+                let plan = &self.seats[seat.index()];
+                let takes = longer_than(plan.look.iter().filter(|probe| probe.while_waiting), queue) == Some(0);
+                assert!(takes, "{name}: {seat:?} waits, and leaves in {} what others wait for", spec.name);
+            }
+        }
+        for (index, seat) in self.seats.iter().enumerate() {
+            for &queue in seat.look.iter().filter(|probe| !probe.while_waiting).flat_map(|probe| probe.scan.queues()) {
+                // A deque with an owner and thieves can't be searched.
+                let is_searched = !self.is_owner_lifo(queue);
+                assert!(is_searched, "{name}: seat{index} picks a request's tasks out of {queue:?}");
+            }
+        }
+    }
+
     /// The pools whose seats take from a queue only when it is long, and the least length that one of them wants.
     fn robbers_of(&self, queue: QueueId) -> Vec<Robber> {
         let robber = |pool: usize| {
             let seats = self.pools[pool].seats.iter().map(|seat| &self.seats[seat.index()]);
-            let least = seats.filter_map(|seat| longer_than(seat, queue)).min().filter(|&length| length > 0);
+            let least = seats.filter_map(|seat| longer_than(&seat.look, queue)).min().filter(|&length| length > 0);
             least.map(|longer_than| Robber { pool: PoolId::new(pool), longer_than })
         };
         (0..self.pools.len()).filter_map(robber).collect()
@@ -132,12 +156,12 @@ impl Plan {
 
 /// Whether a seat takes from a queue whenever it is not empty.
 fn serves(seat: &SeatPlan, queue: QueueId) -> bool {
-    longer_than(seat, queue) == Some(0)
+    longer_than(&seat.look, queue) == Some(0)
 }
 
-/// When a seat takes from a queue: if it holds more tasks than this.
-fn longer_than(seat: &SeatPlan, queue: QueueId) -> Option<u32> {
-    let lengths = seat.look.iter().filter_map(|probe| {
+/// When one of these probes takes from a queue: if it holds more tasks than this.
+fn longer_than<'a>(probes: impl IntoIterator<Item = &'a Probe>, queue: QueueId) -> Option<u32> {
+    let lengths = probes.into_iter().filter_map(|probe| {
         let at = probe.scan.queues().iter().position(|&other| other == queue)?;
         Some(match &probe.when {
             When::NotEmpty => 0,

@@ -4,8 +4,8 @@
 //! against a model that knows the plan as data and each task's place and age, but neither `look` nor the queues.
 
 use vicus_schedule::{
-    ALL, Found, Idle, Kind, Order, Plan, Probe, Queue, QueueId, Queues, RequestId, Scan, SeatId, Setting, Take, Tokens,
-    When, look,
+    ALL, End, Found, Idle, Kind, Order, Plan, Probe, Queue, QueueId, Queues, QueuesByRequest, RequestId, Scan, SeatId,
+    Setting, Take, Tokens, When, look, look_waiting,
 };
 use vicus_topology::{NodeId, Topology, fixtures};
 
@@ -37,11 +37,34 @@ impl Queues for World<'_> {
     }
 }
 
+impl QueuesByRequest for World<'_> {
+    fn take_of(&mut self, request: RequestId, queue: QueueId, take: Take, longer_than: u32) -> Option<Task> {
+        assert!(self.plan.tokens.is_none(), "no strategy with tokens picks tasks out");
+        let queue = &mut self.queues[queue.index()];
+        if queue.len() > longer_than as usize { queue.remove(request, take.end(), |_| true) } else { None }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq)]
 enum Step {
-    Submit { request: u64 },
-    Spawn { seat: usize, kind: Kind, request: u64, bytes: Vec<u64>, home: Option<usize> },
-    Look { seat: usize },
+    Submit {
+        request: u64,
+    },
+    Spawn {
+        seat: usize,
+        kind: Kind,
+        request: u64,
+        bytes: Vec<u64>,
+        home: Option<usize>,
+    },
+    Look {
+        seat: usize,
+    },
+    /// As a seat does whose task of this request waits.
+    Wait {
+        seat: usize,
+        request: u64,
+    },
 }
 
 /// What a step did.
@@ -79,7 +102,8 @@ impl Chance {
                 let home = (self.below(4) == 0).then(|| self.below(nodes));
                 Step::Spawn { seat, kind, request, bytes, home }
             }
-            _ => Step::Look { seat },
+            12..=16 => Step::Look { seat },
+            _ => Step::Wait { seat, request },
         }
     }
 }
@@ -100,8 +124,16 @@ impl World<'_> {
     }
 
     fn look(&mut self, seat: usize) -> Option<Found<Task>> {
+        self.look_as(seat, None)
+    }
+
+    fn look_as(&mut self, seat: usize, waiting: Option<u64>) -> Option<Found<Task>> {
         let mut cursors = std::mem::take(&mut self.cursors[seat]);
-        let found = look(&self.plan.seats[seat].look, &mut cursors, self);
+        let probes = &self.plan.seats[seat].look;
+        let found = match waiting {
+            Some(request) => look_waiting(probes, &mut cursors, self, RequestId(request)),
+            None => look(probes, &mut cursors, self),
+        };
         self.cursors[seat] = cursors;
         found
     }
@@ -131,6 +163,7 @@ impl World<'_> {
                 }
             }
             Step::Look { seat } => Done::Took(self.look(seat)),
+            Step::Wait { seat, request } => Done::Took(self.look_as(seat, Some(request))),
         }
     }
 }
@@ -161,10 +194,22 @@ impl Model<'_> {
         }
     }
 
-    /// What a seat has to find.
-    fn look(&mut self, seat: usize) -> Option<Found<Task>> {
+    /// Which of a queue's tasks a seat has to take that picks a request's, by place.
+    fn due_of(&self, queue: QueueId, take: Take, request: u64) -> Option<usize> {
+        let mut tasks = self.queues[queue.index()].iter();
+        match take {
+            Take::Oldest | Take::OldestOfSecondOldestRequest | Take::Several(End::Oldest, _) => {
+                tasks.position(|task| task.0 == request)
+            }
+            _ => tasks.rposition(|task| task.0 == request),
+        }
+    }
+
+    /// What a seat has to find, if a task of it waits, and of which request that is.
+    fn look(&mut self, seat: usize, waiting: Option<u64>) -> Option<Found<Task>> {
         let plan = self.plan;
-        for Probe { rule, scan, take, when, rest_to } in &plan.seats[seat].look {
+        for Probe { rule, scan, take, when, rest_to, while_waiting } in &plan.seats[seat].look {
+            let picked = waiting.filter(|_| !while_waiting);
             let queues = scan.queues();
             let (start, cursor) = match scan {
                 Scan::List(_) => (0, None),
@@ -180,12 +225,13 @@ impl Model<'_> {
                 if length <= limit {
                     continue;
                 }
+                let due = picked.map_or_else(|| Some(self.due(queue, *take)), |of| self.due_of(queue, *take, of));
+                let Some(due) = due else { continue };
                 if let Some(cursor) = cursor {
                     self.cursors[seat][cursor] = at;
                 }
-                let due = self.due(queue, *take);
                 let task = self.queues[queue.index()].remove(due);
-                if let Take::Several(_, most) = take {
+                if let (Take::Several(_, most), None) = (take, picked) {
                     // The thief runs the youngest, and has the others before it.
                     let from = length - length.min(usize::from(*most));
                     let rest: Vec<Task> = self.queues[queue.index()].drain(from..).collect();
@@ -201,14 +247,17 @@ impl Model<'_> {
     fn check(&mut self, step: &Step, number: usize, done: &Done) {
         let request = match *step {
             Step::Submit { request } | Step::Spawn { request, .. } => request,
-            Step::Look { seat } => return assert_eq!(*done, Done::Took(self.look(seat)), "step {number}"),
+            Step::Look { seat } => return assert_eq!(*done, Done::Took(self.look(seat, None)), "step {number}"),
+            Step::Wait { seat, request } => {
+                return assert_eq!(*done, Done::Took(self.look(seat, Some(request))), "step {number}");
+            }
         };
         match (step, done) {
             (_, Done::RunHere) => self.run.push(number),
             (_, Done::Queued(queue)) => self.queues[queue.index()].push((request, number)),
             (Step::Spawn { seat, .. }, Done::Helped(queue, found)) => {
                 self.queues[queue.index()].push((request, number));
-                assert_eq!(self.look(*seat).as_ref(), Some(found), "step {number}");
+                assert_eq!(self.look(*seat, None).as_ref(), Some(found), "step {number}");
             }
             _ => panic!("step {number}: {step:?} did {done:?}"),
         }
@@ -249,10 +298,11 @@ fn record(plan: &Plan, nodes: usize, seed: u64) -> Vec<(Step, Done)> {
         while !world.queues[index].is_empty() {
             let found = world.look(seat);
             assert!(found.is_some(), "{} is left with tasks that {seat} was woken for", spec.name);
-            assert_eq!(found, model.look(seat));
+            assert_eq!(found, model.look(seat, None));
         }
     }
-    let spawned = record.iter().enumerate().filter(|(_, (step, _))| !matches!(step, Step::Look { .. }));
+    let spawned =
+        record.iter().enumerate().filter(|(_, (step, _))| !matches!(step, Step::Look { .. } | Step::Wait { .. }));
     model.run.sort_unstable();
     assert!(model.run.into_iter().eq(spawned.map(|(number, _)| number)), "every task is run once");
     record
@@ -293,6 +343,44 @@ fn every_setting_of_every_strategy_moves_legally_on_every_fixture() {
             }
         }
     }
+}
+
+/// What happened: a seat whose task waited took its request's youngest task from wherever it looked, though the queue was not
+/// long enough to be robbed, or is to be robbed of the oldest; and it left other seats' immediate tasks if they came last.
+#[test]
+fn a_seat_whose_task_waits_robs_as_the_papers_have_it() {
+    let machine = Topology::parse("node:2 core:2").unwrap();
+    let plan = |strategy: &str, threads| strategy.parse::<Setting>().unwrap().plan(&machine, threads);
+    let found = |task, rule, queue| Some(Found { task, rule, queue });
+
+    // Muddukrishna et al., algorithm 2, line 4: longer than rank 1 times two cores; and first in, first out.
+    let footprint = plan("footprint", 4);
+    let far = footprint.seats[3].place[0];
+    let mut world = World::new(&footprint);
+    (0..2).for_each(|number| world.push(far, (7, number)));
+    assert_eq!(world.look_as(0, Some(7)), None, "too short");
+    world.push(far, (7, 2));
+    assert_eq!(world.look_as(0, Some(7)), found((7, 0), 2, far));
+    assert_eq!(world.look_as(3, Some(8)), found((7, 1), 1, far), "who is there takes it, though it waits for others");
+
+    // Wittmann and Hager, §2.2: the oldest block of the next domain.
+    let queues = plan("locality-queues", 4);
+    let far = queues.seats[3].place[0];
+    let mut world = World::new(&queues);
+    (0..2).for_each(|number| world.push(far, (7, number)));
+    assert_eq!(world.look_as(0, Some(7)), found((7, 0), 2, far));
+
+    // Falt et al., §6.1: own immediate tasks, deferred ones, another's oldest immediate one.
+    let nls = plan("nls", 2);
+    let (deferred, other) = (nls.entry[0], nls.seats[1].place[0]);
+    let mut world = World::new(&nls);
+    (0..2).for_each(|number| world.push(other, (8, number)));
+    [(8, 2), (7, 3), (7, 4)].into_iter().for_each(|task| world.push(deferred, task));
+    assert_eq!(world.look_as(0, Some(7)), found((7, 3), 2, deferred), "deferred ones of its request, as they came");
+    assert_eq!(world.look_as(0, Some(7)), found((7, 4), 2, deferred));
+    assert_eq!(world.look_as(0, Some(7)), found((8, 0), 3, other), "anybody's immediate ones");
+    assert_eq!(world.look_as(0, Some(7)), found((8, 1), 3, other));
+    assert_eq!(world.look_as(0, Some(7)), None, "other requests' deferred tasks wait for free seats");
 }
 
 #[test]

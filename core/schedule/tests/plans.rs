@@ -38,6 +38,14 @@ fn no_plan_strands_a_task_on_any_machine() {
 }
 
 #[test]
+#[should_panic(expected = "waits, and leaves in tasks of node1 what others wait for")]
+fn a_plan_whose_waiting_seats_leave_what_others_cannot_take_is_refused() {
+    let mut plan = plan("footprint", "node:2 core:1", 2);
+    plan.seats[1].look[0].while_waiting = false;
+    plan.assert_valid();
+}
+
+#[test]
 fn parameters_keep_plans_valid() {
     let machine = Topology::parse("node:4 l3:2 core:4 pu:2").unwrap();
     for strategy in ALL {

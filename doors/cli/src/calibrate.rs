@@ -153,7 +153,9 @@ impl Text {
         let memory = &streams.memory;
         self.line(format_args!("\n[memory]\nlatency_ns = {:.1} # one read after the other", memory.latency_ns));
         if !memory.by_distance.is_empty() {
-            let pairs: Vec<String> = memory.by_distance.iter().map(|(far, ns)| format!("[{far}, {ns:.1}]")).collect();
+            // Where the nodes are hardly apart, the far one may measure as the nearer one.
+            let pair = |(far, ns): &(u32, f64)| format!("[{far}, {:.1}]", ns.max(memory.latency_ns));
+            let pairs: Vec<String> = memory.by_distance.iter().map(pair).collect();
             self.line(format_args!("latency_by_distance = [{}]", pairs.join(", ")));
         }
         self.line(format_args!("core_bandwidth = {:.3e} # read by a core, several streams", memory.core_bandwidth));

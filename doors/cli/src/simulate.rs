@@ -94,11 +94,21 @@ enum Format {
     Svg,
 }
 
+/// From where to where something is slowed down, or a parameter scaled.
+const LEAST: f64 = 0.001;
+const MOST: f64 = 1_000_000.0;
+
+fn is_factor(factor: &f64) -> bool {
+    (LEAST..=MOST).contains(factor)
+}
+
 fn scaling(text: &str) -> Result<(String, f64), String> {
-    let expected = || format!("expected NAME=FACTOR with a name of {}", Parameters::NAMES.join(", "));
+    let expected = || {
+        let names = Parameters::NAMES.join(", ");
+        format!("expected NAME=FACTOR with a name of {names}, and a factor from {LEAST} to {MOST}")
+    };
     let (name, factor) = text.split_once('=').ok_or_else(expected)?;
-    let factor: f64 =
-        factor.parse().ok().filter(|factor: &f64| factor.is_finite() && *factor > 0.0).ok_or_else(expected)?;
+    let factor: f64 = factor.parse().ok().filter(is_factor).ok_or_else(expected)?;
     Parameters::default().scaled(name, factor).ok_or_else(expected)?;
     Ok((name.to_owned(), factor))
 }
@@ -108,9 +118,13 @@ fn slow(text: &str) -> Result<Fault, String> {
         let (seat, rest) = text.split_once('=')?;
         let (factor, from) = rest.split_once('@').unwrap_or((rest, "0"));
         let (seat, factor, from_ns) = (seat.parse().ok()?, factor.parse().ok()?, from.parse().ok()?);
-        (factor > 0.0 && from_ns >= 0.0).then_some(Fault::Slow { seat, factor, from_ns })
+        (is_factor(&factor) && from_ns >= 0.0).then_some(Fault::Slow { seat, factor, from_ns })
     };
-    parse().ok_or_else(|| "expected THREAD=FACTOR or THREAD=FACTOR@NANOSECONDS, such as 3=2.5".to_owned())
+    parse().ok_or_else(|| {
+        format!(
+            "expected THREAD=FACTOR or THREAD=FACTOR@NANOSECONDS, such as 3=2.5, with a factor from {LEAST} to {MOST}"
+        )
+    })
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
@@ -330,7 +344,7 @@ fn one_of(
     options: &Options,
     what: &str,
 ) -> anyhow::Result<(Outcome, Option<Again>)> {
-    let plan = setting.plan(&machine.topology, threads);
+    let plan = machine.plan(setting, threads);
     let bar = progress(task.size(), what);
     let mut watch = |done| {
         bar.set_position(done as u64);

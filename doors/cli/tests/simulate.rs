@@ -74,6 +74,14 @@ fn wrong_input_is_told_apart() {
     assert!(of(&["--machine", "opteron"]).contains("opteron-6172"));
     assert!(of(&["--machine", "node:2 core:2", "--strategy", "lsa"]).contains("las, nls"));
     assert!(of(&["--machine", "node:2 core:2", "--set", "luck=2"]).contains("spawn_cycles"));
+    // What happened: such factors were taken, and virtual time overflowed.
+    let two = ["--machine", "node:2 core:2"];
+    for factor in ["inf", "1e30", "0", "NaN"] {
+        let slow = of(&[&two[..], &["--slow", &format!("1={factor}")]].concat());
+        assert!(slow.contains("a factor from 0.001 to 1000000"), "{slow}");
+        let set = of(&[&two[..], &["--set", &format!("wake_ns={factor}")]].concat());
+        assert!(set.contains("a factor from 0.001 to 1000000"), "{set}");
+    }
     assert!(refused(&["simulate", "--machine", "node:2 core:2", "--kernel", "maps"]).contains("sparselu"));
     let folder = Folder::new("simulate-wrong");
     let machine = folder.file("machine.toml");

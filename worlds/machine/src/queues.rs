@@ -12,7 +12,7 @@ use crate::lock::ShortLock;
 use crate::sleep::Barrier;
 use crate::sync::Padded;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use vicus_schedule::{Plan, Queue, QueueId, Queues, RequestId, SeatId, Take, TaskRef};
+use vicus_schedule::{End, Plan, Queue, QueueId, Queues, QueuesByRequest, RequestId, SeatId, Take, TaskRef};
 
 pub(crate) struct SharedQueues {
     queues: Vec<SharedQueue>,
@@ -116,22 +116,11 @@ impl SharedQueues {
         }
     }
 
-    /// Whether it is behind a lock.
-    pub(crate) fn is_locked(&self, queue: QueueId) -> bool {
-        matches!(self.queues[queue.index()], SharedQueue::Locked { .. })
-    }
-
-    /// Takes the youngest task of a request out of a locked queue.
-    #[inline]
-    pub(crate) fn take_of(&self, queue: QueueId, request: RequestId) -> Option<TaskRef> {
-        self.locked(queue, |tasks| tasks.remove(request, |_| self.take_token())).flatten()
-    }
-
     /// Takes this task out of a locked queue, if it is still there, and a token is for it.
     pub(crate) fn remove(&self, queue: QueueId, task: TaskRef) -> bool {
         let request = task.header().request;
         let goes = |other: &TaskRef| *other == task && self.take_token();
-        self.locked(queue, |tasks| tasks.remove(request, goes)).flatten().is_some()
+        self.locked(queue, |tasks| tasks.remove(request, End::Youngest, goes)).flatten().is_some()
     }
 
     /// Changes a locked queue that is not empty.
@@ -200,6 +189,18 @@ impl Queues for Reach<'_> {
     }
 }
 
+impl QueuesByRequest for Reach<'_> {
+    fn take_of(&mut self, request: RequestId, queue: QueueId, take: Take, longer_than: u32) -> Option<TaskRef> {
+        let queues = self.queues;
+        let take = |tasks: &mut Queue<TaskRef>| {
+            // A token only for a task that is there.
+            let is_long = tasks.len() > longer_than as usize;
+            is_long.then(|| tasks.remove(request, take.end(), |_| queues.take_token())).flatten()
+        };
+        queues.locked(queue, take).flatten()
+    }
+}
+
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
@@ -237,7 +238,10 @@ mod tests {
                 all.any(|queue| queues.remove(queue, known)).then_some(known)
             }
             1 => {
-                (0..plan.queues.len()).find_map(|queue| queues.take_of(QueueId::new(queue), RequestId(turn as u64 % 3)))
+                let mut reach = Reach { queues, seat: SeatId::new(seat), last: None };
+                let request = RequestId(turn as u64 % 3);
+                let mut take = |queue| reach.take_of(request, QueueId::new(queue), Take::Oldest, 0);
+                (0..plan.queues.len()).find_map(&mut take)
             }
             _ => {
                 let mut reach = Reach { queues, seat: SeatId::new(seat), last: None };

@@ -18,9 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use vicus_flow::{Blocks, Desk, Instance, Place};
-use vicus_schedule::{
-    Found, Idle, Kind, PoolId, Probe, QueueId, Queues, RequestId, SeatId, SeatPlan, Take, TaskRef, look,
-};
+use vicus_schedule::{Found, Idle, Kind, PoolId, QueueId, RequestId, SeatId, SeatPlan, TaskRef, look, look_waiting};
 
 /// What a thread needs to work on a seat.
 pub(crate) struct Worker {
@@ -49,10 +47,6 @@ pub(crate) struct Worker {
     own: *const Deque,
     /// Where a push to it may wake a sleeper; in `shared`, too.
     near: Box<[*const SleepPool]>,
-    /// The queues with a lock that this seat looks into, and the rule by which it does.
-    locked: Vec<(u8, QueueId)>,
-    /// Queues that some seats never look into: while this one waits, its tasks may be what it waits for.
-    secluded: Vec<QueueId>,
     /// The next pause of a seat that backs off, in nanoseconds; 0 after every success.
     pause_ns: u64,
     /// Memory for tasks.
@@ -156,8 +150,6 @@ impl Worker {
             helping: 0,
             own,
             near,
-            locked: locked(&shared, plan),
-            secluded: shared.plan.secluded(seat),
             pause_ns: 0,
             slab: Slab::new(seat),
             bytes: Vec::new(),
@@ -301,38 +293,24 @@ impl Worker {
 
     /// `last`: the seat would sleep otherwise.
     fn find(&mut self, plan: &SeatPlan, last: bool) -> Option<(TaskRef, Option<(u8, QueueId)>)> {
-        self.kept().or_else(|| self.look(plan, plan.look.len(), last))
+        self.kept().or_else(|| self.look(plan, None, last))
     }
 
-    /// Looks into queues by the first probes.
-    fn look(&mut self, plan: &SeatPlan, probes: usize, last: bool) -> Option<(TaskRef, Option<(u8, QueueId)>)> {
-        let last = last.then_some(&self.shared.barrier);
-        let mut reach = Reach { queues: &self.shared.queues, seat: self.seat, last };
-        let found = look(&plan.look[..probes], &mut self.cursors, &mut reach)?;
-        Some((found.task, Some((found.rule, found.queue))))
-    }
-
-    /// What a seat may do while a task of it waits: immediate tasks, tasks of the same request, and what might otherwise find
-    /// nobody, since all who look there wait.
-    fn find_waiting(
+    /// Looks into queues: as a seat whose task of a request waits, or as one that is free.
+    fn look(
         &mut self,
         plan: &SeatPlan,
-        request: RequestId,
+        waiting: Option<RequestId>,
         last: bool,
     ) -> Option<(TaskRef, Option<(u8, QueueId)>)> {
-        let found = self.kept().or_else(|| self.look(plan, plan.while_waiting, last));
-        if found.is_some() {
-            return found;
-        }
-        let queues = &self.shared.queues;
-        for &(rule, queue) in &self.locked {
-            if let Some(task) = queues.take_of(queue, request) {
-                return Some((task, Some((rule, queue))));
-            }
-        }
-        let mut reach = Reach { queues, seat: self.seat, last: None };
-        let take = |&queue: &QueueId| Some((reach.take(queue, Take::Oldest, 0, None)?, Some((0, queue))));
-        self.secluded.iter().find_map(take)
+        let last = last.then_some(&self.shared.barrier);
+        let mut reach = Reach { queues: &self.shared.queues, seat: self.seat, last };
+        let found = match waiting {
+            Some(request) => look_waiting(&plan.look, &mut self.cursors, &mut reach, request),
+            None => look(&plan.look, &mut self.cursors, &mut reach),
+        };
+        let found = found?;
+        Some((found.task, Some((found.rule, found.queue))))
     }
 
     /// What the plan says a seat does before it sleeps.
@@ -402,10 +380,8 @@ impl Worker {
         let shared = unsafe { &*Arc::as_ptr(&worker.shared) };
         let plan = &shared.plan.seats[worker.seat.index()];
         let sleepers = &shared.pools[plan.pool.index()];
-        let find = |worker: &mut Worker, last| match request {
-            Some(request) => worker.find_waiting(plan, request, last),
-            None => worker.find(plan, last),
-        };
+        // What nobody else may run; else what the plan leaves to those that wait.
+        let find = |worker: &mut Worker, last| worker.kept().or_else(|| worker.look(plan, request, last));
         let mut idle_since = None;
         while !awaited.is_done() {
             if let Some((task, found)) = find(worker, false) {
@@ -473,7 +449,7 @@ impl Worker {
         let shared = unsafe { &*Arc::as_ptr(&self.shared) };
         let plan = &shared.plan.seats[self.seat.index()];
         // Nothing is left if others were quicker; then there is room as well.
-        if let Some((task, found)) = self.look(plan, plan.look.len(), false) {
+        if let Some((task, found)) = self.look(plan, None, false) {
             self.run_at_once(task, found);
         }
     }
@@ -508,11 +484,6 @@ impl Worker {
             self.sweep_boxes();
         }
     }
-}
-
-fn locked(shared: &Shared, plan: &SeatPlan) -> Vec<(u8, QueueId)> {
-    let each = |probe: &Probe| probe.scan.queues().iter().map(|&queue| (probe.rule, queue)).collect::<Vec<_>>();
-    plan.look.iter().flat_map(each).filter(|(_, queue)| shared.queues.is_locked(*queue)).collect()
 }
 
 /// So many tasks, each of which found no room for what it spawned, may stand on a stack. After that there has to be room.

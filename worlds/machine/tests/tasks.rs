@@ -261,6 +261,34 @@ fn tasks_sent_to_each_others_places_are_run_though_both_senders_wait() {
     }
 }
 
+/// What happened: a scope's seat, which waited for its end, took the tasks that were meant for another node out of a queue that was
+/// too short to be robbed.
+#[test]
+fn who_waits_leaves_short_queues_of_other_nodes_alone() {
+    let machine = vicus_topology::Topology::parse("node:2 core:1 pu:1").unwrap();
+    let builder = Runtime::builder().topology(machine).threads(2);
+    let runtime = builder.strategy("footprint".parse().unwrap()).quiet().start();
+    let (ran, holds) = (Mutex::new(Vec::new()), AtomicBool::new(false));
+    runtime.run(|| {
+        let other = NodeId::new(usize::from(std::thread::current().name() == Some("vicus 0")));
+        scope(|scope| {
+            let (ran, holds) = (&ran, &holds);
+            scope.spawn_at(other, |_| {
+                holds.store(true, Ordering::Release);
+                // The other one waits by then, and looks around.
+                std::thread::sleep(Duration::from_millis(20));
+            });
+            while !holds.load(Ordering::Acquire) {
+                std::hint::spin_loop();
+            }
+            // One: a distance of rank 1, times one core.
+            scope.spawn_at(other, |_| ran.lock().unwrap().push(std::thread::current().name().map(str::to_owned)));
+        });
+        let there = Some(format!("vicus {}", other.index()));
+        assert_eq!(*ran.lock().unwrap(), [there]);
+    });
+}
+
 #[test]
 fn a_box_may_join() {
     use vicus_flow::{BoxModel, Envelope, ModelBuilder, Schema, Turn, Type, library};

@@ -38,6 +38,6 @@ fn main() {
     });
     println!("{} tasks", program.tasks.len());
     let strategy: Setting = "footprint".parse().expect("a strategy of the crate");
-    let outcome = simulate(&machine, &strategy.plan(&machine.topology, 48), &program, &Options::default());
+    let outcome = simulate(&machine, &machine.plan(&strategy, 48), &program, &Options::default());
     print!("{}", outcome.expect("the program can be run"));
 }

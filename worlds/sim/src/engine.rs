@@ -64,8 +64,11 @@ pub(crate) fn perform(
     Ok((engine.outcome(), reenacted))
 }
 
-/// Tasks that end between two looks of whoever watches.
-const WATCHED: usize = 4096;
+/// Steps between two looks of whoever watches: tasks may be few, and take long.
+const WATCHED: u32 = 512;
+
+/// What is not counted any more: 53 days. No sum of two times that are is more than a number holds.
+const FOREVER: Time = Time::MAX / 4;
 
 /// So long nobody has to have done anything for a run to count as stuck, though seats look for work again and again.
 const PATIENCE: Time = 10 * SECOND as Time;
@@ -147,8 +150,9 @@ struct Requested {
     submitted: bool,
 }
 
+/// At most [`FOREVER`].
 fn picoseconds(ns: f64) -> Time {
-    (ns * 1000.0).round() as Time
+    ((ns * 1000.0).round() as Time).min(FOREVER)
 }
 
 impl<'a> Engine<'a> {
@@ -177,7 +181,6 @@ impl<'a> Engine<'a> {
             spins_until: 0,
             pause_ns: 0,
             debt: 0,
-            secluded: plan.secluded(SeatId::new(at)),
             working: None,
             sleeps: false,
         };
@@ -252,22 +255,24 @@ impl<'a> Engine<'a> {
                 self.queues.push(self.plan.entry[0], (0, self.program.tasks[0].request));
             }
         }
+        if self.costs.wake >= FOREVER {
+            return Err(SimError::TooLong);
+        }
         for at in 0..self.threads.len() {
             let begin = self.chance.below(self.costs.wake + 1);
             self.schedule(self.threads[at], begin);
         }
-        let mut watched = 0;
-        while self.left > 0 {
-            self.step()?;
-            let over = self.program.tasks.len() - self.left;
-            if over - watched >= WATCHED {
-                watched = over;
-                if !watch(over) {
-                    return Err(SimError::Cancelled);
+        loop {
+            for _ in 0..WATCHED {
+                if self.left == 0 {
+                    return Ok(());
                 }
+                self.step()?;
+            }
+            if !watch(self.program.tasks.len() - self.left) {
+                return Err(SimError::Cancelled);
             }
         }
-        Ok(())
     }
 
     /// The next thing happens.
@@ -275,6 +280,9 @@ impl<'a> Engine<'a> {
         let event = self.next_event();
         // What happens at the same instant changes the rates once.
         let flow = if event == Some(self.now) { None } else { self.fluid.next_end() };
+        if event.into_iter().chain(flow).min().is_some_and(|next| next >= FOREVER) {
+            return Err(SimError::TooLong);
+        }
         match (event, flow) {
             (Some(event), Some(flow)) if flow < event => self.end_flow(flow),
             (Some(event), _) => {
@@ -364,7 +372,7 @@ impl<'a> Engine<'a> {
                 && slow == seat
             {
                 let sound = picoseconds(from_ns).saturating_sub(self.now).min(time);
-                time = sound + ((time - sound) as f64 * factor).round() as Time;
+                time = sound.saturating_add(((time - sound) as f64 * factor).round() as Time);
             }
         }
         time
@@ -372,10 +380,10 @@ impl<'a> Engine<'a> {
 
     /// The seat is busy with its own affairs for so long, beginning not before `begin`.
     fn spend(&mut self, seat: usize, begin: Time, time: Time) {
-        let time = time + std::mem::take(&mut self.seats[seat].debt);
-        let time = self.stretched(seat, time);
-        self.counts.overhead_ns += (begin - self.now + time) as f64 / 1000.0;
-        self.schedule(seat, begin + time);
+        let time = time.saturating_add(std::mem::take(&mut self.seats[seat].debt));
+        let end = begin.saturating_add(self.stretched(seat, time));
+        self.counts.overhead_ns += (end - self.now) as f64 / 1000.0;
+        self.schedule(seat, end);
     }
 
     fn outcome(self) -> Outcome {

@@ -9,7 +9,7 @@
 //!
 //! let machine = Machine::by_name("opteron-6172").unwrap();
 //! let strategy: vicus_schedule::Setting = "footprint".parse().unwrap();
-//! let plan = strategy.plan(&machine.topology, 48);
+//! let plan = machine.plan(&strategy, 48);
 //! let program = Recorder::record(&Map { vectors: 48, bytes: 1 << 16, ..Map::default() }, 48);
 //! let outcome = simulate(&machine, &plan, &program, &Options::default()).unwrap();
 //! assert_eq!(outcome.counts.tasks, 48);

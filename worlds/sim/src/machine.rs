@@ -11,7 +11,7 @@ pub use links::Link;
 use crate::Parameters;
 pub(crate) use links::Links;
 use std::collections::BTreeMap;
-use vicus_schedule::Access;
+use vicus_schedule::{Access, Latencies, Plan, Setting};
 use vicus_topology::{NodeId, PuId, Topology};
 
 /// A machine as the simulator knows it. Times are in nanoseconds, bandwidths in bytes per second.
@@ -56,7 +56,7 @@ pub struct CacheCosts {
     pub latency_ns: f64,
     /// How fast one core reads from it.
     pub bandwidth: f64,
-    /// How fast all its cores together do.
+    /// How fast all its cores together do; of a home cache, how fast it serves all cores of the machine.
     pub shared_bandwidth: Option<f64>,
 }
 
@@ -195,6 +195,46 @@ impl Machine {
         }
     }
 
+    /// The bandwidths of which a file often has estimates.
+    pub const BANDWIDTHS: [&'static str; 4] =
+        ["core_bandwidth", "controller_bandwidth", "link_bandwidth", "home_bandwidth"];
+
+    /// The same with one of [`Machine::BANDWIDTHS`] larger or smaller by a factor; buses are links. `None` if it has nothing of the kind.
+    ///
+    /// ```
+    /// let machine = vicus_sim::Machine::by_name("opteron-6172").unwrap();
+    /// let slower = machine.scaled("controller_bandwidth", 0.75).unwrap();
+    /// assert_eq!(slower.memory.controller_bandwidth, 0.75 * machine.memory.controller_bandwidth);
+    /// assert!(machine.scaled("home_bandwidth", 0.75).is_none());
+    /// ```
+    pub fn scaled(&self, name: &str, factor: f64) -> Option<Machine> {
+        let mut machine = self.clone();
+        let has = match name {
+            "core_bandwidth" => {
+                machine.memory.core_bandwidth *= factor;
+                machine.memory.stream_bandwidth *= factor;
+                // A core that has one miss at a time has latencies alone.
+                self.homes.is_none()
+            }
+            "controller_bandwidth" => {
+                machine.memory.controller_bandwidth *= factor;
+                true
+            }
+            "link_bandwidth" => {
+                machine.links.links.iter_mut().for_each(|link| link.bandwidth *= factor);
+                machine.bus.iter_mut().for_each(|bus| bus.1 *= factor);
+                self.bus.is_some() || !self.links.links.is_empty()
+            }
+            "home_bandwidth" => {
+                let homes = machine.caches.iter_mut().filter(|cache| cache.level == 2);
+                homes.filter_map(|cache| cache.shared_bandwidth.as_mut()).for_each(|bandwidth| *bandwidth *= factor);
+                self.homes.is_some()
+            }
+            _ => false,
+        };
+        has.then_some(machine)
+    }
+
     /// How long a core on one node waits for a line from another.
     pub fn latency_ns(&self, from: NodeId, to: NodeId) -> f64 {
         if from == to {
@@ -227,6 +267,21 @@ impl Machine {
         };
         let row = |from: usize| (0..groups.len()).map(|to| (latency(from, to) * 100.0).round() as u32).collect();
         (0..groups.len()).map(row).collect()
+    }
+
+    /// The plan of a strategy for so many threads on this machine, whose latencies are known, as those of a real one are once they
+    /// were measured. Panics if `threads` is 0.
+    ///
+    /// ```
+    /// let machine = vicus_sim::Machine::by_name("tilepro64").unwrap();
+    /// let plan = machine.plan(&"vicinity".parse().unwrap(), 63);
+    /// let costs = &plan.dealing.unwrap().costs;
+    /// assert!(costs[0][1] < costs[0][63]); // by hops
+    /// ```
+    pub fn plan(&self, setting: &Setting, threads: usize) -> Plan {
+        let wanted = setting.strategy().wants_latencies();
+        let latencies = wanted.then(|| Latencies::new(&self.topology, self.group_latencies())).flatten();
+        setting.plan_with(&self.topology, threads, latencies.as_ref())
     }
 
     /// How long so many operations of a kind of work take on a core that has nothing else to do.
@@ -296,6 +351,16 @@ mod tests {
     }
 
     #[test]
+    fn a_plan_for_home_caches_weighs_bytes_by_hops() {
+        // What happened: plans were made without latencies, and dealing knew "here" and "elsewhere" only.
+        let machine = Machine::by_name("tilepro64").unwrap();
+        let costs = machine.plan(&"vicinity".parse().unwrap(), 63).dealing.unwrap().costs;
+        // Tile 9 is in the second row and column: two hops from tile 0, which is 14 from tile 63. In hundredths of a nanosecond.
+        assert_eq!([costs[0][0], costs[0][1], costs[0][9], costs[0][63]], [1143, 4572, 4748, 6858]);
+        assert_eq!(costs[9][0], costs[0][9]);
+    }
+
+    #[test]
     fn the_opteron_has_the_papers_numa_factor() {
         let machine = Machine::by_name("opteron-6172").unwrap();
         let nodes: Vec<NodeId> = machine.topology.nodes.iter().map(|node| node.id).collect();
@@ -306,6 +371,31 @@ mod tests {
         assert!((average - 1.19).abs() < 0.005, "{average}");
         assert_eq!(machine.topology.distances.iter().flatten().max(), Some(&22));
         assert_eq!((machine.topology.cores.len(), nodes.len()), (48, 8));
+    }
+
+    /// The lines with a number that nobody says the source of: neither beside them, nor above, nor for all at the head of the file.
+    fn unsourced(text: &str) -> Vec<&str> {
+        let head = text.lines().take_while(|line| line.starts_with('#')).count();
+        if text.lines().take(head).any(|line| line.contains("where not said otherwise")) {
+            return Vec::new();
+        }
+        let lines: Vec<&str> = text.lines().collect();
+        let is_number = |line: &str| {
+            let (key, value) = line.split_once(" = ").unwrap_or_default();
+            let names = ["name", "title", "level"].contains(&key);
+            !names && value.chars().any(|char| char.is_ascii_digit())
+        };
+        let sourced = |at: usize| lines[at].contains('#') || (at > head && lines[at - 1].starts_with('#'));
+        (0..lines.len()).filter(|&at| is_number(lines[at]) && !sourced(at)).map(|at| lines[at]).collect()
+    }
+
+    #[test]
+    fn each_number_of_a_machine_says_where_it_is_from() {
+        for (name, text) in FILES {
+            assert_eq!(unsourced(text), [""; 0], "{name}");
+        }
+        let text = "# A machine.\nlevel = 1\nbytes = 8\n# The manual.\nclock_ghz = 1\nflops = 2 # the manual";
+        assert_eq!(unsourced(text), ["bytes = 8"]);
     }
 
     #[test]

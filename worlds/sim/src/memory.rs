@@ -8,7 +8,7 @@ use crate::{Cost, Machine, Options, Parameters, Program, Step, Work};
 use std::ops::Range;
 use vicus_memory::distribution::DistributionError;
 use vicus_schedule::{Access, Mode};
-use vicus_topology::{NodeId, PuId};
+use vicus_topology::{CoreGroup, NodeId, PuId};
 
 /// The largest granule of a cache.
 const GRANULE: usize = 64 << 10;
@@ -63,6 +63,8 @@ pub(crate) struct Memory<'a> {
     resources: Vec<Resource>,
     /// By cache, the resource that it is, if it is one.
     shared: Vec<Option<usize>>,
+    /// By core group, the resource that its bank of home caches is, if it is one.
+    banks: Vec<Option<usize>>,
     /// Where the buses begin among the resources.
     buses: usize,
     now: Tally,
@@ -121,12 +123,20 @@ impl<'a> Memory<'a> {
         );
         let mut shared = Vec::new();
         for (at, cache) in topology.caches.iter().enumerate() {
-            let together = machine.cache_costs(cache.level).shared_bandwidth.filter(|_| cache.pus.len() > 1);
+            let is_home = machine.homes.is_some() && cache.level == 2;
+            let together = machine.cache_costs(cache.level).shared_bandwidth;
+            let together = together.filter(|_| is_home || cache.pus.len() > 1);
             shared.push(together.map(|capacity| {
                 resources.push(Resource { name: format!("L{} {at}", cache.level), capacity });
                 resources.len() - 1
             }));
         }
+        let bank = |group: &CoreGroup| {
+            let of_group =
+                |at: &usize| topology.caches[*at].level == 2 && topology.caches[*at].pus.contains(&group.pus[0]);
+            machine.homes.as_ref().and_then(|_| (0..shared.len()).find(of_group)).and_then(|at| shared[at])
+        };
+        let banks = topology.core_groups.iter().map(bank).collect();
         let buses = resources.len();
         if let Some((pus, capacity)) = machine.bus {
             let bus = |at| Resource { name: format!("bus {at}"), capacity };
@@ -166,6 +176,7 @@ impl<'a> Memory<'a> {
             speeds,
             resources,
             shared,
+            banks,
             buses,
             now,
             evicted: Vec::new(),
@@ -281,7 +292,8 @@ impl<'a> Memory<'a> {
         let base = self.pages.base(array);
         let Cut { first, granule, bytes } = self.cuts[array];
         let inside = stretch.start - base..stretch.end - base;
-        let past_caches = access.streams && access.mode.writes();
+        // Where lines have home caches, all stores go there at once.
+        let past_caches = access.streams && access.mode.writes() && self.machine.homes.is_none();
         let mut missed = inside.start..inside.start;
         for at in inside.start / granule..inside.end.div_ceil(granule) {
             let whole = at * granule..((at + 1) * granule).min(bytes);
@@ -289,7 +301,8 @@ impl<'a> Memory<'a> {
             // A small part of a granule neither brings it into the caches nor takes it from others'.
             let counts = part.len() * 2 >= whole.len();
             let id = (first + at) as u32;
-            let hit = !past_caches && self.through_caches(pu, array, id, whole.len(), part.len(), counts, access.mode);
+            let hit =
+                !past_caches && self.through_caches(pu, array, id, whole.len(), part.clone(), counts, access.mode);
             if past_caches && counts {
                 self.versions[id as usize] = self.versions[id as usize].wrapping_add(1);
             }
@@ -318,7 +331,7 @@ impl<'a> Memory<'a> {
         array: usize,
         id: u32,
         whole: usize,
-        part: usize,
+        part: Range<usize>,
         counts: bool,
         mode: Mode,
     ) -> bool {
@@ -331,7 +344,7 @@ impl<'a> Memory<'a> {
         }
         let (version, bytes) = (*version, whole as u32);
         if let Some(at) = found {
-            self.now.hits[at] += part as f64;
+            self.now.hits[at] += part.len() as f64;
         }
         if self.machine.homes.is_some() {
             let keeps = if mode == Mode::Write { found.is_some() } else { counts };
@@ -341,14 +354,16 @@ impl<'a> Memory<'a> {
                 });
             }
             if writes {
-                self.now.posted += part as f64;
+                self.now.posted += part.len() as f64;
+                let base = self.pages.base(array);
+                self.pages.add_places(array, base + part.start..base + part.end, None, &mut self.now.writes);
             }
             let home = self.pages.only_place(array).and_then(|group| self.home_cache(group));
             let home = home.unwrap_or(self.caches.len() - 1);
             if found.is_none() && !self.caches[home].holds(id, 0) {
                 self.caches[home].put(id, bytes, 0, false, &mut self.evicted);
                 if mode != Mode::Write {
-                    self.now.from_memory += part as f64;
+                    self.now.from_memory += part.len() as f64;
                 }
             }
             return found.is_some() || mode == Mode::Write;
@@ -367,7 +382,7 @@ impl<'a> Memory<'a> {
             // No cache has room for it: it goes back at once.
             let start = self.pages.base(array) + (id as usize - self.cuts[array].first) * self.cuts[array].granule;
             let node = self.machine.topology.pus[pu.index()].node;
-            self.pages.add_places(array, start..start + part, Some(node), &mut self.now.writes);
+            self.pages.add_places(array, start..start + part.len(), Some(node), &mut self.now.writes);
         }
         found.is_some()
     }
@@ -455,7 +470,12 @@ impl<'a> Memory<'a> {
                 demand.far += bytes;
             }
             if let Some(homes) = &machine.homes {
-                waited += bytes * machine.home_latency_ns(homes, own, place);
+                // Nobody waits for stores.
+                waited += read * machine.home_latency_ns(homes, own, place);
+                if let Some(bank) = self.banks[place] {
+                    demand.bytes += bytes;
+                    self.now.uses[bank] += bytes;
+                }
                 continue;
             }
             waited += bytes * machine.latency_ns(node, NodeId::new(place));
@@ -675,6 +695,24 @@ mod tests {
         assert_eq!(granule(100_000, MB), 50_000);
         assert_eq!(granule(8, MB), 1024);
         assert_eq!(granule(8, 64), 1024.min(2 * SMALL));
+    }
+
+    #[test]
+    fn a_store_is_counted_at_its_home_and_not_waited_for() {
+        // What happened: what was written was nowhere, neither near nor far.
+        let machine = Machine::by_name("tilepro64").unwrap();
+        let bytes = 4096;
+        let modes = [Mode::Write, Mode::ReadWrite, Mode::Write].map(|mode| Access::new(MB, bytes, mode));
+        let accesses = [modes[0], modes[0].streaming(), modes[1], modes[2]];
+        // Home 1 is tile 1: of tile 0 it is another's.
+        let found = run(&machine, &program(1, bytes, "on:1", &accesses), &[0, 0, 0, 1]);
+        let counted: Vec<(f64, f64)> = found.iter().map(|demand| (demand.near, demand.far)).collect();
+        assert_eq!(counted, [(0.0, 4096.0), (0.0, 4096.0), (0.0, 8192.0), (4096.0, 0.0)]);
+        let posting = 4096.0 / 2.8;
+        for at in [0, 1, 3] {
+            assert!((found[at].alone_ns - posting).abs() < 1e-6, "{at}: {}", found[at].alone_ns);
+            assert_eq!(found[at].latency_ns, 0.0);
+        }
     }
 
     #[test]

@@ -73,6 +73,8 @@ pub enum SimError {
         /// What it came to.
         error: String,
     },
+    /// It would take longer than virtual time is counted, which is 53 days.
+    TooLong,
     /// Whoever watched wanted no more.
     Cancelled,
 }
@@ -89,6 +91,7 @@ impl fmt::Display for SimError {
                 write!(f, "{left} tasks are left that nobody runs, one of them task {task}")
             }
             SimError::Request { request, error } => write!(f, "request {request}, enacted again: {error}"),
+            SimError::TooLong => f.write_str("it takes longer than the 53 days that virtual time is counted for"),
             SimError::Cancelled => f.write_str("the simulation was cancelled"),
         }
     }

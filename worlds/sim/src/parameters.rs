@@ -1,6 +1,7 @@
 //! What nobody's data sheet tells: the free parameters of the model, the same for all machines.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 
 /// The free parameters. There are eight, and no other number in the model is adjusted to results.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -60,6 +61,12 @@ impl Parameters {
     pub fn values(&self) -> [f64; Parameters::COUNT] {
         let mut all = *self;
         Parameters::NAMES.map(|name| *all.named(name).expect("it is one of them"))
+    }
+
+    /// From where to where one of them makes sense: a share, cycles, or nanoseconds up to a second. `None` if none has this name.
+    pub fn range(name: &str) -> Option<RangeInclusive<f64>> {
+        let share = ["overlap", "cache_share"].contains(&name);
+        Parameters::NAMES.contains(&name).then_some(if share { 0.0..=1.0 } else { 0.0..=1e9 })
     }
 
     /// One of them by its name.

@@ -2,7 +2,7 @@
 
 use crate::fluid::Time;
 use std::collections::VecDeque;
-use vicus_schedule::{Found, Plan, Probe, Queue, QueueId, Queues, RequestId, Take, When};
+use vicus_schedule::{Plan, Probe, Queue, QueueId, Queues, QueuesByRequest, RequestId, Take, When};
 use vicus_topology::{CoreId, NodeId, PuId};
 
 /// A virtual thread on a seat.
@@ -27,8 +27,6 @@ pub(crate) struct Seat {
     pub(crate) pause_ns: u64,
     /// Costs of what it did between two steps.
     pub(crate) debt: Time,
-    /// Queues that it may rob while it waits, because what is there may wait for nobody else: [`Plan::secluded`].
-    pub(crate) secluded: Vec<QueueId>,
     /// The piece of work that it does.
     pub(crate) working: Option<Working>,
     /// Whether a trace says that it sleeps.
@@ -171,43 +169,17 @@ impl ReadyQueues {
         self.queues[queue.index()].tasks.len()
     }
 
-    /// What a seat takes whose own task waits, and that finds nothing by the probes for this: a task of the same request
-    /// wherever it looks, or one that might find nobody else. As workers of worlds/machine do.
-    pub(crate) fn take_waiting(
-        &mut self,
-        look: &[Probe],
-        secluded: &[QueueId],
-        request: RequestId,
-    ) -> Option<Found<Waiting>> {
-        for (rule, queue) in queues_of(look) {
-            let ready = &mut self.queues[queue.index()];
-            if ready.has(request)
-                && let Some(task) = ready.tasks.remove(request, |_| true)
-            {
-                ready.count(request, -1);
-                self.count -= 1;
-                return Some(Found { task, rule, queue });
-            }
-        }
-        let take = |&queue: &QueueId| Some(Found { task: self.take(queue, Take::Oldest, 0, None)?, rule: 0, queue });
-        secluded.iter().find_map(take)
-    }
-
-    /// Whether [`ReadyQueues::take_waiting`] would find something.
-    pub(crate) fn serve_waiting(&self, look: &[Probe], secluded: &[QueueId], request: RequestId) -> bool {
-        queues_of(look).any(|(_, queue)| self.queues[queue.index()].has(request))
-            || secluded.iter().any(|queue| !self.queues[queue.index()].tasks.is_empty())
-    }
-
-    /// Whether one of these probes would find something.
-    pub(crate) fn serve(&self, probes: &[Probe]) -> bool {
+    /// Whether one of these probes would find something, for a seat whose task of this request waits, or for one that is free.
+    pub(crate) fn serve(&self, probes: &[Probe], waiting: Option<RequestId>) -> bool {
         probes.iter().any(|probe| {
+            let of = waiting.filter(|_| !probe.while_waiting);
             probe.scan.queues().iter().enumerate().any(|(at, queue)| {
                 let longer_than = match &probe.when {
                     When::NotEmpty => 0,
                     When::LongerThan(limits) => limits[at] as usize,
                 };
-                self.queues[queue.index()].tasks.len() > longer_than
+                let ready = &self.queues[queue.index()];
+                ready.tasks.len() > longer_than && of.is_none_or(|request| ready.has(request))
             })
         })
     }
@@ -224,13 +196,9 @@ impl ReadyQueues {
             return now;
         }
         let begin = ready.busy_until.max(now);
-        ready.busy_until = begin + hold;
+        ready.busy_until = begin.saturating_add(hold);
         begin
     }
-}
-
-fn queues_of(look: &[Probe]) -> impl Iterator<Item = (u8, QueueId)> {
-    look.iter().flat_map(|probe| probe.scan.queues().iter().map(|&queue| (probe.rule, queue)))
 }
 
 impl Queues for ReadyQueues {
@@ -249,6 +217,19 @@ impl Queues for ReadyQueues {
             self.queues[queue.index()].count(task.1, -1);
             self.queues[to.index()].push(task);
         }
+        Some(task)
+    }
+}
+
+impl QueuesByRequest for ReadyQueues {
+    fn take_of(&mut self, request: RequestId, queue: QueueId, take: Take, longer_than: u32) -> Option<Waiting> {
+        let ready = &mut self.queues[queue.index()];
+        if ready.tasks.len() <= longer_than as usize || !ready.has(request) {
+            return None;
+        }
+        let task = ready.tasks.remove(request, take.end(), |_| true)?;
+        ready.count(request, -1);
+        self.count -= 1;
         Some(task)
     }
 }

@@ -31,7 +31,7 @@ fn machine(line: &str) -> Machine {
 }
 
 fn plan(machine: &Machine, strategy: &str, threads: usize) -> Plan {
-    strategy.parse::<Setting>().unwrap().plan(&machine.topology, threads)
+    machine.plan(&strategy.parse::<Setting>().unwrap(), threads)
 }
 
 fn run(machine: &Machine, strategy: &str, threads: usize, program: &Program, options: &Options) -> Outcome {
@@ -317,7 +317,6 @@ fn what_cannot_be_run_says_why() {
     // A plan that strands tasks: nobody takes from seat 0's deque.
     let mut stranding = two.clone();
     stranding.seats.iter_mut().for_each(|seat| seat.look.clear());
-    stranding.seats.iter_mut().for_each(|seat| seat.while_waiting = 0);
     assert_eq!(fail(&stranding, &compute(3, 1.0)), SimError::Stuck { left: 4, task: 0 });
 
     let mut program = compute(2, 1.0);
@@ -336,6 +335,44 @@ fn what_cannot_be_run_says_why() {
 
     let cancelled = simulate_watched(&machine, &two, &compute(10_000, 1.0), &free_of_cost(), &mut |_| false);
     assert_eq!(cancelled, Err(SimError::Cancelled));
+}
+
+#[test]
+fn few_tasks_of_many_steps_are_watched_and_can_be_cancelled() {
+    // What happened: whoever watched was asked after so many tasks, and here were hardly as many.
+    let machine = machine("node:1 core:2");
+    let two = plan(&machine, "steal", 2);
+    let mut program = compute(2, 1.0);
+    let step = program.tasks[1].steps[0].clone();
+    program.tasks[1].steps = vec![step; 10_000];
+    let mut seen = Vec::new();
+    let mut watch = |over| {
+        seen.push(over);
+        seen.len() < 10
+    };
+    let cancelled = simulate_watched(&machine, &two, &program, &free_of_cost(), &mut watch);
+    assert_eq!(cancelled, Err(SimError::Cancelled));
+    assert_eq!(seen.len(), 10);
+    assert!(seen.is_sorted() && seen.iter().all(|&over| over < 4), "{seen:?}");
+}
+
+#[test]
+fn what_takes_longer_than_time_is_counted_says_so() {
+    // What happened: time overflowed, and the run came to nonsense.
+    let machine = machine("node:1 core:2");
+    let two = plan(&machine, "steal", 2);
+    let fail = |program: &Program, options: &Options| simulate(&machine, &two, program, options).unwrap_err();
+    assert_eq!(fail(&compute(2, 1e30), &free_of_cost()), SimError::TooLong);
+    // Each of a thousand takes two days of one core.
+    assert_eq!(fail(&compute(1000, 2.0 * 86_400e9), &free_of_cost()), SimError::TooLong);
+    for name in ["wake_ns", "spawn_cycles", "own_cycles"] {
+        let parameters = free().with(name, 1e300).unwrap();
+        assert_eq!(fail(&compute(2, 1.0), &Options { parameters, ..Options::default() }), SimError::TooLong, "{name}");
+    }
+    for factor in [1e30, f64::INFINITY] {
+        let faults = vec![Fault::Slow { seat: 0, factor, from_ns: 0.0 }];
+        assert_eq!(fail(&compute(2, 1.0), &Options { faults, ..free_of_cost() }), SimError::TooLong);
+    }
 }
 
 #[test]
@@ -372,4 +409,94 @@ fn vicinity_deals_only_what_lies_in_one_home_cache() {
     let (seats, far) = seats("fine");
     assert_eq!(seats, 1);
     assert_near(far, 251.0 / 256.0);
+}
+
+#[test]
+fn what_is_written_is_counted_at_its_home_cache() {
+    // What happened: bytes written on a machine with home caches were neither near nor far.
+    let tile = Machine::by_name("tilepro64").unwrap();
+    let program = Recorder::record_with("write", 2, |world| {
+        let array = world.array::<u64>(512, &Distribution::On(1));
+        world.push(Step::Start);
+        world.each(2, Schedule::Static, |_| {
+            world.work(Leaf { name: "write", flops: 0 }, &[array.writes(0..512)], || ());
+        });
+        world.push(Step::End);
+    });
+    // 4096 bytes, at a word of four in each of 700 million cycles: tile 1 writes them into its own cache, tile 0 into another's.
+    let outcome = run(&tile, "central", 2, &program, &free_of_cost());
+    assert_eq!((outcome.counts.near_bytes, outcome.counts.far_bytes), (4096.0, 4096.0));
+}
+
+#[test]
+fn a_home_cache_serves_a_word_in_a_cycle() {
+    let tile = Machine::by_name("tilepro64").unwrap();
+    let read = |threads: usize| {
+        let program = Recorder::record_with("read", threads, |world| {
+            let array = world.array::<u64>(512, &Distribution::On(0));
+            let read = || world.work(Leaf { name: "read", flops: 0 }, &[array.reads(0..512)], || ());
+            // Memory brings it first.
+            world.each(1, Schedule::Static, |_| read());
+            world.push(Step::Start);
+            world.each(threads, Schedule::Static, |thread| {
+                if thread > 0 {
+                    read()
+                }
+            });
+            world.push(Step::End);
+        });
+        run(&tile, "central", threads, &program, &free_of_cost()).wall_ns
+    };
+    // Tile 1 alone waits 256 times for 16 bytes, 45.72 ns each.
+    assert_near(read(2), 256.0 * 45.72);
+    // 62 tiles get 4096 bytes each from tile 0, which gives four in a cycle of 0.7 GHz.
+    assert_near(read(63), 62.0 * 4096.0 / 2.8);
+}
+
+#[test]
+fn who_waits_robs_long_queues_only_and_takes_the_oldest() {
+    // What happened: a seat whose task waited took the youngest task of its request, and from a queue however short.
+    // Node 1's seat has `waiting` tasks of node 0's seat beside it: each of its two queues may be robbed when it is longer than its
+    // distance, 1, times its cores, 1.
+    let machine = machine("node:2 l3:1 core:1");
+    let two = plan(&machine, "footprint", 2);
+    let order = |waiting: u32| {
+        let work = |ns| Step::Work(Work { leaf: 0, cost: Cost::Nanos(ns), accesses: Vec::new() });
+        let task = |steps: Vec<Step>, pinned| TaskSpec { steps, pinned, ..TaskSpec::default() };
+        let root = task(vec![Step::Spawn(1..3), Step::Wait], Some(0));
+        // On seat 0: spawns and works on. On seat 1: waits for a task that seat 0 alone runs.
+        let busy = task(vec![Step::Spawn(4..4 + waiting), work(1000.0)], Some(0));
+        let waits = task(vec![work(100.0), Step::Open, Step::Spawn(3..4), Step::Wait], Some(1));
+        let later = task(vec![work(10.0)], Some(0));
+        let mut tasks = vec![root, busy, waits, later];
+        tasks.extend((0..waiting).map(|_| task(vec![work(10.0)], None)));
+        let program = Program { name: "wait".to_owned(), leaves: vec!["leaf".to_owned()], tasks, ..Program::default() };
+        let outcome = simulate(&machine, &two, &program, &free_of_cost()).unwrap();
+        let robbed = (4..4 + waiting as usize).filter(|&task| outcome.tasks[task].seat == 1).collect::<Vec<_>>();
+        assert!(robbed.is_sorted_by_key(|&task| outcome.tasks[task].start_ns as u64), "{robbed:?}");
+        robbed
+    };
+    assert_eq!(order(1), [0; 0], "one task is not more than one");
+    assert_eq!(order(4), [4, 5, 6], "the oldest first, as long as more than one is left");
+}
+
+#[test]
+fn a_kernels_own_task_waits_as_others_do() {
+    // What happened: while the first task waited, its seat was free, and robbed several tasks at once. On threads a task that waits
+    // takes those that it may run one by one.
+    let machine = machine("node:1 core:2");
+    let two = plan(&machine, "bobox:several=2", 2);
+    let work = |ns| Step::Work(Work { leaf: 0, cost: Cost::Nanos(ns), accesses: Vec::new() });
+    let task = |steps: Vec<Step>, pinned| TaskSpec { steps, pinned, ..TaskSpec::default() };
+    let takes = |request: u64| {
+        // Seat 1 has made two tasks, and works on when seat 0 begins to wait.
+        let root = task(vec![Step::Spawn(1..2), work(50.0), Step::Wait], Some(0));
+        let busy = task(vec![Step::Spawn(2..4), work(1000.0)], Some(1));
+        let mut tasks = vec![root, busy, task(vec![work(10.0)], None), task(vec![work(10.0)], None)];
+        tasks[1..].iter_mut().for_each(|task| task.request = RequestId(request));
+        let program = Program { name: "wait".to_owned(), leaves: vec!["leaf".to_owned()], tasks, ..Program::default() };
+        simulate(&machine, &two, &program, &free_of_cost()).unwrap().counts.takes.into_iter().collect::<Vec<_>>()
+    };
+    assert_eq!(takes(0), [(3, 2)]);
+    assert_eq!(takes(1), [(1, 1), (3, 1)], "a caller from outside has left its seat to others");
 }

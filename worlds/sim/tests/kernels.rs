@@ -7,7 +7,7 @@ use vicus_schedule::{ALL, Setting};
 use vicus_sim::{Machine, Options, Outcome, Program, Recorder, simulate};
 
 fn run(machine: &Machine, setting: &Setting, threads: usize, program: &Program) -> Outcome {
-    let plan = setting.plan(&machine.topology, threads);
+    let plan = machine.plan(setting, threads);
     let outcome = simulate(machine, &plan, program, &Options::default());
     outcome.unwrap_or_else(|error| panic!("{}, {setting}, {}: {error}", machine.name, program.name))
 }

@@ -4,7 +4,7 @@ use rand_pcg::Pcg64;
 use rand_pcg::rand_core::{RngCore, SeedableRng};
 use std::collections::BTreeMap;
 use vicus_memory::distribution::Distribution;
-use vicus_schedule::{ALL, Access, Kind, Mode, Plan, RequestId, SeatId, Setting};
+use vicus_schedule::{ALL, Access, Kind, Mode, Plan, Probe, RequestId, Setting};
 use vicus_sim::{ArraySpec, Cost, Machine, Options, Outcome, Program, Step, TaskSpec, Work, simulate};
 use vicus_topology::{Topology, fixtures};
 use vicus_trace::{Trace, What};
@@ -135,11 +135,12 @@ fn assert_every_task_once(program: &Program, trace: &Trace, what: &str) {
 }
 
 /// Who takes a task does so by a rule of its seat; while it waits, by one of those that are allowed then, or it takes a task of
-/// its own request, or one that some seats never look for. The first task is a caller from outside: its seat is free.
+/// its own request. A first task that submits other requests is a
+/// caller from outside: its seat is free.
 fn assert_legal_moves(plan: &Plan, program: &Program, trace: &Trace, what: &str) {
     for (seat, log) in trace.logs().iter().enumerate() {
-        let secluded = !plan.secluded(SeatId::new(seat)).is_empty();
         let plan = &plan.seats[seat];
+        let is_outside = program.tasks.iter().any(|task| task.request != program.tasks[0].request);
         let mut runs = Vec::new();
         for event in &log.events {
             match event.what {
@@ -147,12 +148,14 @@ fn assert_legal_moves(plan: &Plan, program: &Program, trace: &Trace, what: &str)
                 What::InvocationEnds { .. } => assert!(runs.pop().is_some(), "{what}"),
                 What::Taken { who, rule: 0, .. } => {
                     let pinned = program.tasks[who.index as usize].pinned.is_some();
-                    assert!(pinned || (secluded && !runs.is_empty()), "{what}: seat {seat} takes {who} by no rule");
+                    assert!(pinned, "{what}: seat {seat} takes {who} by no rule");
                 }
                 What::Taken { who, rule, .. } => {
-                    let own = runs.last().is_none_or(|outer| outer.index == 0 || outer.request == who.request);
-                    let allowed = if own { &plan.look[..] } else { &plan.look[..plan.while_waiting] };
-                    assert!(allowed.iter().any(|probe| probe.rule == rule), "{what}: seat {seat}, rule {rule}");
+                    let own = runs
+                        .last()
+                        .is_none_or(|outer| (is_outside && outer.index == 0) || outer.request == who.request);
+                    let allows = |probe: &Probe| probe.rule == rule && (own || probe.while_waiting);
+                    assert!(plan.look.iter().any(allows), "{what}: seat {seat}, rule {rule}");
                 }
                 _ => {}
             }
@@ -172,7 +175,7 @@ fn every_task_runs_once_and_in_order_under_every_strategy_on_every_machine() {
         let machine = Machine::from_topology(topology);
         let threads = machine.topology.usable_pus().count().min(20);
         for (at, setting) in settings().iter().enumerate() {
-            let plan = setting.plan(&machine.topology, threads);
+            let plan = machine.plan(setting, threads);
             for seed in 0..3 {
                 let seed = (number * 100 + at * 10 + seed) as u64;
                 let program = random(seed);
@@ -188,7 +191,7 @@ fn the_machines_of_the_papers_run_random_programs_too() {
     for name in Machine::names() {
         let machine = Machine::by_name(name).unwrap();
         for (at, setting) in settings().iter().enumerate() {
-            let plan = setting.plan(&machine.topology, machine.topology.default_threads().min(63));
+            let plan = machine.plan(setting, machine.topology.default_threads().min(63));
             let program = random(7000 + at as u64);
             assert_sound(&machine, &plan, &program, &run(&machine, &plan, &program, 1));
         }
@@ -205,7 +208,7 @@ fn bytes(outcome: Outcome) -> Vec<u8> {
 fn the_same_seed_gives_the_same_trace_and_another_one_another() {
     let machine = Machine::by_name("opteron-6172").unwrap();
     for setting in settings() {
-        let plan = setting.plan(&machine.topology, 48);
+        let plan = machine.plan(&setting, 48);
         let program = random(42);
         let trace = |seed| bytes(run(&machine, &plan, &program, seed));
         assert!(trace(5) == trace(5), "{setting}");
@@ -229,7 +232,7 @@ fn strategies_change_when_and_where_but_not_what() {
         }
     }
     for setting in settings() {
-        let outcome = run(&machine, &setting.plan(&machine.topology, 16), &program, 0);
+        let outcome = run(&machine, &machine.plan(&setting, 16), &program, 0);
         assert!(
             (outcome.counts.busy_ns - computing).abs() < 1.0,
             "{setting}: {} of {computing}",
@@ -249,7 +252,7 @@ fn strategies_change_when_and_where_but_not_what() {
         }
     }
     for setting in settings() {
-        let counts = run(&machine, &setting.plan(&machine.topology, 16), &program, 0).counts;
+        let counts = run(&machine, &machine.plan(&setting, 16), &program, 0).counts;
         let moved = counts.near_bytes + counts.far_bytes + counts.cached_bytes;
         assert!((moved - read).abs() < 1.0, "{setting}: {moved} of {read}");
     }
@@ -260,7 +263,7 @@ fn takes_and_requests_add_up() {
     let machine = Machine::by_name("epyc-7763").unwrap();
     for (at, setting) in settings().iter().enumerate() {
         let program = random(900 + at as u64);
-        let outcome = run(&machine, &setting.plan(&machine.topology, 32), &program, 0);
+        let outcome = run(&machine, &machine.plan(setting, 32), &program, 0);
         let pinned = program.tasks.iter().filter(|task| task.pinned.is_some()).count() as u64;
         let taken = outcome.counts.takes.values().sum::<u64>();
         assert_eq!(taken + pinned + outcome.counts.refused, program.tasks.len() as u64, "{setting}");
@@ -282,7 +285,7 @@ fn a_distribution_that_does_not_fit_is_refused_on_every_machine() {
     let program = Program { arrays: vec![array], tasks: vec![TaskSpec::default()], ..Program::default() };
     for topology in fixtures() {
         let machine = Machine::from_topology(topology);
-        let plan = "las".parse::<Setting>().unwrap().plan(&machine.topology, 1);
+        let plan = machine.plan(&"las".parse::<Setting>().unwrap(), 1);
         let error = simulate(&machine, &plan, &program, &Options::default()).unwrap_err();
         assert!(error.to_string().contains("1000"), "{error}");
     }

@@ -26,7 +26,7 @@ fn copy(machine: &Machine, threads: usize, streaming_stores: bool) -> f64 {
         });
         world.push(Step::End);
     });
-    let plan = "central".parse::<Setting>().unwrap().plan(&machine.topology, threads);
+    let plan = machine.plan(&"central".parse::<Setting>().unwrap(), threads);
     let outcome = simulate(machine, &plan, &program, &Options::default()).unwrap();
     (2 * 8 * threads * each) as f64 / outcome.wall_ns
 }

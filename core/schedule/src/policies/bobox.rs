@@ -42,9 +42,8 @@ impl Strategy for Bobox {
             let victims = stealing[index + 1..].iter().chain(&stealing[..index]).copied().collect();
             draft.seats[index].place = [immediate[index], stealing[index]];
             draft.probe(seat, 1, Scan::List(vec![immediate[index]]), Take::Youngest);
-            draft.seats[index].while_waiting = 1;
-            draft.probe(seat, 2, Scan::List(vec![stealing[index]]), Take::Oldest);
-            draft.probe(seat, 3, Scan::Ring(victims, 0), Take::Several(End::Youngest, several));
+            draft.probe_if_free(seat, 2, Scan::List(vec![stealing[index]]), Take::Oldest);
+            draft.probe_if_free(seat, 3, Scan::Ring(victims, 0), Take::Several(End::Youngest, several));
             if let Some(steal) = draft.seats[index].look.get_mut(2) {
                 steal.rest_to = Some(immediate[index]);
             }

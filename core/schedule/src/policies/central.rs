@@ -41,8 +41,7 @@ impl Strategy for Central {
         for seat in draft.seat_ids() {
             draft.seats[seat.index()].place = [pool, pool];
             draft.probe(seat, 1, Scan::List(vec![pool]), Take::Oldest);
-            draft.seats[seat.index()].while_waiting = 1;
-            draft.probe(seat, 1, Scan::List(vec![entry]), Take::Oldest);
+            draft.probe_if_free(seat, 1, Scan::List(vec![entry]), Take::Oldest);
         }
         draft.finish(setting, vec![entry])
     }

@@ -7,7 +7,7 @@
 //! exceeded), and a node without threads deals to the nearest one with threads, or its tasks would strand.
 
 use super::{Draft, Parameter, Setting, Strategy, cache_bytes, cores};
-use crate::{Dealing, Idle, Order, Plan, PoolId, Probe, QueueId, Robber, Scan, Take, When};
+use crate::{Dealing, Idle, Order, Plan, PoolId, QueueId, Robber, Scan, Take, When};
 use vicus_topology::{NodeId, PuId, Topology};
 
 pub(super) struct Footprint;
@@ -90,10 +90,9 @@ impl Strategy for Footprint {
             draft.seats[seat.index()].place = [own, own];
             draft.seats[seat.index()].idle = back_off(setting);
             draft.probe(seat, 1, Scan::List(vec![own]), Take::Oldest);
-            draft.seats[seat.index()].while_waiting = 1;
             if !victims.is_empty() {
-                let probe = Probe { rule: 2, scan, take: Take::Oldest, when: When::LongerThan(limits), rest_to: None };
-                draft.seats[seat.index()].look.push(probe);
+                draft.probe(seat, 2, scan, Take::Oldest);
+                draft.seats[seat.index()].look[1].when = When::LongerThan(limits);
             }
         }
         let share = || pus.iter().map(|&pu| cache_bytes(machine, pu).0).max().unwrap_or(0);

@@ -84,9 +84,8 @@ impl Strategy for Las {
                 .collect();
             draft.probe(seat, 1, Scan::List(vec![own]), Take::Youngest);
             draft.probe(seat, 2, Scan::List(group), Take::Oldest);
-            draft.seats[seat.index()].while_waiting = draft.seat(seat).look.len();
-            draft.probe(seat, 3, Scan::List(vec![deferred[pool.index()]]), Take::YoungestOfOldestRequest);
-            draft.probe(seat, 4, Scan::List(others), Take::OldestOfSecondOldestRequest);
+            draft.probe_if_free(seat, 3, Scan::List(vec![deferred[pool.index()]]), Take::YoungestOfOldestRequest);
+            draft.probe_if_free(seat, 4, Scan::List(others), Take::OldestOfSecondOldestRequest);
             draft.probe(seat, 5, Scan::Ring(strangers, 0), Take::Oldest);
         }
         let homes = draft.homes(&deferred);

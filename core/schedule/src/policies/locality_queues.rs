@@ -46,7 +46,6 @@ impl Strategy for LocalityQueues {
             let next = queues[domain + 1..].iter().chain(&queues[..domain]).copied().collect();
             draft.seats[seat.index()].place = [own, own];
             draft.probe(seat, 1, Scan::List(vec![own]), Take::Oldest);
-            draft.seats[seat.index()].while_waiting = 1;
             draft.probe(seat, 2, Scan::List(next), Take::Oldest);
         }
         // A block's home, set when its memory was first written, decides alone, whatever its size.

@@ -272,7 +272,6 @@ impl<'a> Draft<'a> {
             spare,
             place: [nowhere; 2],
             look: Vec::new(),
-            while_waiting: 0,
             idle: Idle::Sleep { spin_ns: SPIN.default },
         });
     }
@@ -321,9 +320,16 @@ impl<'a> Draft<'a> {
     /// Adds a probe unless it has no queue to look into.
     fn probe(&mut self, seat: SeatId, rule: u8, scan: Scan, take: Take) {
         if !scan.queues().is_empty() {
-            let probe = Probe { rule, scan, take, when: When::NotEmpty, rest_to: None };
+            let probe = Probe { rule, scan, take, when: When::NotEmpty, rest_to: None, while_waiting: true };
             self.seats[seat.index()].look.push(probe);
         }
+    }
+
+    /// Adds a probe for work of others: while a task of the seat waits, it finds tasks of the same request alone.
+    fn probe_if_free(&mut self, seat: SeatId, rule: u8, scan: Scan, take: Take) {
+        let probes = self.seat(seat).look.len();
+        self.probe(seat, rule, scan, take);
+        self.seats[seat.index()].look[probes..].iter_mut().for_each(|probe| probe.while_waiting = false);
     }
 
     /// By node, the queues of the pools that are nearest to it, of one queue for each pool.

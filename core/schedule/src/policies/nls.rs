@@ -45,8 +45,7 @@ impl Strategy for Nls {
             draft.seats[seat.index()].place = [own, shared];
             let after = immediate[seat.index() + 1..].iter().chain(&immediate[..seat.index()]).copied().collect();
             draft.probe(seat, 1, Scan::List(vec![own]), Take::Youngest);
-            draft.seats[seat.index()].while_waiting = 1;
-            draft.probe(seat, 2, Scan::List(vec![shared]), Take::Oldest);
+            draft.probe_if_free(seat, 2, Scan::List(vec![shared]), Take::Oldest);
             draft.probe(seat, 3, Scan::Ring(after, 0), Take::Oldest);
         }
         draft.finish(setting, vec![shared])

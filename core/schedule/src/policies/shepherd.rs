@@ -36,7 +36,6 @@ impl Strategy for Shepherd {
             let own = queues[draft.seat(seat).pool.index()];
             draft.seats[seat.index()].place = [own, own];
             draft.probe(seat, 1, Scan::List(vec![own]), Take::Oldest);
-            draft.seats[seat.index()].while_waiting = 1;
         }
         let homes = draft.homes(&queues);
         Plan { homes, ..draft.finish(setting, queues) }

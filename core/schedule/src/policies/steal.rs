@@ -40,8 +40,7 @@ impl Strategy for Steal {
             draft.seats[seat.index()].place = [own, own];
             draft.probe(seat, 1, Scan::List(vec![own]), Take::Youngest);
             draft.probe(seat, 2, Scan::Ring(after, 0), Take::Oldest);
-            draft.seats[seat.index()].while_waiting = draft.seat(seat).look.len();
-            draft.probe(seat, 3, Scan::List(vec![entry]), Take::Oldest);
+            draft.probe_if_free(seat, 3, Scan::List(vec![entry]), Take::Oldest);
         }
         draft.finish(setting, vec![entry])
     }

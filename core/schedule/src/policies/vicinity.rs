@@ -5,6 +5,8 @@
 //! the private cache, else it stays; all of that only for memory that each allocation has at one home (`coarse`). Theft only
 //! inside a vicinity of so many home caches.
 //! A home cache is a core group here. Latencies are as a world measured them, and the topology's distances until then.
+//! Vicinities are cut by them, from all home caches of the machine: on a mesh, four are two by two. The paper says that they are
+//! groups of a fixed size, and not which.
 
 use super::footprint::{BACK_OFF, back_off};
 use super::{Draft, Latencies, Parameter, Setting, Strategy, cache_bytes};
@@ -75,9 +77,14 @@ fn plan(machine: &Topology, pus: &[PuId], setting: &Setting, cost: impl Fn(Group
     let mut draft = Draft::new(machine, pus, 0, |index| machine.pus[pus[index].index()].group);
     // Vicinities are blocks of neighbouring home caches, the same for all their members.
     let reach = setting.above_zero("reach").map_or(usize::MAX, |reach| reach as usize);
+    let order = neighbours(machine.core_groups.len(), |a, b| {
+        u64::from(cost(GroupId::new(a), GroupId::new(b))) + u64::from(cost(GroupId::new(b), GroupId::new(a)))
+    });
+    let mut vicinity = vec![0; order.len()];
+    order.iter().enumerate().for_each(|(at, &group)| vicinity[group] = at / reach);
+    let vicinity_of = |pool: PoolId| vicinity[draft.group_of(draft.pools[pool.index()].seats[0]).index()];
     let block = |pool: PoolId| -> Vec<PoolId> {
-        let (first, count) = (pool.index() / reach * reach, draft.pools.len());
-        let pools = (first..count.min(first.saturating_add(reach))).map(PoolId::new);
+        let pools = draft.pool_ids().filter(|&other| vicinity_of(other) == vicinity_of(pool));
         // Its own home first, then cyclically.
         let (before, from): (Vec<_>, Vec<_>) = pools.partition(|&other| other < pool);
         from.into_iter().chain(before).collect()
@@ -97,7 +104,6 @@ fn plan(machine: &Topology, pus: &[PuId], setting: &Setting, cost: impl Fn(Group
         draft.seats[seat.index()].place = [own, own];
         draft.seats[seat.index()].idle = back_off(setting);
         draft.probe(seat, 1, Scan::List(vec![own]), Take::Oldest);
-        draft.seats[seat.index()].while_waiting = 1;
         draft.probe(seat, 2, Scan::List(others), Take::Oldest);
     }
     // The queue of each home cache: its own, or the nearest one that has threads.
@@ -127,4 +133,67 @@ fn groups_of(draft: &Draft<'_>, node: NodeId) -> Vec<usize> {
     let far = |group: &vicus_topology::CoreGroup| (group.node != node, draft.rank(node, group.node));
     let least = groups.iter().map(far).min();
     groups.iter().filter(|group| Some(far(group)) == least).map(|group| group.id.index()).collect()
+}
+
+/// All of so many home caches, neighbours beside each other: each is paired with the nearest one that is left, then pairs are, and
+/// so on. So a power of two of them that come one after the other is compact, and on a mesh a square, or two.
+fn neighbours(count: usize, apart: impl Fn(usize, usize) -> u64) -> Vec<usize> {
+    let mut blocks: Vec<Vec<usize>> = (0..count).map(|home| vec![home]).collect();
+    while blocks.len() > 1 {
+        let mut left = std::mem::take(&mut blocks);
+        while !left.is_empty() {
+            let mut block = left.remove(0);
+            let average = |other: &Vec<usize>| {
+                let all: u128 = block
+                    .iter()
+                    .flat_map(|&a| other.iter().map(move |&b| (a, b)))
+                    .map(|(a, b)| u128::from(apart(a, b)))
+                    .sum();
+                // In thousandths.
+                all * 1000 / (block.len() * other.len()) as u128
+            };
+            if let Some((nearest, _)) = left.iter().enumerate().min_by_key(|(_, other)| average(other)) {
+                block.append(&mut left.remove(nearest));
+            }
+            blocks.push(block);
+        }
+    }
+    blocks.pop().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The vicinity of a tile on a mesh of eight columns.
+    fn vicinity(reach: usize, tile: usize) -> Vec<usize> {
+        let machine = Topology::parse("node:1 l2:64 l1:1 core:1").unwrap();
+        let hops = |a: usize, b: usize| (a / 8).abs_diff(b / 8) + (a % 8).abs_diff(b % 8);
+        let rows = (0..64).map(|a| (0..64).map(|b| 10 + hops(a, b) as u32).collect()).collect();
+        let latencies = Latencies::new(&machine, rows).unwrap();
+        let setting: Setting = format!("vicinity:reach={reach}").parse().unwrap();
+        let plan = setting.plan_with(&machine, 64, Some(&latencies));
+        let mut homes: Vec<usize> = plan.queues[tile].wake.iter().map(|pool| pool.index()).collect();
+        homes.sort_unstable();
+        homes
+    }
+
+    #[test]
+    fn vicinities_are_compact_on_a_mesh() {
+        assert_eq!(vicinity(1, 9), [9]);
+        assert_eq!(vicinity(4, 9), [0, 1, 8, 9]);
+        assert_eq!(vicinity(4, 54), [54, 55, 62, 63]);
+        assert_eq!(vicinity(8, 9), [0, 1, 2, 3, 8, 9, 10, 11]);
+        assert_eq!(vicinity(16, 63), [36, 37, 38, 39, 44, 45, 46, 47, 52, 53, 54, 55, 60, 61, 62, 63]);
+        assert_eq!(vicinity(0, 9).len(), 64);
+    }
+
+    #[test]
+    fn home_caches_of_a_node_are_nearer_than_those_of_another() {
+        // The third of a node is paired with one of the other, and three that come one after the other are of one node all the same.
+        let machine = Topology::parse("node:2 l3:3 core:2").unwrap();
+        let plan = "vicinity:reach=3".parse::<Setting>().unwrap().plan(&machine, 12);
+        let of = |queue: usize| plan.queues[queue].wake.iter().map(|pool| pool.index() / 3).collect::<Vec<_>>();
+        assert_eq!((of(0), of(5)), (vec![0; 3], vec![1; 3]));
+    }
 }

@@ -97,7 +97,7 @@ fn compare(
     // The first one warms up.
     once(kernel, &runtime)?;
     let seconds = (0..args.repeats).map(|_| Ok(once(kernel, &runtime)?.0)).collect::<anyhow::Result<Vec<_>>>()?;
-    let plan = setting.plan(&machine.topology, threads);
+    let plan = machine.plan(setting, threads);
     let program = Recorder::record(kernel, threads);
     let options = Options { parameters: machine.parameters, ..Options::default() };
     let predicted = simulate(machine, &plan, &program, &options)?.wall_ns / 1e6;

@@ -17,7 +17,8 @@ use vicus_sim::SimError;
 use vicus_sim::papers::{self, Effort, FIGURES, Figure, Job, Report, Robust, Sample, Verdict};
 
 /// Do the papers' figures again: the table, and beside each claim of the paper whether it holds, by how much, and whether it is
-/// robust: whether it holds as well when any of the model's free parameters is a quarter smaller or larger.
+/// robust: whether it holds as well when any of the model's free parameters, or of the machine's bandwidths, is a quarter smaller or
+/// larger.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The figure, such as 001-fig7, or `all`. `--list` lists them.

@@ -3,33 +3,32 @@
 use super::{Engine, PATIENCE, picoseconds};
 use crate::fluid::Time;
 use crate::options::Fault;
-use crate::seats::{Doing, Seat, Waiting};
-use vicus_schedule::{Found, Idle, QueueId, RequestId, look};
+use crate::seats::{Doing, Waiting};
+use vicus_schedule::{Found, Idle, QueueId, RequestId, look, look_waiting};
 use vicus_trace::What;
 
 impl Engine<'_> {
-    /// The request of the task that waits on a seat, and whose tasks it may run meanwhile. The program's first task is as a
-    /// caller from outside: while it waits, its seat is free.
+    /// The request of the task that waits on a seat, and whose tasks it may run meanwhile. A program's first task that submits
+    /// other requests is as a caller from outside: while it waits, its seat is free. A kernel's is a task like others, as on threads.
     pub(super) fn waits_for(&self, seat: usize) -> Option<RequestId> {
-        let waiting = self.seats[seat].stack.last().filter(|frame| frame.task != 0);
+        let is_inside = self.requests.len() == 1;
+        let waiting = self.seats[seat].stack.last().filter(|frame| frame.task != 0 || is_inside);
         waiting.map(|frame| self.program.tasks[frame.task as usize].request)
     }
 
     /// A task in a queue that a seat may take now.
     pub(super) fn look(&mut self, seat: usize) -> Option<Found<Waiting>> {
         let (plan, waits_for) = (&self.plan.seats[seat], self.waits_for(seat));
-        let Seat { cursors, secluded, .. } = &mut self.seats[seat];
-        let Some(request) = waits_for else { return look(&plan.look, cursors, &mut self.queues) };
-        let found = look(&plan.look[..plan.while_waiting], cursors, &mut self.queues);
-        found.or_else(|| self.queues.take_waiting(&plan.look, secluded, request))
+        let cursors = &mut self.seats[seat].cursors;
+        match waits_for {
+            Some(request) => look_waiting(&plan.look, cursors, &mut self.queues, request),
+            None => look(&plan.look, cursors, &mut self.queues),
+        }
     }
 
     /// Whether there is one.
     pub(super) fn sees(&self, seat: usize) -> bool {
-        let plan = &self.plan.seats[seat];
-        let Some(request) = self.waits_for(seat) else { return self.queues.serve(&plan.look) };
-        self.queues.serve(&plan.look[..plan.while_waiting])
-            || self.queues.serve_waiting(&plan.look, &self.seats[seat].secluded, request)
+        self.queues.serve(&self.plan.seats[seat].look, self.waits_for(seat))
     }
 
     /// A seat looks for a task; it begins one, or does what idle seats do.
@@ -73,8 +72,15 @@ impl Engine<'_> {
         let cursors = &mut self.seats[seat].cursors;
         if let Some(found) = look(&self.plan.seats[seat].look, cursors, &mut self.queues) {
             let (begin, cost) = self.took(seat, found);
-            self.seats[seat].debt += begin - self.now + cost;
+            self.owe(seat, begin - self.now);
+            self.owe(seat, cost);
         }
+    }
+
+    /// A seat pays for something at its next step.
+    pub(super) fn owe(&mut self, seat: usize, cost: Time) {
+        let debt = &mut self.seats[seat].debt;
+        *debt = debt.saturating_add(cost);
     }
 
     /// A seat found nothing.
@@ -127,7 +133,7 @@ impl Engine<'_> {
         };
         self.counts.wakes += 1;
         self.seats[seat].spins_until = 0;
-        let mut at = now + self.costs.wake + by;
+        let mut at = now.saturating_add(self.costs.wake).saturating_add(by);
         if self.seats[seat].doing == Doing::Pausing {
             // Its pause may be over before.
             at = at.min(self.seats[seat].due);

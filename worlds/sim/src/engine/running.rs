@@ -1,6 +1,6 @@
 //! A seat goes through the steps of its tasks.
 
-use super::{Engine, picoseconds};
+use super::{Engine, FOREVER, picoseconds};
 use crate::diary;
 use crate::fluid::SECOND;
 use crate::options::SimError;
@@ -107,13 +107,16 @@ impl Engine<'_> {
         let demand = self.memory.demand(&self.program, work, pu, f64::from(together) / speedup);
         self.top(seat).phase = Phase::Busy;
         let time = self.stretched(seat, picoseconds(demand.alone_ns));
+        if time >= FOREVER {
+            return Err(SimError::TooLong);
+        }
         let uses: Vec<(usize, f64)> =
             demand.shares.iter().map(|&(resource, share)| (resource, share * demand.bytes)).collect();
         if demand.bytes > 0.0 && time > 0 {
             let limit = demand.bytes / (time as f64 / SECOND);
             self.fluid.start(self.now, seat, demand.bytes, limit, &demand.shares);
         } else {
-            self.schedule(seat, self.now + time);
+            self.schedule(seat, self.now.saturating_add(time));
         }
         self.seats[seat].working = Some(Working {
             started: self.now,
@@ -185,7 +188,7 @@ impl Engine<'_> {
             if state.waits == 0 && state.spawned {
                 let kind = self.program.tasks[later as usize].released;
                 let queue = self.tasks[later as usize].dealt.unwrap_or(self.plan.seats[seat].place[kind as usize]);
-                self.seats[seat].debt += self.passing(queue);
+                self.owe(seat, self.passing(queue));
                 self.enqueue(seat, later, self.program.tasks[later as usize].released, None);
             }
         }

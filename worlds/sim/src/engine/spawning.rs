@@ -25,11 +25,11 @@ impl Engine<'_> {
         if pinned.is_none() {
             let (dealt, dealing) = self.destination(seat, task);
             self.tasks[task as usize].dealt = dealt;
-            cost += dealing;
+            cost = cost.saturating_add(dealing);
             if self.tasks[task as usize].waits == 0 {
                 let queue = dealt.unwrap_or(self.plan.seats[seat].place[kind as usize]);
                 begin = self.queues.lock(queue, self.now, self.costs.take);
-                cost += self.passing(queue);
+                cost = cost.saturating_add(self.passing(queue));
             }
         }
         self.top(seat).phase = Phase::Busy;
@@ -89,7 +89,7 @@ impl Engine<'_> {
         let bytes = self.by_location(&places, locations);
         self.places = places;
         let intense = intense.map(|place| self.location_of(place, locations));
-        (dealing.deal(&bytes, intense), self.costs.deal * spec.accesses.len() as Time)
+        (dealing.deal(&bytes, intense), self.costs.deal.saturating_mul(spec.accesses.len() as Time))
     }
 
     /// Bytes by place (node, or home cache) as bytes by a plan's locations: nodes, or core groups.

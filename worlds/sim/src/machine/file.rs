@@ -27,16 +27,25 @@ impl std::error::Error for MachineError {}
 /// What is larger is a mistake, and would need much memory before it is found.
 const MOST_PUS: usize = 2048;
 
-/// A number above 0 that is not infinite.
+/// A number from one power of ten to another. What is outside is a mistake of unit or exponent, and virtual time would not hold it.
 #[derive(Clone, Copy)]
-struct Positive(f64);
+struct Decades<const FROM: i32, const TO: i32>(f64);
 
-impl<'de> Deserialize<'de> for Positive {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Positive, D::Error> {
+/// From a megahertz to a hundred gigahertz.
+type Gigahertz = Decades<-3, 2>;
+/// From a picosecond to a second.
+type Nanos = Decades<-3, 9>;
+/// Bytes per second, from a kilobyte to an exabyte.
+type Bandwidth = Decades<3, 18>;
+/// Operations in a cycle, of which some leaves count large ones.
+type PerCycle = Decades<-6, 6>;
+
+impl<'de, const FROM: i32, const TO: i32> Deserialize<'de> for Decades<FROM, TO> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Decades<FROM, TO>, D::Error> {
         let number = f64::deserialize(from)?;
-        let good = number > 0.0 && number.is_finite();
-        good.then_some(Positive(number))
-            .ok_or_else(|| D::Error::invalid_value(Unexpected::Float(number), &"a number above 0"))
+        let expected = || format!("a number from 1e{FROM} to 1e{TO}");
+        let good = (10f64.powi(FROM)..=10f64.powi(TO)).contains(&number);
+        good.then_some(Decades(number)).ok_or_else(|| D::Error::invalid_value(Unexpected::Float(number), &&*expected()))
     }
 }
 
@@ -51,11 +60,11 @@ struct File {
     /// PUs that are not for workers.
     #[serde(default)]
     reserved_pus: Vec<usize>,
-    clock_ghz: Positive,
-    flops_per_cycle: Positive,
+    clock_ghz: Gigahertz,
+    flops_per_cycle: PerCycle,
     #[serde(default)]
-    leaf_flops_per_cycle: BTreeMap<String, Positive>,
-    smt_speedup: Option<Positive>,
+    leaf_flops_per_cycle: BTreeMap<String, PerCycle>,
+    smt_speedup: Option<f64>,
     #[serde(default)]
     cache: Vec<CacheTable>,
     memory: MemoryTable,
@@ -65,7 +74,7 @@ struct File {
     stream: Option<StreamTable>,
     /// Free parameters that were measured on the machine, by name.
     #[serde(default)]
-    parameters: BTreeMap<String, Positive>,
+    parameters: BTreeMap<String, f64>,
 }
 
 #[derive(serde::Deserialize)]
@@ -73,20 +82,20 @@ struct File {
 struct CacheTable {
     level: u8,
     bytes: NonZeroU64,
-    latency_ns: Positive,
-    bandwidth: Positive,
-    shared_bandwidth: Option<Positive>,
+    latency_ns: Nanos,
+    bandwidth: Bandwidth,
+    shared_bandwidth: Option<Bandwidth>,
 }
 
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 struct MemoryTable {
-    latency_ns: Positive,
+    latency_ns: Nanos,
     #[serde(default)]
-    latency_by_distance: Vec<(u32, Positive)>,
-    core_bandwidth: Positive,
-    stream_bandwidth: Option<Positive>,
-    controller_bandwidth: Positive,
+    latency_by_distance: Vec<(u32, Nanos)>,
+    core_bandwidth: Bandwidth,
+    stream_bandwidth: Option<Bandwidth>,
+    controller_bandwidth: Bandwidth,
     page_bytes: Option<u32>,
     line_bytes: Option<u32>,
 }
@@ -95,13 +104,13 @@ struct MemoryTable {
 #[serde(deny_unknown_fields)]
 struct LinksTable {
     shape: Shape,
-    bandwidth: Positive,
+    bandwidth: Bandwidth,
     /// For shape `pairs`.
     #[serde(default)]
     pairs: Vec<(usize, usize)>,
     /// Links of another bandwidth.
     #[serde(default)]
-    other: Vec<(usize, usize, Positive)>,
+    other: Vec<(usize, usize, Bandwidth)>,
     /// Ways that are not the shortest ones, as lists of nodes.
     #[serde(default)]
     routes: Vec<Vec<usize>>,
@@ -119,7 +128,7 @@ enum Shape {
 #[serde(deny_unknown_fields)]
 struct BusTable {
     pus: usize,
-    bandwidth: Positive,
+    bandwidth: Bandwidth,
 }
 
 #[derive(serde::Deserialize)]
@@ -127,14 +136,14 @@ struct BusTable {
 struct HomesTable {
     columns: usize,
     fetch_bytes: usize,
-    latency_by_hops_ns: Vec<Positive>,
+    latency_by_hops_ns: Vec<Nanos>,
 }
 
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 struct StreamTable {
-    socket: Positive,
-    system: Positive,
+    socket: Bandwidth,
+    system: Bandwidth,
     streaming_stores: bool,
 }
 
@@ -166,21 +175,26 @@ impl File {
         if let Some(homes) = &self.homes {
             homes.check(&topology)?;
         }
-        let number = |positive: Positive| positive.0;
         let cache = |table: &CacheTable| CacheCosts {
             level: table.level,
             latency_ns: table.latency_ns.0,
             bandwidth: table.bandwidth.0,
-            shared_bandwidth: table.shared_bandwidth.map(number),
+            shared_bandwidth: table.shared_bandwidth.map(|bandwidth| bandwidth.0),
         };
         let parameters = self.parameters.iter().try_fold(Parameters::default(), |parameters, (name, value)| {
             let expected = || format!("parameters.{name}: expected one of {}", Parameters::NAMES.join(", "));
-            let share = ["overlap", "cache_share"].contains(&name.as_str());
-            if share && value.0 > 1.0 {
-                return Err(format!("parameters.{name}: {}: expected a share from 0 to 1", value.0));
+            let range = Parameters::range(name).ok_or_else(expected)?;
+            if !range.contains(value) {
+                return Err(format!("parameters.{name}: {value}: expected {} to {}", range.start(), range.end()));
             }
-            parameters.with(name, value.0).ok_or_else(expected)
+            Ok(parameters.with(name, *value).expect("it has a range"))
         })?;
+        let hardware_threads = topology.cores.iter().map(|core| core.pus.len()).max().unwrap_or(1);
+        let smt_speedup = self.smt_speedup.unwrap_or(1.0);
+        if !(0.5..=hardware_threads as f64).contains(&smt_speedup) {
+            let expected = format!("expected 0.5 to {hardware_threads}, the hardware threads of a core");
+            return Err(format!("smt_speedup: {smt_speedup}: {expected}"));
+        }
         let mut caches: Vec<CacheCosts> = self.cache.iter().map(cache).collect();
         caches.sort_by_key(|cache| cache.level);
         Ok(Machine {
@@ -190,7 +204,7 @@ impl File {
             clock_ghz: self.clock_ghz.0,
             flops_per_cycle: self.flops_per_cycle.0,
             leaves: self.leaf_flops_per_cycle.into_iter().map(|(leaf, flops)| (leaf, flops.0)).collect(),
-            smt_speedup: self.smt_speedup.map_or(1.0, number),
+            smt_speedup,
             caches,
             memory,
             bus: self.bus.map(|bus| (bus.pus, bus.bandwidth.0)),
@@ -198,7 +212,7 @@ impl File {
             homes: self.homes.map(|homes| HomeCosts {
                 columns: homes.columns,
                 fetch_bytes: homes.fetch_bytes,
-                latency_by_hops_ns: homes.latency_by_hops_ns.into_iter().map(number).collect(),
+                latency_by_hops_ns: homes.latency_by_hops_ns.into_iter().map(|latency| latency.0).collect(),
             }),
             stream: self.stream.map(|stream| Stream {
                 socket: stream.socket.0,
@@ -230,6 +244,9 @@ impl File {
         if let Some(table) = self.cache.iter().find(|t| topology.caches.iter().all(|cache| cache.level != t.level)) {
             return Err(format!("[[cache]]: the topology has none of level {}", table.level));
         }
+        if let Some(level) = twice(self.cache.iter().map(|table| table.level)) {
+            return Err(format!("[[cache]]: expected one of level {level}, and there are two"));
+        }
         for &pu in &self.reserved_pus {
             let known = topology.pus.get_mut(pu).ok_or_else(|| format!("reserved_pus: there is no PU {pu}"))?;
             known.usable = false;
@@ -241,8 +258,36 @@ impl File {
     }
 }
 
+/// What comes a second time.
+fn twice<T: PartialEq>(all: impl Iterator<Item = T>) -> Option<T> {
+    let mut seen = Vec::new();
+    for one in all {
+        if seen.contains(&one) {
+            return Some(one);
+        }
+        seen.push(one);
+    }
+    None
+}
+
+/// A pair of nodes, whichever comes first.
+fn either_way((a, b): (usize, usize)) -> (usize, usize) {
+    (a.min(b), a.max(b))
+}
+
 impl MemoryTable {
     fn costs(&self, topology: &Topology) -> Result<MemoryCosts, String> {
+        if let Some(distance) = twice(self.latency_by_distance.iter().map(|(distance, _)| distance)) {
+            return Err(format!("memory.latency_by_distance: distance {distance} has two latencies"));
+        }
+        if let Some((distance, latency)) =
+            self.latency_by_distance.iter().find(|(_, latency)| latency.0 < self.latency_ns.0)
+        {
+            let (far, near) = (latency.0, self.latency_ns.0);
+            return Err(format!(
+                "memory.latency_by_distance: {far} for distance {distance}: expected at least {near}, as the own node's"
+            ));
+        }
         let by_distance: Vec<(u32, f64)> =
             self.latency_by_distance.iter().map(|(distance, latency)| (*distance, latency.0)).collect();
         let nodes = 0..topology.nodes.len();
@@ -274,15 +319,18 @@ impl LinksTable {
     fn links(&self, nodes: usize) -> Result<Links, String> {
         let pairs: Vec<(usize, usize)> = match self.shape {
             Shape::Full => (0..nodes).flat_map(|from| (from + 1..nodes).map(move |to| (from, to))).collect(),
+            // Two nodes are neighbours on both sides, and have one link.
+            Shape::Ring if nodes <= 2 => (1..nodes).map(|node| (0, node)).collect(),
             Shape::Ring => (0..nodes).map(|node| (node, (node + 1) % nodes)).collect(),
             Shape::Pairs => self.pairs.clone(),
         };
         let others = self.other.iter().map(|&(from, to, _)| (from, to));
-        let ends = pairs.iter().copied().chain(others).flat_map(|(from, to)| [from, to]);
+        let ends = pairs.iter().copied().chain(others.clone()).flat_map(|(from, to)| [from, to]);
         let mut named = ends.chain(self.routes.iter().flatten().copied());
         if let Some(node) = named.find(|&node| node >= nodes) {
             return Err(format!("links: there is no node {node}; there are {nodes}"));
         }
+        self.check(&pairs, others)?;
         let bandwidth = |pair: (usize, usize)| {
             let other = self.other.iter().find(|&&(from, to, _)| (from, to) == pair || (to, from) == pair);
             other.map_or(self.bandwidth.0, |other| other.2.0)
@@ -292,6 +340,39 @@ impl LinksTable {
         let mut links = Links::new(nodes, pairs).map_err(no_way)?;
         self.routes.iter().try_for_each(|route| links.set_way(route)).map_err(no_way)?;
         Ok(links)
+    }
+}
+
+impl LinksTable {
+    /// Whether each pair, link and way stands there once, and leads somewhere.
+    fn check(
+        &self,
+        pairs: &[(usize, usize)],
+        others: impl Iterator<Item = (usize, usize)> + Clone,
+    ) -> Result<(), String> {
+        if !matches!(self.shape, Shape::Pairs) && !self.pairs.is_empty() {
+            return Err("links.pairs: expected with shape \"pairs\" only".to_owned());
+        }
+        if let Some((node, _)) = pairs.iter().find(|(from, to)| from == to) {
+            return Err(format!("links.pairs: [{node}, {node}]: expected two nodes"));
+        }
+        if let Some((from, to)) = twice(pairs.iter().copied().map(either_way)) {
+            return Err(format!("links.pairs: [{from}, {to}] stands there twice; a link leads both ways"));
+        }
+        let linked = |pair: &(usize, usize)| pairs.iter().any(|&other| either_way(other) == either_way(*pair));
+        if let Some((from, to)) = others.clone().find(|pair| !linked(pair)) {
+            return Err(format!("links.other: there is no link between {from} and {to}"));
+        }
+        if let Some((from, to)) = twice(others.map(either_way)) {
+            return Err(format!("links.other: the link between {from} and {to} has two bandwidths"));
+        }
+        if let Some(route) = self.routes.iter().find(|route| route.len() < 2 || twice(route.iter()).is_some()) {
+            return Err(format!("links.routes: {route:?}: expected a way from a node to another, each node once"));
+        }
+        if let Some(route) = twice(self.routes.iter().map(|route| [route[0], route[route.len() - 1]])) {
+            return Err(format!("links.routes: there are two from node {} to node {}", route[0], route[1]));
+        }
+        Ok(())
     }
 }
 
@@ -313,6 +394,10 @@ impl HomesTable {
         if self.latency_by_hops_ns.is_empty() {
             return Err("homes.latency_by_hops_ns: expected the latency of the own home first".to_owned());
         }
+        let own = self.latency_by_hops_ns[0].0;
+        if let Some(less) = self.latency_by_hops_ns.iter().find(|latency| latency.0 < own) {
+            return Err(format!("homes.latency_by_hops_ns: {}: expected at least {own}, as the own home's", less.0));
+        }
         Ok(())
     }
 }
@@ -320,6 +405,8 @@ impl HomesTable {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Options, Recorder, SimError, simulate};
+    use vicus_kernels::{Leaf, Order, Task, World};
 
     const GOOD: &str = r#"
 name = "two"
@@ -364,15 +451,77 @@ bandwidth = 10e9
     fn a_negative_number_is_told_with_its_line() {
         let message = mistake("clock_ghz = 2.5", "clock_ghz = -2.5");
         assert!(message.starts_with("two.toml: TOML parse error at line 5, column 13"), "{message}");
-        assert!(message.contains("clock_ghz = -2.5") && message.contains("expected a number above 0"), "{message}");
+        assert!(
+            message.contains("clock_ghz = -2.5") && message.contains("expected a number from 1e-3 to 1e2"),
+            "{message}"
+        );
         let message = mistake("latency_ns = 15", "latency_ns = 0");
-        assert!(message.contains("line 11") && message.contains("expected a number above 0"), "{message}");
+        assert!(message.contains("line 11") && message.contains("expected a number from 1e-3 to 1e9"), "{message}");
         assert!(mistake("[[20, 120]]", "[[20, -1]]").contains("line 16"));
         let message = mistake("bytes = 8388608", "bytes = -1");
         assert!(message.contains("line 10") && message.contains("nonzero u64"), "{message}");
         assert!(mistake("bytes = 8388608", "bytes = 0").contains("nonzero u64"));
         assert!(mistake("node:2 ", "node:65536 ").contains("at most 2048 PUs"));
-        assert!(mistake("clock_ghz = 2.5", "clock_ghz = inf").contains("expected a number above 0"));
+        assert!(mistake("clock_ghz = 2.5", "clock_ghz = inf").contains("expected a number from 1e-3 to 1e2"));
+    }
+
+    #[test]
+    fn a_number_of_another_unit_is_told_with_its_line_and_what_was_expected() {
+        // What happened: such numbers were taken, and virtual time overflowed.
+        for (key, number, range) in [
+            ("clock_ghz = 2.5", "clock_ghz = 1e-300", "from 1e-3 to 1e2"),
+            ("clock_ghz = 2.5", "clock_ghz = 2.5e9", "from 1e-3 to 1e2"),
+            ("flops_per_cycle = 4", "flops_per_cycle = 1e-300", "from 1e-6 to 1e6"),
+            ("core_bandwidth = 10e9", "core_bandwidth = 1e-290", "from 1e3 to 1e18"),
+            ("controller_bandwidth = 20e9", "controller_bandwidth = 20", "from 1e3 to 1e18"),
+            ("[[20, 120]]", "[[20, 1e10]]", "from 1e-3 to 1e9"),
+        ] {
+            let line = 1 + GOOD[..GOOD.find(key).unwrap()].matches('\n').count();
+            let message = mistake(key, number);
+            assert!(message.contains(&format!("line {line},")), "{message}");
+            assert!(message.contains(&format!("expected a number {range}")), "{message}");
+        }
+        let wake = mistake("[memory]", "[parameters]\nwake_ns = 1e300\n\n[memory]");
+        assert!(wake.contains("parameters.wake_ns") && wake.contains("expected 0 to 1000000000"), "{wake}");
+        assert!(mistake("clock_ghz", "smt_speedup = 50\nclock_ghz").contains("smt_speedup: 50: expected 0.5 to 1"));
+    }
+
+    #[test]
+    fn what_contradicts_itself_is_named() {
+        let links = |shape: &str| mistake("shape = \"full\"", shape);
+        assert!(links("shape = \"full\"\nroutes = [[0, 1, 0]]").contains("links.routes: [0, 1, 0]: expected a way"));
+        assert!(links("shape = \"full\"\nroutes = [[0]]").contains("links.routes: [0]: expected a way"));
+        assert!(links("shape = \"full\"\nroutes = [[0, 1], [0, 1]]").contains("two from node 0 to node 1"));
+        assert!(
+            links("shape = \"full\"\nother = [[0, 0, 5e9]]").contains("links.other: there is no link between 0 and 0")
+        );
+        let twice = links("shape = \"full\"\nother = [[0, 1, 5e9], [1, 0, 6e9]]");
+        assert!(twice.contains("links.other: the link between 0 and 1 has two bandwidths"), "{twice}");
+        assert!(
+            links("shape = \"pairs\"\npairs = [[0, 1], [0, 0]]").contains("links.pairs: [0, 0]: expected two nodes")
+        );
+        assert!(
+            links("shape = \"pairs\"\npairs = [[0, 1], [1, 0]]").contains("links.pairs: [0, 1] stands there twice")
+        );
+        assert!(
+            links("shape = \"full\"\npairs = [[0, 1]]").contains("links.pairs: expected with shape \"pairs\" only")
+        );
+        assert!(mistake("[[20, 120]]", "[[20, 120], [20, 500]]").contains("distance 20 has two latencies"));
+        let near = mistake("[[20, 120]]", "[[20, 70]]");
+        assert!(near.contains("memory.latency_by_distance: 70 for distance 20: expected at least 80"), "{near}");
+        let level = mistake("[memory]", "[[cache]]\nlevel = 3\nbytes = 1\nlatency_ns = 1\nbandwidth = 1e9\n\n[memory]");
+        assert!(level.contains("[[cache]]: expected one of level 3, and there are two"), "{level}");
+        let tile = crate::machine::FILES.iter().find(|(name, _)| *name == "tilepro64").unwrap().1;
+        let homes = Machine::parse("tile.toml", &tile.replacen("45.72,", "5.72,", 1)).unwrap_err().to_string();
+        assert!(homes.contains("homes.latency_by_hops_ns: 5.72: expected at least 11.43"), "{homes}");
+    }
+
+    #[test]
+    fn a_ring_of_two_has_one_link_each_way_and_nothing_may_overlap() {
+        let text = GOOD.replacen("\"full\"", "\"ring\"", 1) + "\n[parameters]\noverlap = 0\n";
+        let machine = Machine::parse("two.toml", &text).unwrap();
+        assert_eq!(machine.links().len(), 2);
+        assert_eq!(machine.parameters.overlap, 0.0);
     }
 
     #[test]
@@ -387,7 +536,7 @@ bandwidth = 10e9
     #[test]
     fn what_is_unknown_or_wrong_is_named() {
         let more = mistake("[memory]", "[parameters]\noverlap = 5\n\n[memory]");
-        assert!(more.contains("parameters.overlap: 5: expected a share from 0 to 1"), "{more}");
+        assert!(more.contains("parameters.overlap: 5: expected 0 to 1"), "{more}");
         let luck = mistake("[memory]", "[parameters]\nluck = 1\n\n[memory]");
         assert!(luck.contains("parameters.luck: expected one of overlap, cache_share"), "{luck}");
         assert!(mistake("title", "titel").contains("unknown field `titel`"));
@@ -401,6 +550,14 @@ bandwidth = 10e9
 
     #[test]
     fn no_text_makes_it_panic() {
+        let bytes = 1 << 18;
+        let program = Recorder::record_with("two", 1, |world| {
+            let array = world.array::<u64>(bytes / 8, &"fine".parse().unwrap());
+            let work = |access| world.work(Leaf { name: "both", flops: 1000 }, &[access], || ());
+            let [first, second] = [array.writes(0..bytes / 8), array.reads(0..bytes / 16)];
+            let tasks = [first, second].map(|access| (Task::new([access]), move || work(access)));
+            world.tasks(Order::Free, tasks.into_iter());
+        });
         let texts: Vec<&str> = crate::machine::FILES.iter().map(|(_, text)| *text).chain([GOOD]).collect();
         for seed in 0..3000 {
             let mut chance = crate::chance::Chance::new(seed);
@@ -417,7 +574,14 @@ bandwidth = 10e9
                 }
             }
             // Most of them are no machine, and some are another one.
-            let _ = Machine::parse("wrong.toml", &bytes.into_iter().collect::<String>());
+            if let Ok(machine) = Machine::parse("wrong.toml", &bytes.into_iter().collect::<String>()) {
+                let plan = machine.plan(&"vicinity".parse().unwrap(), machine.topology.usable_pus().count().min(2));
+                let options = Options { parameters: machine.parameters, ..Options::default() };
+                match simulate(&machine, &plan, &program, &options) {
+                    Ok(outcome) => assert!(outcome.wall_ns > 0.0 && outcome.wall_ns.is_finite(), "seed {seed}"),
+                    Err(error) => assert_eq!(error, SimError::TooLong, "seed {seed}"),
+                }
+            }
         }
     }
 }

@@ -81,7 +81,10 @@ pub(super) fn figure() -> Figure {
         id: "001-fig9",
         title: "Distribution and scheduling on a TILEPro64, 63 threads",
         source: "Muddukrishna, Jonsson, Brorsson, Scientific Programming 2015, Fig. 9 and §6",
-        notes: &["The paper does not say which vicinity its bars have; claims are about the best of its sizes."],
+        notes: &[
+            "The paper does not say which vicinity its bars have; claims are about the best of its sizes.",
+            "A home cache serves a word in a cycle to all tiles together; the links of the mesh have no limit here.",
+        ],
         baseline: BASELINE,
         samples: 1,
         setups,

@@ -2,7 +2,8 @@
 //!
 //! A [`Figure`] is plain: its runs ([`Setup`]), and its claims, each a number that is measured from the results and the range in
 //! which the paper has it. Nothing in the model knows of them. A claim that holds is *robust* if it holds as well when any of the
-//! free parameters is a quarter smaller or larger, and *fragile* otherwise; "never slower" is asked of twenty seeds besides.
+//! free parameters, or of the machine's estimated bandwidths ([`Machine::BANDWIDTHS`]), is a quarter smaller or larger, and *fragile*
+//! otherwise; "never slower" is asked of twenty seeds besides.
 //! Where the model disagrees with a paper, the report says so.
 //!
 //! A figure of queries replays what was recorded: it says which [`Recording`]s it needs, and gets them from who can make them
@@ -335,6 +336,8 @@ struct Case {
     /// What is different from the figure itself.
     name: String,
     parameters: Parameters,
+    /// A bandwidth of the machines that is another one, and how many times as large.
+    bandwidth: Option<(&'static str, f64)>,
     seed: u64,
     samples: usize,
     reduced: bool,
@@ -355,6 +358,7 @@ pub struct Job<'a> {
     setup: &'a Setup,
     /// How large its input is.
     times: f64,
+    bandwidth: Option<(&'static str, f64)>,
     options: Options,
     samples: usize,
 }
@@ -381,8 +385,12 @@ impl Job<'_> {
     /// See [`SimError`].
     pub fn run(&self, watch: &mut dyn FnMut(usize) -> bool) -> Result<Vec<Sample>, SimError> {
         let machine = Machine::by_name(self.setup.machine).expect("a figure names a machine that comes with the crate");
+        let machine = match self.bandwidth.and_then(|(name, factor)| machine.scaled(name, factor)) {
+            Some(scaled) => scaled,
+            None => machine,
+        };
         let setting: vicus_schedule::Setting = self.setup.strategy.parse().expect("a figure names a strategy");
-        let plan = setting.plan(&machine.topology, self.setup.threads);
+        let plan = machine.plan(&setting, self.setup.threads);
         let program = self.setup.program(self.times);
         let run = |sample| {
             let options = Options { seed: self.options.seed + sample as u64, ..self.options.clone() };
@@ -443,6 +451,7 @@ impl Figure {
         let base = Case {
             name: "as it is".to_owned(),
             parameters: Parameters::default(),
+            bandwidth: None,
             seed: effort.seed,
             samples: self.samples.min(effort.samples),
             reduced: effort.reduced,
@@ -454,12 +463,19 @@ impl Figure {
             if self.setups.iter().any(|setup| setup.reduced < 1.0) {
                 cases.push(Case { name: "smaller input".to_owned(), purpose: Purpose::Variant, ..less.clone() });
             }
-            for (name, (factor, change)) in
-                Parameters::NAMES.iter().flat_map(|name| [(name, (0.75, "-25 %")), (name, (1.25, "+25 %"))])
-            {
+            let quarter = |name: &'static str| [(name, (0.75, "-25 %")), (name, (1.25, "+25 %"))];
+            for (name, (factor, change)) in Parameters::NAMES.into_iter().flat_map(quarter) {
                 let parameters = less.parameters.scaled(name, factor).expect("the parameter was named by itself");
                 let name = format!("{name} {change}");
                 cases.push(Case { name, parameters, purpose: Purpose::Variant, ..less.clone() });
+            }
+            let mut machines: Vec<&str> = self.setups.iter().map(|setup| setup.machine).collect();
+            machines.dedup();
+            let machines: Vec<Machine> = machines.into_iter().filter_map(Machine::by_name).collect();
+            let has = |name: &&str| machines.iter().any(|machine| machine.scaled(name, 1.0).is_some());
+            for (name, (factor, change)) in Machine::BANDWIDTHS.into_iter().filter(has).flat_map(quarter) {
+                let (name, bandwidth) = (format!("{name} {change}"), Some((name, factor)));
+                cases.push(Case { name, bandwidth, purpose: Purpose::Variant, ..less.clone() });
             }
         }
         if self.claims.iter().any(|claim| claim.always.is_some()) && effort.seeds > 1 {
@@ -495,7 +511,14 @@ impl Figure {
                     interleave: setup.interleave,
                     ..Options::default()
                 };
-                jobs.push(Job { case: number, setup, times, options, samples: case.samples });
+                jobs.push(Job {
+                    case: number,
+                    setup,
+                    times,
+                    bandwidth: case.bandwidth,
+                    options,
+                    samples: case.samples,
+                });
             }
         }
         jobs
@@ -554,5 +577,14 @@ mod tests {
         let of = |purpose| cases.iter().filter(move |case| case.purpose == purpose);
         let changed = of(Purpose::Variant).filter(|case| case.parameters != Parameters::default());
         assert_eq!((changed.count(), of(Purpose::Seed).count()), (16, 19));
+        // A core's, a controller's, a link's; a chip with home caches has no links between nodes, and has banks.
+        let bandwidths = |figure: Figure| {
+            let cases = figure.cases(&Effort::full()).into_iter().filter_map(|case| case.bandwidth);
+            cases.map(|(name, _)| name).collect::<Vec<_>>()
+        };
+        let twice = |names: &[&'static str]| names.iter().flat_map(|&name| [name; 2]).collect::<Vec<_>>();
+        let [core, controller, link, home] = Machine::BANDWIDTHS;
+        assert_eq!(bandwidths(fig001_7::figure()), twice(&[core, controller, link]));
+        assert_eq!(bandwidths(fig001_9::figure()), twice(&[controller, home]));
     }
 }
