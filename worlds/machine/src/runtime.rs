@@ -3,7 +3,7 @@
 use crate::inbox::Inbox;
 use crate::queues::SharedQueues;
 use crate::recorder::Recording;
-use crate::sleep::{Barrier, SleepPool};
+use crate::sleep::{Barrier, SleepPool, Wake};
 use crate::tasks::{Blocks, Requests};
 use crate::worker::Worker;
 use crate::{boxes, heaps, latency, pin};
@@ -16,7 +16,7 @@ use std::time::Duration;
 use vicus_flow::{BoxCounts, BoxId, FlowError, Instance, Model, Operator, Totals};
 use vicus_memory::distribution::Distribution;
 use vicus_memory::{Memory, PlaceError, Placed};
-use vicus_schedule::{Plan, PoolId, QueueId, RequestId, SeatId, Setting, TaskRef};
+use vicus_schedule::{Kind, Plan, PoolId, QueueId, RequestId, SeatId, Setting, TaskRef};
 use vicus_topology::{NodeId, Topology};
 
 /// What to start a [`Runtime`] with.
@@ -102,6 +102,7 @@ impl RuntimeBuilder {
             queues: SharedQueues::new(&plan),
             pools: plan.pools.iter().map(|pool| SleepPool::new(pool.seats.len())).collect(),
             blocks: Blocks::new(plan.seats.len()),
+            for_waiting: (0..plan.queues.len()).map(|queue| plan.is_for_waiting(QueueId::new(queue))).collect(),
             inboxes: plan.seats.iter().map(|_| Inbox::default()).collect(),
             spares: spares.collect(),
             lent: plan.seats.iter().map(|_| Lent::default()).collect(),
@@ -163,6 +164,8 @@ pub(crate) struct Shared {
     pub(crate) pools: Vec<SleepPool>,
     /// Memory for tasks.
     pub(crate) blocks: Blocks,
+    /// By queue: [`Plan::is_for_waiting`].
+    for_waiting: Vec<bool>,
     /// By seat.
     pub(crate) inboxes: Vec<Inbox>,
     pub(crate) barrier: Barrier,
@@ -228,20 +231,33 @@ impl Shared {
     }
 
     /// Wakes one thread for a push, near pools first; if nobody sleeps there, one of those that take from a queue when it is
-    /// long. `must`: nobody but a sleeper may come for the task, so it must not be missed (see `sleep`).
+    /// long. `request` is the task's; `None` for whoever is free. `must`: nobody but a sleeper may come for the task, so it must
+    /// not be missed (see `sleep`).
     #[inline]
-    pub(crate) fn wake_for(&self, queue: QueueId, must: bool) -> Option<PoolId> {
+    pub(crate) fn wake_for(&self, queue: QueueId, request: Option<RequestId>, must: bool) -> Option<PoolId> {
         self.barrier.before_look(must);
-        let spec = &self.plan.queues[queue.index()];
-        let near = spec.wake.iter().copied().find(|pool| self.pools[pool.index()].wake_one());
-        if near.is_some() || spec.robbers.is_empty() { near } else { self.wake_robber(queue) }
+        self.wake(Wake { queue, request, while_waiting: self.for_waiting[queue.index()] })
     }
 
-    fn wake_robber(&self, queue: QueueId) -> Option<PoolId> {
-        let length = self.queues.len(queue);
-        let robbers = self.plan.queues[queue.index()].robbers.iter();
+    /// Wakes one thread for a task, after [`Barrier::before_look`].
+    #[inline]
+    fn wake(&self, wake: Wake) -> Option<PoolId> {
+        let spec = &self.plan.queues[wake.queue.index()];
+        let near = spec.wake.iter().copied().find(|pool| self.pools[pool.index()].wake_one(wake));
+        if near.is_some() || spec.robbers.is_empty() { near } else { self.wake_robber(wake) }
+    }
+
+    fn wake_robber(&self, wake: Wake) -> Option<PoolId> {
+        let length = self.queues.len(wake.queue);
+        let robbers = self.plan.queues[wake.queue.index()].robbers.iter();
         let mut robbers = robbers.filter(|robber| length > robber.longer_than as usize).map(|robber| robber.pool);
-        robbers.find(|pool| self.pools[pool.index()].wake_one())
+        robbers.find(|pool| self.pools[pool.index()].wake_one(wake))
+    }
+
+    /// Who was woken for a task has something else to do: somebody else is to look.
+    pub(crate) fn pass_on(&self, wake: Wake) {
+        self.barrier.before_look(true);
+        self.wake(wake);
     }
 
     pub(crate) fn topology(&self) -> &Topology {
@@ -294,11 +310,18 @@ impl Shared {
         if lent.has_thread.swap(true, Ordering::AcqRel) {
             // It may sleep in the pool since it was lent last.
             fence(Ordering::SeqCst);
-            self.pools[pool.index()].wake_one();
+            self.wake_pool(pool);
         } else if self.thread(seat, move |shared| shared.sit_on_spare(seat, pool)).is_err() {
             lent.has_thread.store(false, Ordering::Release);
         }
         thread
+    }
+
+    /// Has a thread of a pool that is free look around.
+    pub(crate) fn wake_pool(&self, pool: PoolId) -> bool {
+        let seat = self.plan.pools[pool.index()].seats[0];
+        let queue = self.plan.seats[seat.index()].place[Kind::Deferred as usize];
+        self.pools[pool.index()].wake_one(Wake { queue, request: None, while_waiting: false })
     }
 
     fn sit_on_spare(self: &Arc<Self>, seat: SeatId, pool: PoolId) {
@@ -316,7 +339,7 @@ impl Shared {
             // What is left in its own queue is for others to take.
             if self.queues.own(seat).is_some_and(|deque| !deque.is_empty()) {
                 fence(Ordering::SeqCst);
-                self.pools[pool.index()].wake_one();
+                self.wake_pool(pool);
             }
         }
         worker.hand_in();
@@ -422,7 +445,7 @@ impl Runtime {
         }
         instance.count_queued(None, 1);
         shared.queues.push(queue, first.task).unwrap_or_else(|_| panic!("an entry queue has no capacity"));
-        shared.wake_for(queue, true);
+        shared.wake_for(queue, Some(id), true);
         Request { shared: Arc::clone(shared), state }
     }
 
@@ -525,7 +548,7 @@ impl Shared {
             let thread = self.threads.lock().expect("nothing panics under this lock").pop();
             let Some(thread) = thread else { break };
             while !thread.is_finished() {
-                self.pools.iter().for_each(|pool| while pool.wake_one() {});
+                self.pools.iter().for_each(SleepPool::ask_all);
                 std::thread::yield_now();
             }
             if let Err(panic) = thread.join() {

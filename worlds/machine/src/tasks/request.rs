@@ -65,7 +65,7 @@ impl Runtime {
         let queue = self.next_of(&shared.plan.entry);
         let task = RequestJob::task(id, f, &answer);
         shared.queues.push(queue, task).unwrap_or_else(|_| panic!("an entry queue has no capacity"));
-        shared.wake_for(queue, true);
+        shared.wake_for(queue, Some(id), true);
         TaskRequest { shared: Arc::clone(shared), id, answer }
     }
 }

@@ -34,8 +34,9 @@ impl Runtime {
         }
         let queue = self.next_of(&self.shared.plan.entry);
         self.shared.wait_for_task(f, |task| {
+            let request = task.header().request;
             self.shared.queues.push(queue, task).unwrap_or_else(|_| panic!("an entry queue has no capacity"));
-            self.shared.wake_for(queue, true);
+            self.shared.wake_for(queue, Some(request), true);
         })
     }
 
