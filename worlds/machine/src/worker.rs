@@ -389,6 +389,10 @@ impl Worker {
         let sleepers = &shared.pools[plan.pool.index()];
         // What nobody else may run; else what the plan leaves to those that wait.
         let find = |worker: &mut Worker, last| worker.kept().or_else(|| worker.look(plan, request, last));
+        let spin = match plan.idle {
+            Idle::Sleep { spin_ns } => Duration::from_nanos(spin_ns.into()),
+            Idle::BackOff { .. } => SPIN,
+        };
         let mut idle_since = None;
         while !awaited.is_done() {
             if let Some((task, found)) = find(worker, false) {
@@ -397,7 +401,7 @@ impl Worker {
                 continue;
             }
             let since = *idle_since.get_or_insert_with(Instant::now);
-            if since.elapsed() < SPIN {
+            if since.elapsed() < spin {
                 std::hint::spin_loop();
                 continue;
             }
@@ -494,7 +498,7 @@ impl Worker {
 /// So many tasks, each of which found no room for what it spawned, may stand on a stack. After that there has to be room.
 const DEEPEST: u32 = 64;
 
-/// How long a waiting seat looks around before it sleeps.
+/// How long a waiting seat looks around before it sleeps, if the strategy has no such time.
 const SPIN: Duration = Duration::from_micros(5);
 
 /// Ends the process if it is dropped: a panic that leaves a waiting frame would take away what other threads use. Users' panics
