@@ -4,13 +4,13 @@ use crate::inbox::Inbox;
 use crate::queues::SharedQueues;
 use crate::recorder::Recording;
 use crate::sleep::{Barrier, SleepPool, Wake};
-use crate::tasks::{Blocks, Requests};
+use crate::tasks::{Blocks, Done, Requests};
 use crate::worker::Worker;
 use crate::{boxes, heaps, latency, pin};
 use std::alloc::Layout;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use vicus_flow::{BoxCounts, BoxId, FlowError, Instance, Model, Operator, Totals};
@@ -201,8 +201,21 @@ struct Lent {
 
 struct RequestState {
     instance: Arc<Instance>,
-    result: Mutex<Option<Result<Totals, FlowError>>>,
+    answer: Mutex<Answer>,
     done: Condvar,
+}
+
+#[derive(Default)]
+struct Answer {
+    result: Option<Result<Totals, FlowError>>,
+    /// Who is told when it is there.
+    waiting: Vec<Arc<Done>>,
+}
+
+impl RequestState {
+    fn lock(&self) -> MutexGuard<'_, Answer> {
+        self.answer.lock().expect("nothing panics under this lock")
+    }
 }
 
 impl Shared {
@@ -290,8 +303,12 @@ impl Shared {
     pub(crate) fn done(&self, id: RequestId, result: Result<Totals, FlowError>) {
         let state = self.requests.lock().expect("nothing panics under this lock").remove(&id);
         if let Some(state) = state {
-            *state.result.lock().expect("nothing panics under this lock") = Some(result);
+            let mut answer = state.lock();
+            answer.result = Some(result);
+            let waiting = std::mem::take(&mut answer.waiting);
+            drop(answer);
             state.done.notify_all();
+            waiting.iter().for_each(|done| done.set());
         }
     }
 
@@ -437,7 +454,7 @@ impl Runtime {
         let instance = Instance::new(model, id, shared.plan.seats.len(), boxes::run, operators);
         instance.set_budget(budget_bytes);
         let state =
-            Arc::new(RequestState { instance: Arc::clone(&instance), result: Mutex::new(None), done: Condvar::new() });
+            Arc::new(RequestState { instance: Arc::clone(&instance), answer: Mutex::default(), done: Condvar::new() });
         shared.requests.lock().expect("nothing panics under this lock").insert(id, Arc::clone(&state));
         let first = instance.start();
         if let Some(recording) = &shared.recording {
@@ -573,25 +590,28 @@ impl Request {
         self.state.instance.id().0
     }
 
-    /// Blocks the calling thread until the request is over. Not to be called from a box.
+    /// Waits until the request is over. Called in a task, its thread runs others meanwhile, on top of the one that waits: tasks that
+    /// wait for each other's requests may then wait for ever.
     ///
     /// # Errors
     /// Why it has no result; see [`FlowError`].
     pub fn wait(&self) -> Result<Totals, FlowError> {
-        let mut result = self.state.result.lock().expect("nothing panics under this lock");
-        loop {
-            match &*result {
-                Some(result) => return result.clone(),
-                None => result = self.state.done.wait(result).expect("nothing panics under this lock"),
-            }
+        let mut answer = self.state.lock();
+        if answer.result.is_none() {
+            let done = Done::new();
+            answer.waiting.push(Arc::clone(&done));
+            drop(answer);
+            done.wait();
+            answer = self.state.lock();
         }
+        answer.result.clone().expect("it is over")
     }
 
-    /// Blocks the calling thread until the request is over, but no longer than this. `None`: it is not over yet.
+    /// Blocks the calling thread until the request is over, but no longer than this. `None`: it is not over yet. Called in a task,
+    /// its thread runs nothing else meanwhile.
     pub fn wait_for(&self, at_most: Duration) -> Option<Result<Totals, FlowError>> {
-        let result = self.state.result.lock().expect("nothing panics under this lock");
-        let waiting = self.state.done.wait_timeout_while(result, at_most, |result| result.is_none());
-        waiting.expect("nothing panics under this lock").0.clone()
+        let waiting = self.state.done.wait_timeout_while(self.state.lock(), at_most, |answer| answer.result.is_none());
+        waiting.expect("nothing panics under this lock").0.result.clone()
     }
 
     /// What each of its boxes has done so far, in the order of the model's boxes; exact when the request is over. Near is
@@ -620,7 +640,7 @@ impl Request {
 
     /// Whether it is over.
     pub fn is_done(&self) -> bool {
-        self.state.result.lock().expect("nothing panics under this lock").is_some()
+        self.state.lock().result.is_some()
     }
 
     /// Cancels it: no box of it is invoked any more. It is over when the invocations that run now have returned.
