@@ -380,6 +380,13 @@ impl Plan {
         queues.get(number % queues.len()).copied()
     }
 
+    /// Whether a seat whose task waits takes any task from a queue, and not those of the same request alone.
+    pub fn is_for_waiting(&self, queue: QueueId) -> bool {
+        let probes = self.seats.iter().flat_map(|seat| &seat.look);
+        let mut reads = probes.filter(|probe| probe.scan.queues().contains(&queue));
+        reads.all(|probe| probe.while_waiting)
+    }
+
     /// How many threads work all the time: seats that are not spare.
     pub fn threads(&self) -> usize {
         self.seats.iter().filter(|seat| !seat.spare).count()

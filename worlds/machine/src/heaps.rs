@@ -6,7 +6,6 @@
 
 use crate::pages::{SystemPages, nodes_online};
 use crate::runtime::Shared;
-use crate::sleep::SleepPool;
 use std::cell::{Cell, RefCell, UnsafeCell};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
@@ -15,6 +14,7 @@ use std::time::Duration;
 use std::time::Instant;
 use vicus_memory::distribution::Distribution;
 use vicus_memory::{Heap, Locks, Memory, Options, PageError};
+use vicus_schedule::PoolId;
 use vicus_topology::{NodeId, Topology};
 
 /// What all threads share.
@@ -325,7 +325,7 @@ fn freed_outside() {
     let runtime = runtimes.iter().find_map(Weak::upgrade);
     drop(runtimes);
     // If nobody sleeps, somebody will look after it before it does.
-    runtime.iter().for_each(|runtime| _ = runtime.pools.iter().any(SleepPool::wake_one));
+    runtime.iter().for_each(|runtime| _ = (0..runtime.pools.len()).any(|pool| runtime.wake_pool(PoolId::new(pool))));
 }
 
 /// How long a seat that sleeps waits before it tells the time: after that, nothing waits that was freed before.

@@ -35,7 +35,13 @@ fn kept_or_measured(
     measure: impl FnOnce(&Topology) -> Result<Vec<Vec<u32>>, String>,
     warnings: &mut Vec<String>,
 ) -> Option<Latencies> {
-    if !(2..=MOST_GROUPS).contains(&topology.core_groups.len()) {
+    let groups = topology.core_groups.len();
+    if groups > MOST_GROUPS {
+        warnings.push(format!(
+            "latencies are not measured ({groups} core groups, and it is done for at most {MOST_GROUPS}): tasks are dealt by the system's distances"
+        ));
+    }
+    if !(2..=MOST_GROUPS).contains(&groups) {
         return None;
     }
     match file.map(|file| read(topology, file)) {
@@ -271,6 +277,9 @@ mod tests {
             (None, 0, vec![]),
             "one group has no ways"
         );
+        let (found, times, warnings) = ask(&Topology::parse("l3:65 core:1").unwrap(), &file, Ok(8));
+        assert_eq!((found, times, warnings.len()), (None, 0, 1), "more would take minutes");
+        assert!(warnings[0].contains("65 core groups"), "{warnings:?}");
         let left: Vec<_> = std::fs::read_dir(file.parent().unwrap()).unwrap().collect();
         assert_eq!(left.len(), 1, "nothing half written is left");
     }

@@ -3,21 +3,21 @@
 use crate::inbox::Inbox;
 use crate::queues::SharedQueues;
 use crate::recorder::Recording;
-use crate::sleep::{Barrier, SleepPool};
+use crate::sleep::{Barrier, SleepPool, Wake};
 use crate::takes::Level;
-use crate::tasks::{Blocks, Requests};
+use crate::tasks::{Blocks, Done, Requests};
 use crate::worker::Worker;
 use crate::{boxes, heaps, latency, pin};
 use std::alloc::Layout;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use vicus_flow::{BoxCounts, BoxId, FlowError, Instance, Model, Operator, Totals};
 use vicus_memory::distribution::Distribution;
 use vicus_memory::{Memory, PlaceError, Placed};
-use vicus_schedule::{Plan, PoolId, QueueId, RequestId, SeatId, Setting, TaskRef};
+use vicus_schedule::{Kind, Plan, PoolId, QueueId, RequestId, SeatId, Setting, TaskRef};
 use vicus_topology::{NodeId, Topology};
 
 /// What to start a [`Runtime`] with.
@@ -110,6 +110,7 @@ impl RuntimeBuilder {
             queues: SharedQueues::new(&plan),
             pools: plan.pools.iter().map(|pool| SleepPool::new(pool.seats.len())).collect(),
             blocks: Blocks::new(plan.seats.len()),
+            for_waiting: (0..plan.queues.len()).map(|queue| plan.is_for_waiting(QueueId::new(queue))).collect(),
             inboxes: plan.seats.iter().map(|_| Inbox::default()).collect(),
             spares: spares.collect(),
             lent: plan.seats.iter().map(|_| Lent::default()).collect(),
@@ -172,6 +173,8 @@ pub(crate) struct Shared {
     pub(crate) pools: Vec<SleepPool>,
     /// Memory for tasks.
     pub(crate) blocks: Blocks,
+    /// By queue: [`Plan::is_for_waiting`].
+    for_waiting: Vec<bool>,
     /// By seat.
     pub(crate) inboxes: Vec<Inbox>,
     pub(crate) barrier: Barrier,
@@ -207,8 +210,21 @@ struct Lent {
 
 struct RequestState {
     instance: Arc<Instance>,
-    result: Mutex<Option<Result<Totals, FlowError>>>,
+    answer: Mutex<Answer>,
     done: Condvar,
+}
+
+#[derive(Default)]
+struct Answer {
+    result: Option<Result<Totals, FlowError>>,
+    /// Who is told when it is there.
+    waiting: Vec<Arc<Done>>,
+}
+
+impl RequestState {
+    fn lock(&self) -> MutexGuard<'_, Answer> {
+        self.answer.lock().expect("nothing panics under this lock")
+    }
 }
 
 impl Shared {
@@ -237,20 +253,33 @@ impl Shared {
     }
 
     /// Wakes one thread for a push, near pools first; if nobody sleeps there, one of those that take from a queue when it is
-    /// long. `must`: nobody but a sleeper may come for the task, so it must not be missed (see `sleep`).
+    /// long. `request` is the task's; `None` for whoever is free. `must`: nobody but a sleeper may come for the task, so it must
+    /// not be missed (see `sleep`).
     #[inline]
-    pub(crate) fn wake_for(&self, queue: QueueId, must: bool) -> Option<PoolId> {
+    pub(crate) fn wake_for(&self, queue: QueueId, request: Option<RequestId>, must: bool) -> Option<PoolId> {
         self.barrier.before_look(must);
-        let spec = &self.plan.queues[queue.index()];
-        let near = spec.wake.iter().copied().find(|pool| self.pools[pool.index()].wake_one());
-        if near.is_some() || spec.robbers.is_empty() { near } else { self.wake_robber(queue) }
+        self.wake(Wake { queue, request, while_waiting: self.for_waiting[queue.index()] })
     }
 
-    fn wake_robber(&self, queue: QueueId) -> Option<PoolId> {
-        let length = self.queues.len(queue);
-        let robbers = self.plan.queues[queue.index()].robbers.iter();
+    /// Wakes one thread for a task, after [`Barrier::before_look`].
+    #[inline]
+    fn wake(&self, wake: Wake) -> Option<PoolId> {
+        let spec = &self.plan.queues[wake.queue.index()];
+        let near = spec.wake.iter().copied().find(|pool| self.pools[pool.index()].wake_one(wake));
+        if near.is_some() || spec.robbers.is_empty() { near } else { self.wake_robber(wake) }
+    }
+
+    fn wake_robber(&self, wake: Wake) -> Option<PoolId> {
+        let length = self.queues.len(wake.queue);
+        let robbers = self.plan.queues[wake.queue.index()].robbers.iter();
         let mut robbers = robbers.filter(|robber| length > robber.longer_than as usize).map(|robber| robber.pool);
-        robbers.find(|pool| self.pools[pool.index()].wake_one())
+        robbers.find(|pool| self.pools[pool.index()].wake_one(wake))
+    }
+
+    /// Who was woken for a task has something else to do: somebody else is to look.
+    pub(crate) fn pass_on(&self, wake: Wake) {
+        self.barrier.before_look(true);
+        self.wake(wake);
     }
 
     pub(crate) fn topology(&self) -> &Topology {
@@ -283,8 +312,12 @@ impl Shared {
     pub(crate) fn done(&self, id: RequestId, result: Result<Totals, FlowError>) {
         let state = self.requests.lock().expect("nothing panics under this lock").remove(&id);
         if let Some(state) = state {
-            *state.result.lock().expect("nothing panics under this lock") = Some(result);
+            let mut answer = state.lock();
+            answer.result = Some(result);
+            let waiting = std::mem::take(&mut answer.waiting);
+            drop(answer);
             state.done.notify_all();
+            waiting.iter().for_each(|done| done.set());
         }
     }
 
@@ -303,11 +336,18 @@ impl Shared {
         if lent.has_thread.swap(true, Ordering::AcqRel) {
             // It may sleep in the pool since it was lent last.
             fence(Ordering::SeqCst);
-            self.pools[pool.index()].wake_one();
+            self.wake_pool(pool);
         } else if self.thread(seat, move |shared| shared.sit_on_spare(seat, pool)).is_err() {
             lent.has_thread.store(false, Ordering::Release);
         }
         thread
+    }
+
+    /// Has a thread of a pool that is free look around.
+    pub(crate) fn wake_pool(&self, pool: PoolId) -> bool {
+        let seat = self.plan.pools[pool.index()].seats[0];
+        let queue = self.plan.seats[seat.index()].place[Kind::Deferred as usize];
+        self.pools[pool.index()].wake_one(Wake { queue, request: None, while_waiting: false })
     }
 
     fn sit_on_spare(self: &Arc<Self>, seat: SeatId, pool: PoolId) {
@@ -325,7 +365,7 @@ impl Shared {
             // What is left in its own queue is for others to take.
             if self.queues.own(seat).is_some_and(|deque| !deque.is_empty()) {
                 fence(Ordering::SeqCst);
-                self.pools[pool.index()].wake_one();
+                self.wake_pool(pool);
             }
         }
         worker.hand_in();
@@ -423,7 +463,7 @@ impl Runtime {
         let instance = Instance::new(model, id, shared.plan.seats.len(), boxes::run, operators);
         instance.set_budget(budget_bytes);
         let state =
-            Arc::new(RequestState { instance: Arc::clone(&instance), result: Mutex::new(None), done: Condvar::new() });
+            Arc::new(RequestState { instance: Arc::clone(&instance), answer: Mutex::default(), done: Condvar::new() });
         shared.requests.lock().expect("nothing panics under this lock").insert(id, Arc::clone(&state));
         let first = instance.start();
         if let Some(recording) = &shared.recording {
@@ -431,7 +471,7 @@ impl Runtime {
         }
         instance.count_queued(None, 1);
         shared.queues.push(queue, first.task).unwrap_or_else(|_| panic!("an entry queue has no capacity"));
-        shared.wake_for(queue, true);
+        shared.wake_for(queue, Some(id), true);
         Request { shared: Arc::clone(shared), state }
     }
 
@@ -554,7 +594,7 @@ impl Shared {
             let thread = self.threads.lock().expect("nothing panics under this lock").pop();
             let Some(thread) = thread else { break };
             while !thread.is_finished() {
-                self.pools.iter().for_each(|pool| while pool.wake_one() {});
+                self.pools.iter().for_each(SleepPool::ask_all);
                 std::thread::yield_now();
             }
             if let Err(panic) = thread.join() {
@@ -579,25 +619,28 @@ impl Request {
         self.state.instance.id().0
     }
 
-    /// Blocks the calling thread until the request is over. Not to be called from a box.
+    /// Waits until the request is over. Called in a task, its thread runs others meanwhile, on top of the one that waits: tasks that
+    /// wait for each other's requests may then wait for ever.
     ///
     /// # Errors
     /// Why it has no result; see [`FlowError`].
     pub fn wait(&self) -> Result<Totals, FlowError> {
-        let mut result = self.state.result.lock().expect("nothing panics under this lock");
-        loop {
-            match &*result {
-                Some(result) => return result.clone(),
-                None => result = self.state.done.wait(result).expect("nothing panics under this lock"),
-            }
+        let mut answer = self.state.lock();
+        if answer.result.is_none() {
+            let done = Done::new();
+            answer.waiting.push(Arc::clone(&done));
+            drop(answer);
+            done.wait();
+            answer = self.state.lock();
         }
+        answer.result.clone().expect("it is over")
     }
 
-    /// Blocks the calling thread until the request is over, but no longer than this. `None`: it is not over yet.
+    /// Blocks the calling thread until the request is over, but no longer than this. `None`: it is not over yet. Called in a task,
+    /// its thread runs nothing else meanwhile.
     pub fn wait_for(&self, at_most: Duration) -> Option<Result<Totals, FlowError>> {
-        let result = self.state.result.lock().expect("nothing panics under this lock");
-        let waiting = self.state.done.wait_timeout_while(result, at_most, |result| result.is_none());
-        waiting.expect("nothing panics under this lock").0.clone()
+        let waiting = self.state.done.wait_timeout_while(self.state.lock(), at_most, |answer| answer.result.is_none());
+        waiting.expect("nothing panics under this lock").0.result.clone()
     }
 
     /// What each of its boxes has done so far, in the order of the model's boxes; exact when the request is over. Near is
@@ -626,7 +669,7 @@ impl Request {
 
     /// Whether it is over.
     pub fn is_done(&self) -> bool {
-        self.state.result.lock().expect("nothing panics under this lock").is_some()
+        self.state.lock().result.is_some()
     }
 
     /// Cancels it: no box of it is invoked any more. It is over when the invocations that run now have returned.

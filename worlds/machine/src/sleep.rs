@@ -1,48 +1,78 @@
 //! Where the threads of a pool sleep, and how a spawn wakes one.
 //!
-//! Falt et al., §4.3: one primitive for each core group. Three words: a thread is *awake*, *announced* (it has said that
-//! it will sleep and looks around once more), or *asleep*.
+//! Falt et al., §4.3: one primitive for each core group. A thread is *awake*, *announced* (it has said that it will sleep, and looks
+//! around once more), or *asleep*.
 //!
-//! 1. A thread that found nothing announces itself, makes every other thread's stores visible ([`Barrier`]), and looks
-//!    into every queue once more. Only then it sleeps.
-//! 2. A spawner puts its task, then looks for an announced thread, takes one announcement away, and posts a permit.
-//!    Whoever consumes the permit was woken; the announcement can be taken once, so a spawn wakes one thread.
-//! 3. A thread that finds work in its last look takes an announcement back; if a spawner was quicker, there is a permit
-//!    or will be, and the thread consumes it. Announcements and permits have no names: whoever sleeps next may consume
-//!    that permit, and then its own announcement is left to be taken back. So a thread with work in its hands takes
-//!    whichever there is, and never sleeps for either.
+//! 1. A thread that found nothing announces itself, and says which tasks it would take: any, or, if its own task waits, those of
+//!    that request. It makes every other thread's stores visible ([`Barrier`]), and looks into every queue once more. Only then it
+//!    sleeps.
+//! 2. A spawner puts its task, then looks whether anybody is announced, and chooses one of them: a free thread before one that
+//!    waits, and of those one that takes the task. Whoever is chosen is announced no more, so a spawn wakes one thread.
+//! 3. A thread that finds work in its last look takes its announcement back. If it was chosen meanwhile, it is told for which task:
+//!    that is left, and it chooses another thread for it.
 //!
-//! Invariant: threads between their announcement and their return are as many as announcements, permits, and spawners
-//! that have taken an announcement and not posted yet.
+//! Who waits is not woken for what it can't take: two of them would wake each other for as long as they wait, and the free thread
+//! that announced itself before them would sleep on.
 //!
 //! The race that step 1 closes: the spawner reads "nobody announced" before the announcement, and the sleeper looks
 //! into the queue before the task is visible there. The spawner has no fence between its two steps; the sleeper's barrier
 //! stands in for it. Should the kernel refuse that barrier, spawners have one ([`Barrier::before_look`]), but for a push to a
 //! seat's own queue: this can miss a sleeper, and the task is still run, by the spawner, which looks there before it sleeps.
 
-use crate::sync::{AtomicU32, Condvar, Mutex, MutexGuard, Ordering, Padded, fence, light_fence, yield_now};
+use crate::sync::{AtomicU32, Condvar, Mutex, MutexGuard, Ordering, Padded, fence, light_fence};
 #[cfg(not(loom))]
 use std::time::{Duration, Instant};
+use vicus_schedule::{QueueId, RequestId};
 
 pub(crate) struct SleepPool {
+    /// How many are announced: spawners look here without the lock.
     announced: Padded<AtomicU32>,
     beds: Mutex<Beds>,
     /// By slot: each thread sleeps on its own, so that a wake that is for one of them disturbs no other.
     woken: Box<[Condvar]>,
 }
 
-#[derive(Default)]
 struct Beds {
-    permits: u32,
-    /// The slots of those who sleep, and have not been chosen for a permit.
-    asleep: Vec<usize>,
+    /// Slots of those who have announced themselves and were not chosen, the last one last.
+    announced: Vec<(usize, Who)>,
+    /// By slot, what it was chosen for, until it is told. Invariant: whoever is announced is not chosen.
+    chosen: Box<[Option<Wake>]>,
+}
+
+/// Who announces itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Who {
+    /// It takes any task.
+    Free,
+    /// Its task waits, and it takes others of that request, and what is for everybody who waits.
+    Waits(RequestId),
+}
+
+/// A task for a sleeper.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Wake {
+    /// Where it is.
+    pub(crate) queue: QueueId,
+    /// Whose it is. `None`: whoever is free is to look there.
+    pub(crate) request: Option<RequestId>,
+    /// Whether those who wait take any task from there.
+    pub(crate) while_waiting: bool,
+}
+
+impl Wake {
+    fn suits(&self, who: Who) -> bool {
+        match who {
+            Who::Free => true,
+            Who::Waits(request) => self.while_waiting || self.request == Some(request),
+        }
+    }
 }
 
 /// Why a thread does not sleep any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Woken {
-    /// By a spawn: it consumed a permit.
-    Spawn,
+    /// By a spawn: it was chosen for this.
+    Spawn(Wake),
     /// By a reason of its own. It is announced as before, and has to call [`SleepPool::stay`].
     Reason,
     /// It slept long enough. It is announced as before, and has to sleep on or to call [`SleepPool::stay`].
@@ -53,16 +83,20 @@ pub(crate) enum Woken {
 impl SleepPool {
     /// For threads with the slots 0 and so on.
     pub(crate) fn new(slots: usize) -> SleepPool {
+        let beds = Beds { announced: Vec::with_capacity(slots), chosen: (0..slots).map(|_| None).collect() };
         SleepPool {
             announced: Padded(AtomicU32::new(0)),
-            beds: Mutex::new(Beds::default()),
+            beds: Mutex::new(beds),
             woken: (0..slots).map(|_| Condvar::new()).collect(),
         }
     }
 
     /// Step 1. The caller looks around once more, and then calls [`SleepPool::sleep`] or [`SleepPool::stay`].
-    pub(crate) fn announce(&self, barrier: &Barrier) {
-        self.announced.0.fetch_add(1, Ordering::SeqCst);
+    pub(crate) fn announce(&self, slot: usize, who: Who, barrier: &Barrier) {
+        let mut beds = self.lock();
+        beds.announced.push((slot, who));
+        self.count(&beds);
+        drop(beds);
         barrier.everyone();
     }
 
@@ -88,7 +122,6 @@ impl SleepPool {
             }
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                beds.asleep.retain(|&other| other != slot);
                 return Woken::Late;
             }
             beds = self.woken[slot].wait_timeout(beds, left).expect("nothing panics under this lock").0;
@@ -102,31 +135,26 @@ impl SleepPool {
         self.woken[slot].notify_one();
     }
 
-    /// Step 3: the caller found work after its announcement. Says whether it was woken by a spawn all the same.
-    pub(crate) fn stay(&self) -> bool {
-        loop {
-            if self.take_announcement() {
-                return false;
-            }
-            {
-                let mut beds = self.lock();
-                if beds.permits > 0 {
-                    beds.permits -= 1;
-                    return true;
-                }
-            }
-            // A spawner is between taking the announcement and posting the permit.
-            yield_now();
-        }
+    /// Has all threads ask for their reasons.
+    pub(crate) fn ask_all(&self) {
+        drop(self.lock());
+        self.woken.iter().for_each(Condvar::notify_one);
     }
 
-    /// Step 2: wakes one thread of the pool. `false` if none is announced or asleep.
-    #[inline]
-    pub(crate) fn wake_one(&self) -> bool {
-        self.is_anybody_asleep() && self.take_announcement() && {
-            self.permit();
-            true
+    /// Step 3: the caller found work after its announcement. Says what it was chosen for all the same.
+    pub(crate) fn stay(&self, slot: usize) -> Option<Wake> {
+        let mut beds = self.lock();
+        if let Some(at) = beds.announced.iter().position(|&(other, _)| other == slot) {
+            beds.announced.remove(at);
+            self.count(&beds);
         }
+        beds.chosen[slot].take()
+    }
+
+    /// Step 2: wakes one thread of the pool. `false` if none is announced or asleep that takes this task.
+    #[inline]
+    pub(crate) fn wake_one(&self, wake: Wake) -> bool {
+        self.is_anybody_asleep() && self.choose(wake)
     }
 
     /// Whether a thread is announced or asleep.
@@ -135,38 +163,35 @@ impl SleepPool {
         self.announced.0.load(Ordering::Relaxed) != 0
     }
 
-    fn permit(&self) {
+    fn choose(&self, wake: Wake) -> bool {
         let mut beds = self.lock();
-        beds.permits += 1;
-        // The one that slept last has the warmest caches.
-        if let Some(slot) = beds.asleep.pop() {
-            self.woken[slot].notify_one();
-        }
+        // The one that came last has the warmest caches.
+        let free = beds.announced.iter().rposition(|&(_, who)| who == Who::Free);
+        let found = free.or_else(|| beds.announced.iter().rposition(|&(_, who)| wake.suits(who)));
+        let Some(at) = found else { return false };
+        let (slot, _) = beds.announced.remove(at);
+        self.count(&beds);
+        beds.chosen[slot] = Some(wake);
+        drop(beds);
+        self.woken[slot].notify_one();
+        true
     }
 
     fn lock(&self) -> MutexGuard<'_, Beds> {
         self.beds.lock().expect("nothing panics under this lock")
     }
 
-    fn take_announcement(&self) -> bool {
-        let taken = self.announced.0.fetch_update(Ordering::SeqCst, Ordering::Relaxed, |n| n.checked_sub(1));
-        taken.is_ok()
+    fn count(&self, beds: &Beds) {
+        // A pool has fewer seats than four billion.
+        self.announced.0.store(beds.announced.len() as u32, Ordering::SeqCst);
     }
 }
 
 impl Beds {
-    /// Whether the thread with this slot need not sleep, and why; else it is asleep.
+    /// Whether the thread with this slot need not sleep, and why.
     fn leave(&mut self, slot: usize, reason: impl Fn() -> bool) -> Option<Woken> {
-        self.asleep.retain(|&other| other != slot);
-        if self.permits > 0 {
-            self.permits -= 1;
-            return Some(Woken::Spawn);
-        }
-        if reason() {
-            return Some(Woken::Reason);
-        }
-        self.asleep.push(slot);
-        None
+        let chosen = self.chosen[slot].take().map(Woken::Spawn);
+        chosen.or_else(|| reason().then_some(Woken::Reason))
     }
 }
 
@@ -225,54 +250,66 @@ mod loom_models {
     use loom::sync::Arc;
     use loom::sync::atomic::AtomicUsize;
 
+    fn wake(request: u64) -> Wake {
+        Wake { queue: QueueId::new(0), request: Some(RequestId(request)), while_waiting: false }
+    }
+
+    fn nobody_is_left(pool: &SleepPool) -> bool {
+        let beds = pool.lock();
+        let counted = pool.announced.0.load(Ordering::Relaxed);
+        counted == 0 && beds.announced.is_empty() && beds.chosen.iter().all(Option::is_none)
+    }
+
+    fn take(queue: &AtomicUsize) -> bool {
+        queue.fetch_update(Ordering::AcqRel, Ordering::Acquire, |n| n.checked_sub(1)).is_ok()
+    }
+
+    /// Works as a free thread until it has had one task, of which there is one in the end.
+    fn work_once(pool: &SleepPool, slot: usize, queue: &AtomicUsize) {
+        while !take(queue) {
+            pool.announce(slot, Who::Free, &Barrier::new());
+            if take(queue) {
+                pool.stay(slot);
+                return;
+            }
+            pool.sleep(slot, || false);
+        }
+    }
+
     /// A push into a locked queue from outside, and a worker that goes to sleep: the task is always found. Loom reports
     /// a thread that sleeps for ever as a deadlock.
     #[test]
     fn loom_a_push_is_never_slept_over() {
         loom::model(|| {
-            let pool = Arc::new(SleepPool::new(2));
+            let pool = Arc::new(SleepPool::new(1));
             let queue = Arc::new(AtomicUsize::new(0));
             let worker = {
                 let (pool, queue) = (pool.clone(), queue.clone());
-                loom::thread::spawn(move || {
-                    let take = || queue.fetch_update(Ordering::AcqRel, Ordering::Acquire, |n| n.checked_sub(1)).is_ok();
-                    loop {
-                        if take() {
-                            return;
-                        }
-                        pool.announce(&Barrier::new());
-                        if take() {
-                            pool.stay();
-                            return;
-                        }
-                        pool.sleep(0, || false);
-                    }
-                })
+                loom::thread::spawn(move || work_once(&pool, 0, &queue))
             };
             queue.fetch_add(1, Ordering::AcqRel);
             Barrier::new().before_look(true);
-            pool.wake_one();
+            pool.wake_one(wake(1));
             worker.join().unwrap();
             assert_eq!(queue.load(Ordering::Acquire), 0);
         });
     }
 
-    /// One spawn wakes one thread, and a permit is never left behind or lost.
+    /// One spawn wakes one thread, and no choice is left behind or lost.
     #[test]
     fn loom_a_wake_is_consumed_once() {
         loom::model(|| {
-            let pool = Arc::new(SleepPool::new(2));
+            let pool = Arc::new(SleepPool::new(1));
             let other = {
                 let pool = pool.clone();
                 loom::thread::spawn(move || {
-                    pool.announce(&Barrier::new());
-                    pool.stay()
+                    pool.announce(0, Who::Free, &Barrier::new());
+                    pool.stay(0)
                 })
             };
-            let woke = pool.wake_one();
-            assert_eq!(other.join().unwrap(), woke);
-            assert_eq!(pool.lock().permits, 0);
-            assert_eq!(pool.announced.0.load(Ordering::Relaxed), 0);
+            let woke = pool.wake_one(wake(1));
+            assert_eq!(other.join().unwrap(), woke.then_some(wake(1)));
+            assert!(nobody_is_left(&pool));
         });
     }
 
@@ -288,18 +325,19 @@ mod loom_models {
                     let is_there = || reason.load(Ordering::Acquire) == 1;
                     let mut woken = 0;
                     while !is_there() {
-                        pool.announce(&Barrier::new());
+                        pool.announce(0, Who::Waits(RequestId(1)), &Barrier::new());
                         let slept = (!is_there()).then(|| pool.sleep(0, is_there));
-                        woken += usize::from(slept == Some(Woken::Spawn) || pool.stay());
+                        let spawned = matches!(slept, Some(Woken::Spawn(_))) || pool.stay(0).is_some();
+                        woken += usize::from(spawned);
                     }
                     woken
                 })
             };
-            let woke = usize::from(pool.wake_one());
+            let woke = usize::from(pool.wake_one(wake(1)));
             reason.store(1, Ordering::Release);
             pool.ask(0);
             assert_eq!(waits.join().unwrap(), woke);
-            assert_eq!(pool.lock().permits + pool.announced.0.load(Ordering::Relaxed), 0);
+            assert!(nobody_is_left(&pool));
         });
     }
 
@@ -307,36 +345,67 @@ mod loom_models {
     /// slept, one of them with a task in its hands.
     #[test]
     fn loom_a_thread_with_work_never_sleeps() {
-        // Every interleaving would take minutes.
         let mut model = loom::model::Builder::new();
         model.preemption_bound = Some(3);
         model.check(|| {
             let pool = Arc::new(SleepPool::new(2));
-            let slept = Arc::new(AtomicUsize::new(0));
+            let queue = Arc::new(AtomicUsize::new(0));
             let stays = {
                 let pool = pool.clone();
                 loom::thread::spawn(move || {
-                    pool.announce(&Barrier::new());
-                    pool.stay();
+                    pool.announce(0, Who::Free, &Barrier::new());
+                    // It leaves what it was chosen for to another.
+                    if let Some(wake) = pool.stay(0) {
+                        pool.wake_one(wake);
+                    }
                 })
             };
-            let sleeps = {
-                let (pool, slept) = (pool.clone(), slept.clone());
-                loom::thread::spawn(move || {
-                    pool.announce(&Barrier::new());
-                    pool.sleep(0, || false);
-                    slept.store(1, Ordering::Release);
-                })
+            let works = {
+                let (pool, queue) = (pool.clone(), queue.clone());
+                loom::thread::spawn(move || work_once(&pool, 1, &queue))
             };
-            pool.wake_one();
+            queue.fetch_add(1, Ordering::AcqRel);
+            Barrier::new().before_look(true);
+            pool.wake_one(wake(1));
             stays.join().unwrap();
-            while slept.load(Ordering::Acquire) == 0 {
-                pool.wake_one();
-                yield_now();
-            }
-            sleeps.join().unwrap();
-            let left = pool.lock().permits + pool.announced.0.load(Ordering::Relaxed);
-            assert_eq!(left, 0, "nothing is left behind");
+            works.join().unwrap();
+            assert!(nobody_is_left(&pool));
+        });
+    }
+
+    /// What happened: of two seats that wait, and an idle one that had gone to sleep before, one that waits was woken for another
+    /// request's task, and woke the other one for it, which woke the first: the idle one slept on.
+    #[test]
+    fn loom_who_waits_is_not_woken_for_what_it_cannot_take() {
+        // Every interleaving would take minutes.
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(2);
+        model.check(|| {
+            let (pool, queue) = (Arc::new(SleepPool::new(3)), Arc::new(AtomicUsize::new(0)));
+            let is_over = Arc::new(AtomicUsize::new(0));
+            let idle = {
+                let (pool, queue) = (pool.clone(), queue.clone());
+                loom::thread::spawn(move || work_once(&pool, 0, &queue))
+            };
+            let waits = [1, 2].map(|slot| {
+                let (pool, is_over) = (pool.clone(), is_over.clone());
+                let request = RequestId(slot as u64);
+                loom::thread::spawn(move || {
+                    let is_there = || is_over.load(Ordering::Acquire) == 1;
+                    pool.announce(slot, Who::Waits(request), &Barrier::new());
+                    let slept = pool.sleep(slot, is_there);
+                    assert_eq!((slept, pool.stay(slot)), (Woken::Reason, None), "the task is of request 3");
+                })
+            });
+            queue.fetch_add(1, Ordering::AcqRel);
+            Barrier::new().before_look(true);
+            pool.wake_one(wake(3));
+            // While both wait.
+            idle.join().unwrap();
+            is_over.store(1, Ordering::Release);
+            pool.ask_all();
+            waits.into_iter().for_each(|waits| waits.join().unwrap());
+            assert!(nobody_is_left(&pool));
         });
     }
 }

@@ -9,7 +9,7 @@ use crate::heaps;
 use crate::queues::Reach;
 use crate::recorder::Recorder;
 use crate::runtime::Shared;
-use crate::sleep::{SleepPool, Woken};
+use crate::sleep::{SleepPool, Wake, Who, Woken};
 use crate::sync::light_fence;
 use crate::tasks::{Awaited, Slab};
 use std::cell::Cell;
@@ -126,6 +126,11 @@ fn sleep(sleepers: &SleepPool, slot: usize, pause: Option<Duration>, reason: imp
     sleepers.sleep(slot, reason)
 }
 
+/// What a thread was chosen for, that slept or found something else.
+fn told(slept: Option<Woken>, sleepers: &SleepPool, slot: usize) -> Option<Wake> {
+    if let Some(Woken::Spawn(wake)) = slept { Some(wake) } else { sleepers.stay(slot) }
+}
+
 impl Worker {
     pub(crate) fn new(shared: Arc<Shared>, seat: SeatId) -> Worker {
         let recorder = Recorder::new(&shared, seat);
@@ -190,16 +195,16 @@ impl Worker {
                 continue;
             }
             self.recorder.sleep_begins();
-            sleepers.announce(&shared.barrier);
+            sleepers.announce(self.slot, Who::Free, &shared.barrier);
             // A task that was found is out of its queue: it is run, even if the seat is to be left meanwhile.
             let found = self.find(plan, true);
-            let is_called = || shared.inboxes[self.seat.index()].is_waiting();
-            let slept = (found.is_none() && goes_on()).then(|| sleep(sleepers, self.slot, pause, is_called));
-            let woken = slept == Some(Woken::Spawn) || sleepers.stay();
+            let is_called = || !goes_on() || shared.inboxes[self.seat.index()].is_waiting();
+            let slept = found.is_none().then(|| sleep(sleepers, self.slot, pause, is_called));
+            let woken = told(slept, sleepers, self.slot);
             self.recorder.sleep_ends(&shared, pool);
-            if woken && (found.is_some() || slept == Some(Woken::Reason) || !goes_on()) {
+            if let Some(wake) = woken.filter(|_| found.is_some() || slept == Some(Woken::Reason) || !goes_on()) {
                 // The spawn that woke it was for another task than the one it found by itself, or for someone who works.
-                shared.wake_for(plan.place[Kind::Deferred as usize], true);
+                shared.pass_on(wake);
             }
             if let Some((task, found)) = found {
                 self.run(task, found);
@@ -235,7 +240,8 @@ impl Worker {
     #[inline(never)]
     fn share_own(&mut self) {
         self.own().expect("a task was put there").share(false);
-        self.wake(self.shared.plan.seats[self.seat.index()].place[Kind::Immediate as usize], Kind::Immediate);
+        let queue = self.shared.plan.seats[self.seat.index()].place[Kind::Immediate as usize];
+        self.wake(queue, self.request, Kind::Immediate);
     }
 
     /// Whether an immediate task that is put there may wake somebody.
@@ -261,8 +267,9 @@ impl Worker {
             self.run(called, None);
         }
         for task in kept {
+            let request = task.header().request;
             self.shared.queues.push(entry, task).unwrap_or_else(|_| panic!("an entry queue has no capacity"));
-            self.shared.wake_for(entry, true);
+            self.shared.wake_for(entry, Some(request), true);
         }
     }
 
@@ -382,6 +389,10 @@ impl Worker {
         let sleepers = &shared.pools[plan.pool.index()];
         // What nobody else may run; else what the plan leaves to those that wait.
         let find = |worker: &mut Worker, last| worker.kept().or_else(|| worker.look(plan, request, last));
+        let spin = match plan.idle {
+            Idle::Sleep { spin_ns } => Duration::from_nanos(spin_ns.into()),
+            Idle::BackOff { .. } => SPIN,
+        };
         let mut idle_since = None;
         while !awaited.is_done() {
             if let Some((task, found)) = find(worker, false) {
@@ -390,23 +401,20 @@ impl Worker {
                 continue;
             }
             let since = *idle_since.get_or_insert_with(Instant::now);
-            if since.elapsed() < SPIN {
+            if since.elapsed() < spin {
                 std::hint::spin_loop();
                 continue;
             }
             worker.recorder.sleep_begins();
-            sleepers.announce(&shared.barrier);
+            sleepers.announce(worker.slot, request.map_or(Who::Free, Who::Waits), &shared.barrier);
             let found = find(worker, true);
             let is_called = || awaited.is_done() || shared.inboxes[worker.seat.index()].is_waiting();
             let slept = (found.is_none() && awaited.falls_asleep()).then(|| sleepers.sleep(worker.slot, is_called));
-            let woken = slept == Some(Woken::Spawn) || sleepers.stay();
+            let woken = told(slept, sleepers, worker.slot);
             worker.recorder.sleep_ends(shared, plan.pool);
-            let wakes_for_it = woken && found.is_none() && !awaited.is_done();
-            let found = if wakes_for_it { find(worker, false) } else { found };
-            if woken && !(wakes_for_it && found.is_some()) {
-                // Its wake was for a task that it may not take while it waits, or leaves for the one it found: somebody else is
-                // to look.
-                shared.wake_for(plan.place[Kind::Deferred as usize], true);
+            if let Some(wake) = woken.filter(|_| found.is_some() || slept == Some(Woken::Reason) || awaited.is_done()) {
+                // It leaves that task for the one it found, or for what it waited for.
+                shared.pass_on(wake);
             }
             if let Some((task, found)) = found {
                 worker.run_on_top(task, found);
@@ -433,10 +441,11 @@ impl Worker {
     /// the task itself, or another one if there are too many tokens (Wittmann and Hager, §2). A box it runs when the present one
     /// has ended.
     pub(crate) fn put(&mut self, task: TaskRef, queue: QueueId, kind: Kind) {
+        let request = task.header().request;
         let works_now = !task.header().is_box && self.helping < DEEPEST;
         match self.shared.queues.push(queue, task) {
             Ok(()) if works_now && self.shared.queues.is_overfull() => self.help(),
-            Ok(()) => self.wake(queue, kind),
+            Ok(()) => self.wake(queue, request, kind),
             Err(task) if works_now => self.run_at_once(task, None),
             Err(task) => self.refused.push(task),
         }
@@ -462,10 +471,10 @@ impl Worker {
         self.helping -= 1;
     }
 
-    /// Wakes one sleeper for a task that was put.
+    /// Wakes one sleeper for a task that was put, and may be over by now.
     #[inline]
-    pub(crate) fn wake(&mut self, queue: QueueId, kind: Kind) {
-        if let Some(pool) = self.shared.wake_for(queue, kind == Kind::Deferred) {
+    pub(crate) fn wake(&mut self, queue: QueueId, request: RequestId, kind: Kind) {
+        if let Some(pool) = self.shared.wake_for(queue, Some(request), kind == Kind::Deferred) {
             self.recorder.woke(&self.shared, pool);
         }
     }
@@ -489,7 +498,7 @@ impl Worker {
 /// So many tasks, each of which found no room for what it spawned, may stand on a stack. After that there has to be room.
 const DEEPEST: u32 = 64;
 
-/// How long a waiting seat looks around before it sleeps.
+/// How long a waiting seat looks around before it sleeps, if the strategy has no such time.
 const SPIN: Duration = Duration::from_micros(5);
 
 /// Ends the process if it is dropped: a panic that leaves a waiting frame would take away what other threads use. Users' panics

@@ -492,6 +492,75 @@ fn a_request_runs_beside_its_caller_and_can_be_cancelled() {
     }
 }
 
+/// What happened: a task that waited for a request kept the only thread that could have run it.
+#[test]
+fn a_task_may_wait_for_requests_of_its_own_runtime() {
+    use vicus_flow::{BoxModel, ModelBuilder, Schema, Turn};
+    let mut net = ModelBuilder::new("one box");
+    let source = net.source(
+        BoxModel::new("source", || {
+            |turn: &mut Turn<'_>| {
+                turn.take(0);
+                turn.send_pill(0);
+                Ok(())
+            }
+        })
+        .output(&Schema::new::<&str>([])),
+    );
+    net.end(source.output(0));
+    let model = net.build().unwrap();
+    for runtime in runtimes() {
+        let runtime = &runtime;
+        let nested = runtime.run(|| {
+            let inner = runtime.spawn(|| fib(10));
+            // In a request's own task, and in one that a scope's end has run.
+            let mut sum = 0;
+            scope(|scope| scope.spawn_deferred(|_| sum = runtime.spawn(|| fib(5)).wait().unwrap()));
+            inner.wait().unwrap() + sum
+        });
+        assert_eq!(nested, 55 + 5);
+        let (first, second) = runtime.run(|| {
+            let wait = || runtime.submit(&model).wait().map(|totals| totals.tasks > 0);
+            join(wait, wait)
+        });
+        assert!(matches!((first, second), (Ok(true), Ok(true))));
+    }
+}
+
+/// What happened: seats that wait slept after 5 µs, whatever the strategy said.
+#[test]
+fn who_waits_looks_around_as_long_as_the_strategy_says() {
+    use vicus_trace::What;
+    let setting = "las:spin_ns=2000000000".parse().unwrap();
+    let runtime = Runtime::builder().threads(2).strategy(setting).quiet().record(1 << 10).start();
+    runtime.run(|| {
+        let is_there = AtomicBool::new(false);
+        scope(|scope| {
+            scope.spawn_deferred(|_| {
+                is_there.store(true, Ordering::Release);
+                std::thread::sleep(Duration::from_millis(20));
+            });
+            while !is_there.load(Ordering::Acquire) {
+                std::hint::spin_loop();
+            }
+        });
+    });
+    let trace = runtime.trace().expect("it was recorded");
+    let mut slept = 0;
+    for log in trace.logs() {
+        let mut open = 0;
+        for event in &log.events {
+            match event.what {
+                What::UserCodeBegins { .. } => open += 1,
+                What::UserCodeEnds { .. } => open -= 1,
+                What::SleepBegins if open > 0 => slept += 1,
+                _ => {}
+            }
+        }
+    }
+    assert_eq!(slept, 0, "nobody waits for two seconds");
+}
+
 #[test]
 fn a_request_that_has_not_begun_is_dropped_when_it_is_cancelled() {
     let runtime = Runtime::builder().threads(1).quiet().start();
@@ -532,6 +601,25 @@ fn tasks_without_bytes_are_one_after_the_other_as_well() {
             }
         });
     });
+}
+
+/// What happened: they had the same address, and so were taken for the same elements.
+#[test]
+fn parts_without_bytes_are_told_apart() {
+    let mut units = [(); 4];
+    scope(|scope| {
+        let units = scope.share(&mut units);
+        let task = scope.task().writes(units.part(..2)).writes(units.part(2..));
+        task.spawn(|(left, right)| assert_eq!((left.len(), right.len()), (2, 2)));
+    });
+}
+
+/// What happened: in a release build, the part was empty.
+#[test]
+#[should_panic(expected = "element 18446744073709551615 of 4 that are shared")]
+fn a_part_cannot_end_beyond_the_largest_number() {
+    let mut numbers = [0; 4];
+    scope(|scope| _ = scope.share(&mut numbers).part(0..=usize::MAX));
 }
 
 #[test]

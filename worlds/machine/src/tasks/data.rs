@@ -16,6 +16,8 @@ use vicus_topology::NodeId;
 /// by [`Scope::share`].
 pub struct Shared<'scope, T> {
     start: *mut T,
+    /// How many elements are before it: those without bytes are told apart by that alone.
+    first: usize,
     len: usize,
     /// Whose tasks share them, by its address: another scope would not know of them.
     scope: *const (),
@@ -56,7 +58,8 @@ unsafe impl<T: Send + Sync> Send for Part<'_, T> {}
 impl<T> Part<'_, T> {
     fn access(&self, mode: Mode) -> Access {
         // What takes no memory is still one task's at a time.
-        Access::new(self.0.start.addr(), self.0.len * size_of::<T>().max(1), mode)
+        let (before, bytes) = if size_of::<T>() == 0 { (self.0.first, 1) } else { (0, size_of::<T>()) };
+        Access::new(self.0.start.addr() + before, self.0.len * bytes, mode)
     }
 }
 
@@ -68,7 +71,7 @@ impl<'scope, T> Shared<'scope, T> {
         #[expect(unsafe_code, reason = "a pointer into the elements")]
         // SAFETY: inside of them, or at their end.
         let first = unsafe { self.start.add(start) };
-        Part(Shared { start: first, len: end - start, ..self })
+        Part(Shared { start: first, first: start, len: end - start, ..self })
     }
 
     /// How many elements it has.
@@ -85,15 +88,19 @@ impl<'scope, T> Shared<'scope, T> {
 fn range(bounds: &impl RangeBounds<usize>, len: usize) -> Range<usize> {
     let start = match bounds.start_bound() {
         Bound::Included(&start) => start,
-        Bound::Excluded(&start) => start + 1,
+        Bound::Excluded(&start) => after(start, len),
         Bound::Unbounded => 0,
     };
     let end = match bounds.end_bound() {
-        Bound::Included(&end) => end + 1,
+        Bound::Included(&end) => after(end, len),
         Bound::Excluded(&end) => end,
         Bound::Unbounded => len,
     };
     start..end
+}
+
+fn after(element: usize, len: usize) -> usize {
+    element.checked_add(1).unwrap_or_else(|| panic!("element {element} of {len} that are shared"))
 }
 
 /// What a task can say that it reads or writes: a [`Part`], or a slice that is its own to read, or to write.
@@ -283,7 +290,7 @@ impl<'scope> Scope<'scope> {
     /// Lets tasks of this scope share elements. From now on the elements are theirs, until the scope ends.
     pub fn share<T: Send>(&self, elements: &'scope mut [T]) -> Shared<'scope, T> {
         let scope = std::ptr::from_ref(self).cast();
-        Shared { start: elements.as_mut_ptr(), len: elements.len(), scope, elements: PhantomData }
+        Shared { start: elements.as_mut_ptr(), first: 0, len: elements.len(), scope, elements: PhantomData }
     }
 
     /// A task that says what it reads and writes. It runs after the earlier ones that write what it reads, or that read or

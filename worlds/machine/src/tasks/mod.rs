@@ -17,6 +17,7 @@ pub use join::join;
 pub use loops::{for_each, for_each_mut};
 pub(crate) use request::Requests;
 pub use request::{Cancelled, TaskRequest, is_cancelled};
+pub(crate) use run::Done;
 pub use scope::{Scope, in_place_scope, scope};
 pub(crate) use slab::{Blocks, Slab};
 

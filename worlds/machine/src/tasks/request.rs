@@ -1,5 +1,6 @@
 //! Closures that run as requests of their own, while their caller goes on.
 
+use super::run::Done;
 use super::scope::drop_quietly;
 use crate::runtime::{Runtime, Shared};
 use crate::worker::{Worker, here};
@@ -9,7 +10,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 use vicus_schedule::{RequestId, TaskHeader, TaskRef};
 
 /// The request was cancelled before its closure had begun.
@@ -59,13 +60,12 @@ impl Runtime {
     pub fn spawn<R: Send + 'static>(&self, f: impl FnOnce() -> R + Send + 'static) -> TaskRequest<R> {
         let shared = &self.shared;
         let id = RequestId(shared.next_request.fetch_add(1, Ordering::Relaxed));
-        let answer =
-            Arc::new(Answer { state: Mutex::new(State { is_over: false, result: None }), changed: Condvar::new() });
+        let answer = Arc::new(Answer(Mutex::new(State { is_over: false, result: None, waiting: Vec::new() })));
         shared.requests_of_tasks.begin(id, Arc::clone(&answer) as _);
         let queue = self.next_of(&shared.plan.entry);
         let task = RequestJob::task(id, f, &answer);
         shared.queues.push(queue, task).unwrap_or_else(|_| panic!("an entry queue has no capacity"));
-        shared.wake_for(queue, true);
+        shared.wake_for(queue, Some(id), true);
         TaskRequest { shared: Arc::clone(shared), id, answer }
     }
 }
@@ -83,7 +83,8 @@ impl<R> TaskRequest<R> {
         self.id.0
     }
 
-    /// Blocks the calling thread until the closure has returned. Not to be called in a task.
+    /// Waits until the closure has returned. Called in a task, its thread runs others meanwhile, on top of the one that waits: tasks
+    /// that wait for each other's requests may then wait for ever.
     ///
     /// # Errors
     /// It was cancelled before it had begun.
@@ -100,7 +101,7 @@ impl<R> TaskRequest<R> {
 
     /// Whether its closure has returned, or never will begin.
     pub fn is_done(&self) -> bool {
-        self.answer.state.lock().expect("nothing panics under this lock").is_over
+        self.answer.lock().is_over
     }
 
     /// Its tasks that have not begun are dropped, but for those of `join`, whose results somebody needs; those that run may ask
@@ -113,15 +114,14 @@ impl<R> TaskRequest<R> {
 /// What became of a closure: what it returned or panicked with, or nothing.
 type Outcome<R> = Option<std::thread::Result<R>>;
 
-struct Answer<R> {
-    state: Mutex<State<R>>,
-    changed: Condvar,
-}
+struct Answer<R>(Mutex<State<R>>);
 
 struct State<R> {
     is_over: bool,
     /// Until somebody has taken it.
     result: Outcome<R>,
+    /// Who is told when it is over.
+    waiting: Vec<Arc<Done>>,
 }
 
 impl<R> Answer<R> {
@@ -129,15 +129,29 @@ impl<R> Answer<R> {
         self.over().result.take()
     }
 
-    /// Sleeps until it is over.
+    fn lock(&self) -> MutexGuard<'_, State<R>> {
+        self.0.lock().expect("nothing panics under this lock")
+    }
+
+    /// Waits until it is over.
     fn over(&self) -> MutexGuard<'_, State<R>> {
-        let state = self.state.lock().expect("nothing panics under this lock");
-        self.changed.wait_while(state, |state| !state.is_over).expect("nothing panics under this lock")
+        let mut state = self.lock();
+        if state.is_over {
+            return state;
+        }
+        let done = Done::new();
+        state.waiting.push(Arc::clone(&done));
+        drop(state);
+        done.wait();
+        self.lock()
     }
 
     fn set(&self, result: Outcome<R>) {
-        *self.state.lock().expect("nothing panics under this lock") = State { is_over: true, result };
-        self.changed.notify_all();
+        let mut state = self.lock();
+        (state.is_over, state.result) = (true, result);
+        let waiting = std::mem::take(&mut state.waiting);
+        drop(state);
+        waiting.iter().for_each(|done| done.set());
     }
 }
 

@@ -34,8 +34,9 @@ impl Runtime {
         }
         let queue = self.next_of(&self.shared.plan.entry);
         self.shared.wait_for_task(f, |task| {
+            let request = task.header().request;
             self.shared.queues.push(queue, task).unwrap_or_else(|_| panic!("an entry queue has no capacity"));
-            self.shared.wake_for(queue, true);
+            self.shared.wake_for(queue, Some(request), true);
         })
     }
 
@@ -111,16 +112,17 @@ impl<F: FnOnce() -> R, R> Call<F, R> {
     }
 }
 
-/// How the caller learns that it is over.
-enum Done {
+/// How a caller learns that what it waits for is over.
+pub(crate) enum Done {
     /// It sleeps.
     Thread { is_done: Mutex<bool>, changed: Condvar },
-    /// It is a seat of another runtime, and works there meanwhile: what it waits for may come back to that runtime.
+    /// It is a seat, and works there meanwhile: what it waits for may be a task of that runtime, or come back to it.
     Seat(Latch, Arc<Shared>),
 }
 
 impl Done {
-    fn new() -> Arc<Done> {
+    /// For the calling thread.
+    pub(crate) fn new() -> Arc<Done> {
         #[expect(unsafe_code, reason = "the worker of the task that runs")]
         // SAFETY: `here` gave it, and nobody has a reference to it.
         let worker = unsafe { here().as_ref() };
@@ -130,7 +132,8 @@ impl Done {
         })
     }
 
-    fn wait(&self) {
+    /// Called by the thread that made it.
+    pub(crate) fn wait(&self) {
         match self {
             Done::Thread { is_done, changed } => {
                 let is_done = is_done.lock().expect("nothing panics under this lock");
@@ -142,7 +145,7 @@ impl Done {
         }
     }
 
-    fn set(&self) {
+    pub(crate) fn set(&self) {
         match self {
             Done::Thread { is_done, changed } => {
                 *is_done.lock().expect("nothing panics under this lock") = true;
