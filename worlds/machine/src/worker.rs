@@ -134,7 +134,7 @@ fn sleep(sleepers: &SleepPool, slot: usize, pause: Option<Duration>, reason: imp
 
 impl Worker {
     pub(crate) fn new(shared: Arc<Shared>, seat: SeatId) -> Worker {
-        let recorder = Recorder::new(&shared);
+        let recorder = Recorder::new(&shared, seat);
         let cursors = vec![0; shared.plan.cursors(seat)];
         let plan = &shared.plan.seats[seat.index()];
         let own = plan.place[Kind::Immediate as usize];

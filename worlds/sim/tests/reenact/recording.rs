@@ -229,6 +229,7 @@ fn facts(log: &mut Log, now: u64, who: BoxId, fact: Fact) {
             What::EnvelopeSent { who, output, rows: rows as u32, pill }
         }
         Fact::Read { near, far } => What::BytesRead { who, far: false, bytes: (near + far) as u32 },
+        Fact::Held { bytes } => What::Held { who, bytes: bytes as u32 },
         Fact::Refused { output } => What::Refused { who, output: output as u16 },
         Fact::Resumed { output } => What::Resumed { who, output: output as u16 },
     };
