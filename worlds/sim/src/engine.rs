@@ -170,6 +170,7 @@ impl<'a> Engine<'a> {
             node: seat.node,
             doing: if seat.spare { Doing::Empty } else { Doing::Busy },
             stack: Vec::new(),
+            next: None,
             cursors: vec![0; plan.cursors(SeatId::new(at))],
             pinned: VecDeque::new(),
             version: 0,

@@ -162,6 +162,7 @@ impl Replay {
                 let after = invocation.after.iter().filter_map(|&earlier| number[earlier]);
                 tasks.push(TaskSpec {
                     kind,
+                    is_box: true,
                     request: RequestId(u64::from(invocation.request) + requests * copy as u64),
                     accesses: footprint,
                     after: after.map(|earlier| first + earlier).collect(),
@@ -350,6 +351,20 @@ mod tests {
         let mut busy = replay.program.clone();
         busy.tasks[1].steps.push(Step::Work(Work { leaf: 0, cost: Cost::Nanos(1e6), accesses: Vec::new() }));
         assert_eq!(wakes(&busy), alone + 1, "its spawner goes on");
+    }
+
+    /// Others look around, and don't see it.
+    #[test]
+    fn the_last_immediate_task_stays_on_its_seat() {
+        let replay = Replay::of(&two_boxes(100), &ReplayOptions { copies: 8, ..ReplayOptions::default() }).unwrap();
+        let machine = crate::Machine::by_name("xeon-e7-4820").unwrap();
+        let plan = "las".parse::<vicus_schedule::Setting>().unwrap().plan(&machine.topology, 64);
+        for seed in 0..20 {
+            let options = crate::Options { seed, ..crate::Options::default() };
+            let tasks = crate::simulate(&machine, &plan, &replay.program, &options).unwrap().tasks;
+            let moved = tasks[1..].chunks(2).filter(|pair| pair[0].seat != pair[1].seat).count();
+            assert_eq!(moved, 0, "seed {seed}");
+        }
     }
 
     #[test]

@@ -60,6 +60,7 @@ impl<'a> Live<'a> {
         let (copy, flow) = self.flow(stage);
         let spec = TaskSpec {
             kind: task.kind(),
+            is_box: true,
             request: RequestId(u64::from(flow.request) + self.requests * copy as u64),
             accesses: self.envelopes(copy, heads, Mode::Read).collect(),
             ..TaskSpec::default()
