@@ -75,6 +75,13 @@ impl Layout {
         layout
     }
 
+    /// By array of a heap, what is said of its envelope; the same for all copies.
+    pub(crate) fn of_envelopes(&self, said: &[u32]) -> Vec<u32> {
+        let copies = self.starts.len() / self.sizes.len().max(1);
+        let each = || self.sizes.iter().zip(said).filter(|(bytes, _)| **bytes > 0).map(|(_, said)| *said);
+        (0..copies).flat_map(|_| each()).collect()
+    }
+
     /// An access to an envelope of a copy; `None` if it has no bytes.
     pub(crate) fn envelope(&self, copy: usize, envelope: usize, mode: Mode) -> Option<Access> {
         let bytes = self.sizes[envelope];

@@ -11,6 +11,9 @@ const LONGEST_NS: u64 = 1 << 40;
 /// More in all envelopes, and in all that boxes keep, is taken for a mistake: pages are counted one by one.
 const MOST_BYTES: u64 = 64 << 30;
 
+/// The type of boxes that hand out parts of a range: `vicus_flow::library::split`.
+pub(crate) const HANDS_OUT: &str = "split";
+
 /// An invocation.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Invocation {
@@ -344,10 +347,9 @@ impl<'a> Recorded<'a> {
         Ok(())
     }
 
-    /// Whether an invocation hands out parts of a range that others read, with the place where each lies
-    /// (`vicus_flow::library::split`).
+    /// Whether an invocation hands out parts of a range that others read, with the place where each lies.
     pub(crate) fn hands_out(&self, task: usize) -> bool {
-        self.leaves[self.tasks[task].leaf] == "split"
+        self.leaves[self.tasks[task].leaf] == HANDS_OUT
     }
 
     /// Leaves out what is of other requests, as if it had never run.
