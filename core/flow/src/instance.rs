@@ -20,6 +20,7 @@ use crate::{
     Blocks, BoxCounts, BoxId, Envelope, FlowError, Model, Operator, OutputId, OverBudget, Place, Schema, Turn, World,
 };
 use std::any::Any;
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
@@ -136,6 +137,8 @@ pub(crate) struct Body {
     pub(crate) snapshot: std::boxed::Box<[Seen]>,
     /// By input, whether its head was reported as left. Kept while somebody records.
     left: std::boxed::Box<[bool]>,
+    /// How many bytes it was reported to hold. Kept while somebody records.
+    held: u64,
     /// What the action sent; it leaves at the end.
     pub(crate) outbox: Vec<(usize, Envelope)>,
     /// Senders that the action made room for.
@@ -239,6 +242,11 @@ pub enum Fact {
         /// Bytes that lay elsewhere.
         far: u64,
     },
+    /// What the box holds beyond this action is another number of bytes than after its last one ([`crate::Turn::holds`]).
+    Held {
+        /// All in all.
+        bytes: u64,
+    },
     /// A receiver refused: the box is blocked from now on.
     Refused {
         /// The box's output.
@@ -324,6 +332,7 @@ impl Instance {
                     outputs: model.outputs.iter().map(output).collect(),
                     snapshot: vec![Seen::Nothing; model.inputs.len()].into(),
                     left: vec![false; model.inputs.len()].into(),
+                    held: 0,
                     outbox: Vec::new(),
                     resumed: Vec::new(),
                     consumed: false,
@@ -337,7 +346,7 @@ impl Instance {
                     sender: from.sender().index(),
                 };
                 BoxCell {
-                    header: TaskHeader { run, request: id, is_box: true },
+                    header: TaskHeader { run, request: id, is_box: true, number: TaskHeader::UNNUMBERED },
                     index,
                     instance: weak.as_ptr(),
                     state: StateWord::new(),
@@ -755,8 +764,10 @@ impl Running<'_> {
             body.any_room = false;
             cell.tally.acted();
             let before = if desk.recording { cell.tally.bytes() } else { (0, 0) };
-            let mut turn = Turn { cell, body, world, instance, place: desk.place, blocks: desk.blocks };
+            let (place, blocks) = (desk.place, desk.blocks);
+            let mut turn = Turn { cell, body, world, instance, place, blocks, held: Cell::new(None) };
             let done = catch_unwind(AssertUnwindSafe(|| operator.act(&mut turn)));
+            let held = turn.held.get();
             body.operator = operator;
             if desk.recording {
                 body.note_heads(heads, desk);
@@ -764,6 +775,10 @@ impl Running<'_> {
                 let (near, far) = (near - before.0, far - before.1);
                 if near + far > 0 {
                     desk.note(Fact::Read { near, far });
+                }
+                if let Some(bytes) = held.filter(|&bytes| bytes != body.held) {
+                    body.held = bytes;
+                    desk.note(Fact::Held { bytes });
                 }
             }
             match done {

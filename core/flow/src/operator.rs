@@ -3,6 +3,7 @@
 use crate::instance::{Body, BoxCell, Instance, Seen};
 use crate::ring::Ring;
 use crate::{Blocks, Envelope, OverBudget, Place, Schema};
+use std::cell::Cell;
 use std::error::Error;
 
 /// Why a box gave up. Any error will do; the request fails with it and with the box's name.
@@ -61,6 +62,8 @@ pub struct Turn<'a> {
     /// Of the seat that runs it.
     pub(crate) place: Place,
     pub(crate) blocks: Blocks,
+    /// What it said last that it holds; exact, where the budget is booked in portions.
+    pub(crate) held: Cell<Option<u64>>,
 }
 
 /// One input of a live box.
@@ -180,6 +183,7 @@ impl Turn<'_> {
     /// # Errors
     /// The request's boxes hold more than it may ([`Instance::set_budget`]); to be passed on.
     pub fn holds(&self, bytes: u64) -> Result<(), OverBudget> {
+        self.held.set(Some(bytes));
         self.instance.hold(&self.cell.held, bytes)
     }
 

@@ -32,6 +32,13 @@ pub struct TaskHeader {
     pub request: RequestId,
     /// Whether it is a box, which may be dropped unrun once its request has stopped. Somebody may wait for any other task.
     pub is_box: bool,
+    /// Which task it is, for a world that records; [`TaskHeader::UNNUMBERED`] elsewhere, and for boxes.
+    pub number: u32,
+}
+
+impl TaskHeader {
+    /// The number of tasks that nobody tells apart.
+    pub const UNNUMBERED: u32 = u32::MAX;
 }
 
 /// A task, as queues hold it.

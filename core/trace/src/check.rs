@@ -39,6 +39,9 @@ pub enum Rule {
     QueuedOnce,
     /// What is taken was queued before, and not taken since.
     TakenAfterQueued,
+    /// A task that is no box is spawned once, by a box that runs on the seat, or by such a task that was taken there, and before it
+    /// is queued.
+    SpawnedByWhoRuns,
     /// The user code of a box with a refused envelope isn't run.
     BlockedDoesNotRun,
     /// What resumes was refused, and what is refused wasn't blocked already.
@@ -58,6 +61,7 @@ impl fmt::Display for Rule {
             Rule::RunsOnce { already_on } => write!(f, "the box runs on seat {already_on} already"),
             Rule::QueuedOnce => f.write_str("the box waits in a queue already"),
             Rule::TakenAfterQueued => f.write_str("the box waits in no queue"),
+            Rule::SpawnedByWhoRuns => f.write_str("who spawned it doesn't run, or it was spawned already"),
             Rule::BlockedDoesNotRun => f.write_str("the box is blocked on a full via"),
             Rule::RefusedThenResumed => f.write_str("refused twice, or resumed without having been refused"),
             Rule::RequestOnce => f.write_str("the request was submitted already, or ends without running"),
@@ -93,11 +97,22 @@ struct BoxState {
     refused: Vec<u16>,
 }
 
+/// A task that is no box.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum TaskState {
+    Waits,
+    Queued,
+    /// Taken by this seat.
+    Taken(usize),
+}
+
 #[derive(Default)]
 struct Checker {
     /// For each seat: what it is in the middle of.
     frames: Vec<Vec<Frame>>,
     boxes: FxHashMap<BoxId, BoxState>,
+    /// By number, the tasks that are no boxes.
+    tasks: FxHashMap<u32, TaskState>,
     running: FxHashSet<u32>,
     submitted: FxHashSet<u32>,
 }
@@ -106,8 +121,8 @@ impl Trace {
     /// Everything in the trace that can't have happened, in merged order; empty for a trace of a sound runtime whose
     /// clocks travelled as the crate's documentation says.
     ///
-    /// Where a log was full, what comes after [`Trace::complete_until`] is not looked at. Tasks that are no boxes are
-    /// only held to begin and end in order, because their ids don't tell them apart.
+    /// Where a log was full, what comes after [`Trace::complete_until`] is not looked at. Tasks that are no boxes and have no numbers
+    /// are only held to begin and end in order, because nothing tells them apart.
     ///
     /// ```
     /// use vicus_trace::{BoxId, Header, Log, Rule, Trace, What};
@@ -177,8 +192,52 @@ impl Checker {
             What::RequestEnded { request, .. } if !self.running.remove(&request) => breaks(Rule::RequestOnce),
             _ => {}
         }
+        if let Some(number) = what.who().and_then(BoxId::number) {
+            self.step_task(seat, number, what, breaks);
+        }
         if let Some(who) = what.who().filter(|who| who.is_box()) {
             self.boxes.entry(who).or_default().step(seat, what, breaks);
+        }
+    }
+}
+
+impl Checker {
+    /// Something happens to a task that is no box.
+    fn step_task(&mut self, seat: usize, number: u32, what: What, breaks: &mut impl FnMut(Rule)) {
+        let state = self.tasks.get(&number).copied();
+        let next = match what {
+            What::Spawned { who, by } => {
+                if state.is_some() || !self.runs(seat, who.request, by) {
+                    breaks(Rule::SpawnedByWhoRuns);
+                }
+                TaskState::Waits
+            }
+            What::Enqueued { who, by, .. } => {
+                match state {
+                    Some(TaskState::Waits) => {}
+                    Some(TaskState::Queued | TaskState::Taken(_)) => breaks(Rule::QueuedOnce),
+                    None if self.runs(seat, who.request, by) => {}
+                    None => breaks(Rule::SpawnedByWhoRuns),
+                }
+                TaskState::Queued
+            }
+            What::Taken { .. } => {
+                if state != Some(TaskState::Queued) {
+                    breaks(Rule::TakenAfterQueued);
+                }
+                TaskState::Taken(seat)
+            }
+            _ => return,
+        };
+        self.tasks.insert(number, next);
+    }
+
+    /// Whether somebody's code can run on a seat now. Nobody is who comes from outside.
+    fn runs(&self, seat: usize, request: u32, index: u32) -> bool {
+        let who = BoxId { request, index };
+        match who.number() {
+            Some(number) => self.tasks.get(&number) == Some(&TaskState::Taken(seat)),
+            None => !who.is_box() || self.boxes.get(&who).is_some_and(|state| state.runs_on == Some(seat)),
         }
     }
 }
@@ -295,6 +354,37 @@ mod tests {
         assert_eq!(broken(&[(0, queued(A)), (1, queued(A))]), [Rule::QueuedOnce]);
         assert_eq!(broken(&[(0, queued(A)), (1, taken(A)), (0, taken(A))]), [Rule::TakenAfterQueued]);
         assert_eq!(broken(&[(0, queued(A)), (0, taken(B))]), [Rule::TakenAfterQueued]);
+    }
+
+    #[test]
+    fn a_task_is_spawned_by_who_runs_before_it_is_taken() {
+        let task = |number| BoxId::task(1, number);
+        let queued = |number, by| What::Enqueued { who: task(number), kind: TaskKind::Deferred, by };
+        let taken = |number| taken(task(number));
+        let spawned = |number, by| What::Spawned { who: task(number), by };
+        let first = task(0).index;
+        let [begins, user_begins, ..] = run(A);
+        // A box spawns a task, which spawns two on the seat that took it; one of them waits for the other.
+        let sound = [
+            (0, begins),
+            (0, user_begins),
+            (0, queued(0, A.index)),
+            (1, taken(0)),
+            (1, spawned(2, first)),
+            (1, queued(1, first)),
+            (0, taken(1)),
+            (0, queued(2, task(1).index)),
+            (1, taken(2)),
+        ];
+        assert_eq!(broken(&sound), []);
+        assert_eq!(broken(&sound[2..4]), [Rule::SpawnedByWhoRuns], "the box doesn't run");
+        assert_eq!(broken(&[(0, queued(0, BoxId::NOBODY)), (0, queued(1, first))]), [Rule::SpawnedByWhoRuns]);
+        let elsewhere = [(0, queued(0, BoxId::NOBODY)), (0, taken(0)), (1, spawned(1, first))];
+        assert_eq!(broken(&elsewhere), [Rule::SpawnedByWhoRuns], "it runs on the other seat");
+        assert_eq!(broken(&[(0, taken(7))]), [Rule::TakenAfterQueued]);
+        let twice = [(0, queued(0, BoxId::NOBODY)), (0, taken(0)), (1, taken(0)), (0, queued(0, BoxId::NOBODY))];
+        assert_eq!(broken(&twice), [Rule::TakenAfterQueued, Rule::QueuedOnce]);
+        assert_eq!(broken(&[(0, spawned(0, BoxId::NOBODY)), (0, taken(0))]), [Rule::TakenAfterQueued], "it waits");
     }
 
     #[test]

@@ -29,7 +29,7 @@ const _: () = assert!(size_of::<Event>() == Event::BYTES);
 pub struct BoxId {
     /// The request: the low 32 bits of the runtime's id.
     pub request: u32,
-    /// The box's place in its model; [`BoxId::NOBODY`] for a task that is no box.
+    /// The box's place in its model; [`BoxId::TASKS`] and a number for a task that is no box, or [`BoxId::NOBODY`] if it has none.
     #[serde(rename = "box")]
     pub index: u32,
 }
@@ -38,22 +38,51 @@ impl BoxId {
     /// The index that stands for no box.
     pub const NOBODY: u32 = u32::MAX;
 
-    /// A task of this request that is no box: a closure of `join`, a loop's chunk.
+    /// The first index that stands for a task that is no box.
+    pub const TASKS: u32 = 1 << 31;
+
+    /// A task of this request that is no box, and that nobody has told from others: a closure of `join`, a loop's chunk.
     pub const fn task_of(request: u32) -> BoxId {
         BoxId { request, index: BoxId::NOBODY }
     }
 
+    /// The same with a number, of which each is given once in a run, whatever the request. Too large a number is none.
+    pub const fn task(request: u32, number: u32) -> BoxId {
+        match number < BoxId::TASKS {
+            true => BoxId { request, index: BoxId::TASKS + number },
+            false => BoxId::task_of(request),
+        }
+    }
+
     /// Whether this is a box, and so follows the box protocol, or any other task.
     pub const fn is_box(self) -> bool {
-        self.index != BoxId::NOBODY
+        self.index < BoxId::TASKS
+    }
+
+    /// The number of a task that is no box, if it has one.
+    pub const fn number(self) -> Option<u32> {
+        match self.index {
+            BoxId::NOBODY => None,
+            index => index.checked_sub(BoxId::TASKS),
+        }
     }
 }
 
 impl fmt::Display for BoxId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.is_box() {
-            true => write!(f, "request {} box {}", self.request, self.index),
-            false => write!(f, "request {} task", self.request),
+        write!(f, "request {} {}", self.request, Index(self.index))
+    }
+}
+
+/// An index as people read it.
+struct Index(u32);
+
+impl fmt::Display for Index {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (BoxId { request: 0, index: self.0 }).number() {
+            Some(number) => write!(f, "task {number}"),
+            None if self.0 == BoxId::NOBODY => f.write_str("task"),
+            None => write!(f, "box {}", self.0),
         }
     }
 }
@@ -96,7 +125,15 @@ pub enum What {
         /// How it was queued.
         #[serde(rename = "task_kind")]
         kind: TaskKind,
-        /// The index of the box of the same request that queued it, or [`BoxId::NOBODY`].
+        /// The index ([`BoxId::index`]) of who queued it, or [`BoxId::NOBODY`]: a box of the same request, or a task that is no box. This
+        /// has spawned it, unless an event says who else has.
+        by: u32,
+    },
+    /// A task that is no box, and that may have to wait for others before it is queued, was spawned.
+    Spawned {
+        /// The task.
+        who: BoxId,
+        /// The index of who spawned it, as in [`What::Enqueued`].
         by: u32,
     },
     /// A task was taken out of a queue.
@@ -174,6 +211,14 @@ pub enum What {
         /// Whether it lies on another node than the seat's.
         far: bool,
         /// How much; four billion stands for any more.
+        bytes: u32,
+    },
+    /// What a box keeps for itself beyond an invocation, such as a hash table or rows to be sorted. Told at the end of the user's
+    /// code, if it is another number of bytes than when it was told last.
+    Held {
+        /// The box.
+        who: BoxId,
+        /// All in all; four billion stands for any more.
         bytes: u32,
     },
     /// A task that is no box, and that this seat makes, has said that it reads and writes so much. There is one for what lies on the
@@ -256,11 +301,13 @@ pub enum Kind {
     BytesRead,
     EnvelopeLeft,
     Footprint,
+    Held,
+    Spawned,
 }
 
 impl Kind {
     /// Every kind; the place in this list is the number in a file.
-    pub const ALL: [Kind; 21] = [
+    pub const ALL: [Kind; 23] = [
         Kind::Enqueued,
         Kind::Taken,
         Kind::InvocationBegins,
@@ -282,6 +329,8 @@ impl Kind {
         Kind::BytesRead,
         Kind::EnvelopeLeft,
         Kind::Footprint,
+        Kind::Held,
+        Kind::Spawned,
     ];
 
     /// The name that people type: `user-code-begins`.
@@ -308,6 +357,8 @@ impl Kind {
             Kind::BytesRead => "bytes-read",
             Kind::EnvelopeLeft => "envelope-left",
             Kind::Footprint => "footprint",
+            Kind::Held => "held",
+            Kind::Spawned => "spawned",
         }
     }
 }
@@ -368,6 +419,8 @@ impl What {
             What::BytesRead { .. } => Kind::BytesRead,
             What::EnvelopeLeft { .. } => Kind::EnvelopeLeft,
             What::Footprint { .. } => Kind::Footprint,
+            What::Held { .. } => Kind::Held,
+            What::Spawned { .. } => Kind::Spawned,
         }
     }
 
@@ -386,6 +439,8 @@ impl What {
             | What::EnvelopeSent { who, .. }
             | What::BytesRead { who, .. }
             | What::Footprint { who, .. }
+            | What::Held { who, .. }
+            | What::Spawned { who, .. }
             | What::Refused { who, .. }
             | What::Resumed { who, .. } => Some(who),
             What::SleepBegins
@@ -411,9 +466,11 @@ impl fmt::Display for What {
                 })?;
                 match by {
                     BoxId::NOBODY => Ok(()),
-                    by => write!(f, ", by box {by}"),
+                    by => write!(f, ", by {}", Index(by)),
                 }
             }
+            What::Spawned { by: BoxId::NOBODY, .. } => Ok(()),
+            What::Spawned { by, .. } => write!(f, "by {}", Index(by)),
             What::Taken { rule, far, .. } => write!(f, "rule {rule}, {}", if far { "far" } else { "near" }),
             What::EnvelopeReceived { input, rows, pill, .. } => {
                 write!(f, "input {input}, {rows} rows{}", ends_stream(pill))
@@ -426,6 +483,7 @@ impl fmt::Display for What {
             What::BytesRead { far, bytes, .. } | What::Footprint { far, bytes, .. } => {
                 write!(f, "{bytes} bytes {}", if far { "far" } else { "near" })
             }
+            What::Held { bytes, .. } => write!(f, "{bytes} bytes"),
             What::Refused { output, .. } | What::Resumed { output, .. } => write!(f, "output {output}"),
             What::Woke { pool } => write!(f, "pool {pool}"),
             What::LentBegins { seat } => write!(f, "for seat {seat}"),
@@ -512,6 +570,9 @@ impl What {
             What::BytesRead { far, bytes: value, .. } | What::Footprint { far, bytes: value, .. } => {
                 Columns { port: far.into(), value, ..Columns::default() }
             }
+            What::Held { bytes: value, .. } | What::Spawned { by: value, .. } => {
+                Columns { value, ..Columns::default() }
+            }
             What::EnvelopeLeft { input: port, .. }
             | What::Refused { output: port, .. }
             | What::Resumed { output: port, .. } => Columns { port, ..Columns::default() },
@@ -570,6 +631,8 @@ impl What {
             Kind::BytesRead => What::BytesRead { who, far: flag(port)?, bytes: value },
             Kind::EnvelopeLeft => What::EnvelopeLeft { who, input: port },
             Kind::Footprint => What::Footprint { who, far: flag(port)?, bytes: value },
+            Kind::Held => What::Held { who, bytes: value },
+            Kind::Spawned => What::Spawned { who, by: value },
         })
     }
 }
@@ -619,6 +682,13 @@ mod tests {
         let who = BoxId { request: 1, index: 2 };
         let text = |what: What| what.to_string();
         assert_eq!(text(What::Enqueued { who, kind: TaskKind::Immediate, by: 1 }), "immediate, by box 1");
+        let by = BoxId::task(1, 3).index;
+        assert_eq!(text(What::Enqueued { who, kind: TaskKind::Deferred, by }), "deferred, by task 3");
+        assert_eq!(text(What::Spawned { who, by: 1 }), "by box 1");
+        assert_eq!(
+            [who, BoxId::task(1, 3), BoxId::task_of(1)].map(|who| who.to_string()),
+            ["request 1 box 2", "request 1 task 3", "request 1 task"]
+        );
         assert_eq!(text(What::Taken { who, rule: 4, far: true }), "rule 4, far");
         assert_eq!(
             text(What::EnvelopeReceived { who, input: 0, rows: 9, pill: true }),

@@ -20,8 +20,9 @@ use std::fmt;
 use std::io::{self, Read, Write};
 
 const MAGIC: &[u8; 8] = b"VICUSTRC";
-/// Version 2 says what boxes take and what they leave, how much their inputs hold, and what closures say that they use.
-const VERSION: u32 = 2;
+/// Version 2 says what boxes take and what they leave, how much their inputs hold, and what closures say that they use; version 3 what
+/// boxes keep for themselves, and which closure is which and who spawned it.
+const VERSION: u32 = 3;
 
 /// Why a file can't be read as a trace.
 #[derive(Debug)]
@@ -213,10 +214,10 @@ mod tests {
     #[test]
     fn other_files_and_versions_are_refused() {
         assert_eq!(error(b"<html><body>"), "not a trace: it doesn't begin with VICUSTRC");
-        for version in [0, 1, 9] {
+        for version in [0, 1, 2, 9] {
             let mut other = small();
             other[8] = version;
-            let expected = format!("a trace of version {version}, and this program reads version 2: record it anew");
+            let expected = format!("a trace of version {version}, and this program reads version 3: record it anew");
             assert_eq!(error(&other), expected);
         }
         let mut longer = small();

@@ -200,12 +200,12 @@ impl<'a> Names<'a> {
         self.models.get(&who.request)?.boxes.get(who.index as usize)
     }
 
-    /// The box's name: the model's, or `task` for a task that is no box, or its index.
+    /// The box's name: the model's, or `task` and its number for a task that is no box, or its index.
     pub fn name(&self, who: BoxId) -> String {
         match self.get(who) {
             Some(info) => info.name.clone(),
             None if who.is_box() => format!("box{}", who.index),
-            None => "task".to_owned(),
+            None => who.number().map_or("task".to_owned(), |number| format!("task{number}")),
         }
     }
 

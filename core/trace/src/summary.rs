@@ -31,6 +31,8 @@ pub struct BoxSummary {
     pub boxes: u64,
     /// How often one of them was invoked.
     pub invocations: u64,
+    /// Tasks that are no boxes, and that they or such tasks spawned.
+    pub spawned: u64,
     /// Time in user code, without tasks that ran meanwhile inside it.
     pub busy_ns: u64,
     /// Time during which a box had a refused output, added up over the boxes.
@@ -90,8 +92,15 @@ struct Seat {
     /// The time of its last event.
     then_ns: u64,
     asleep: bool,
-    /// The invocations that are open, the innermost last, and whether each is in user code.
-    open: Vec<(BoxId, bool)>,
+    /// What is open, the innermost last.
+    open: Vec<Open>,
+}
+
+/// An invocation, or the code of a task that is no box and has none.
+struct Open {
+    who: BoxId,
+    is_invocation: bool,
+    in_user_code: bool,
 }
 
 /// When a box became blocked, and on how many outputs it is.
@@ -158,6 +167,7 @@ impl Trace {
         summary.events = summary.seats.iter().map(|seat| seat.events).sum();
         let mut seats: Vec<Seat> = (0..self.logs.len()).map(|_| Seat::default()).collect();
         let mut blocked: FxHashMap<BoxId, Blocked> = FxHashMap::default();
+        let mut spawned_before: FxHashSet<BoxId> = FxHashSet::default();
         let mut types =
             Types { names: self.names(), places: FxHashMap::default(), seen: FxHashSet::default(), rows: Vec::new() };
 
@@ -206,6 +216,16 @@ impl Trace {
                         }
                     }
                 }
+                What::Enqueued { who, by, .. } | What::Spawned { who, by } if !who.is_box() && by != BoxId::NOBODY => {
+                    // Who queues what was spawned before has not spawned it.
+                    let is_spawn = matches!(what, What::Spawned { .. });
+                    if is_spawn {
+                        spawned_before.insert(who);
+                    }
+                    if is_spawn || !spawned_before.remove(&who) {
+                        types.of(BoxId { request: who.request, index: by }).spawned += 1;
+                    }
+                }
                 What::RequestSubmitted { .. } => summary.requests += 1,
                 _ => {}
             }
@@ -229,7 +249,7 @@ impl Seat {
         let spent_ns = now_ns.saturating_sub(self.then_ns);
         match self.open.last() {
             _ if self.asleep => add(&mut total.idle_ns, spent_ns),
-            Some(&(who, true)) => {
+            Some(&Open { who, in_user_code: true, .. }) => {
                 add(&mut total.busy_ns, spent_ns);
                 add(&mut types.of(who).busy_ns, spent_ns);
             }
@@ -239,13 +259,19 @@ impl Seat {
 
     fn step(&mut self, what: What) {
         match what {
-            What::InvocationBegins { who } => self.open.push((who, false)),
+            What::InvocationBegins { who } => self.open.push(Open { who, is_invocation: true, in_user_code: false }),
             What::InvocationEnds { .. } => {
                 self.open.pop();
             }
-            What::UserCodeBegins { .. } | What::UserCodeEnds { .. } => {
-                if let Some((_, in_user_code)) = self.open.last_mut() {
-                    *in_user_code = matches!(what, What::UserCodeBegins { .. });
+            What::UserCodeBegins { who } => match self.open.last_mut() {
+                Some(open) if open.who == who && open.is_invocation => open.in_user_code = true,
+                _ => self.open.push(Open { who, is_invocation: false, in_user_code: true }),
+            },
+            What::UserCodeEnds { .. } => {
+                if self.open.pop_if(|open| !open.is_invocation).is_none()
+                    && let Some(open) = self.open.last_mut()
+                {
+                    open.in_user_code = false;
                 }
             }
             What::SleepBegins => self.asleep = true,
@@ -286,6 +312,7 @@ impl fmt::Display for Summary {
             "box type",
             "boxes",
             "invocations",
+            "spawned",
             "busy ms",
             "blocked ms",
             "envelopes in",
@@ -301,6 +328,7 @@ impl fmt::Display for Summary {
                 row.type_name.clone(),
                 row.boxes.to_string(),
                 row.invocations.to_string(),
+                row.spawned.to_string(),
                 Ms(row.busy_ns).to_string(),
                 Ms(row.blocked_ns).to_string(),
                 row.envelopes_in.to_string(),
@@ -373,7 +401,7 @@ impl fmt::Display for Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{BoxInfo, Header, Log, ModelInfo};
+    use crate::{BoxInfo, Header, Log, ModelInfo, TaskKind};
 
     const WHO: BoxId = BoxId { request: 1, index: 0 };
 
@@ -428,6 +456,32 @@ mod tests {
         assert_eq!((summary.seats[0].busy_ns, summary.seats[0].overhead_ns), (96, 4));
     }
 
+    /// Closures have no prologue. What the scan spawned is its own, also where it waits before somebody else queues it.
+    #[test]
+    fn closures_are_busy_and_have_spawners() {
+        let (first, second) = (BoxId::task(1, 0), BoxId::task(1, 1));
+        let queued = |who, by: BoxId| What::Enqueued { who, kind: TaskKind::Deferred, by: by.index };
+        let summary = summary(&[
+            (0, What::InvocationBegins { who: WHO }),
+            (0, What::UserCodeBegins { who: WHO }),
+            (10, queued(first, WHO)),
+            (10, What::Spawned { who: second, by: WHO.index }),
+            (10, What::Taken { who: first, rule: 1, far: false }),
+            (10, What::UserCodeBegins { who: first }),
+            (30, queued(second, first)),
+            (30, What::UserCodeEnds { who: first }),
+            (100, What::UserCodeEnds { who: WHO }),
+            (101, What::InvocationEnds { who: WHO }),
+            (101, What::UserCodeBegins { who: second }),
+            (151, queued(BoxId::task(1, 2), second)),
+            (151, What::UserCodeEnds { who: second }),
+        ]);
+        let rows: Vec<(&str, u64, u64)> =
+            summary.boxes.iter().map(|row| (&row.type_name[..], row.busy_ns, row.spawned)).collect();
+        assert_eq!(rows, [("Scan", 80, 2), ("(task)", 70, 1)]);
+        assert_eq!((summary.seats[0].busy_ns, summary.seats[0].overhead_ns), (150, 1));
+    }
+
     #[test]
     fn a_box_is_blocked_while_any_output_is() {
         let refused = |output| What::Refused { who: WHO, output };
@@ -472,8 +526,8 @@ mod tests {
         let expected = "\
 2.500 ms, 0 requests, 1 seat, 5 events
 
-box type  boxes  invocations  busy ms  blocked ms  envelopes in  rows in  envelopes out  rows out  bytes made  bytes near  bytes far
-Scan          1            1    2.500       0.000             0        0              0         0           0           0          0
+box type  boxes  invocations  spawned  busy ms  blocked ms  envelopes in  rows in  envelopes out  rows out  bytes made  bytes near  bytes far
+Scan          1            1        0    2.500       0.000             0        0              0         0           0           0          0
 
 seat  invocations  busy ms  overhead ms  idle ms  rule 1 near+far
 0               1    2.500        0.000    0.000              1+0

@@ -307,7 +307,8 @@ pub(crate) mod tests {
 
     /// A task that lives for ever and can be told from others.
     pub(crate) fn task(number: u64) -> TaskRef {
-        let header = Box::leak(Box::new(TaskHeader { run: never, request: RequestId(number), is_box: false }));
+        let (request, number) = (RequestId(number), TaskHeader::UNNUMBERED);
+        let header = Box::leak(Box::new(TaskHeader { run: never, request, is_box: false, number }));
         #[expect(unsafe_code, reason = "makes a task")]
         // SAFETY: it is leaked, and never run.
         unsafe {

@@ -260,6 +260,7 @@ mod tests {
             run: never,
             request: RequestId(number as u64 % 3),
             is_box: number.is_multiple_of(2),
+            number: TaskHeader::UNNUMBERED,
         };
         let jobs: Vec<Job> =
             (0..20_000).map(|number| Job { header: header(number), taken: AtomicU8::new(0) }).collect();

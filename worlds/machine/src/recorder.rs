@@ -3,6 +3,8 @@
 //! No lock and no allocation on the way. The Lamport clock travels with the box (a word in its cell), with the envelope,
 //! and with the wake (a word for each pool). Closures have one word together: whoever queues or ends one raises it, whoever
 //! begins one or has waited for some observes it. That orders more than has to be, and never an effect before its cause.
+//!
+//! Closures get numbers, by which a trace tells them apart: each seat counts its own, in steps of the number of seats.
 
 use crate::runtime::Shared;
 use crate::takes::{Level, SeatTakes};
@@ -11,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use vicus_flow::{BoxId, Desk, Fact, Instance, Model, ModelBox};
-use vicus_schedule::{Kind, Plan, PoolId, QueueId, RequestId, SeatId};
+use vicus_schedule::{Kind, Plan, PoolId, QueueId, RequestId, SeatId, TaskHeader, TaskRef};
 use vicus_topology::Topology;
 use vicus_trace::{Bound, BoxInfo, Header, Log, ModelInfo, Outcome, SeatInfo, SeatLog, Source, TaskKind, Trace, What};
 
@@ -29,6 +31,8 @@ pub(crate) struct Recording {
     tasks: Arc<AtomicU64>,
     /// What callers without a seat do.
     outside: Mutex<Log>,
+    /// The numbers of their closures.
+    numbers: Mutex<Numbers>,
     /// By the model's address, which stays as long as this keeps the model.
     models: Mutex<BTreeMap<usize, Instances>>,
     /// By seat, when its thread has left.
@@ -49,6 +53,7 @@ impl Recording {
             wakes: plan.pools.iter().map(|_| AtomicU64::new(0)).collect(),
             tasks: Arc::default(),
             outside: Mutex::new(Log::new(events_per_seat.unwrap_or(0).min(1 << 16))),
+            numbers: Mutex::new(Numbers::new(plan.seats.len(), plan)),
             models: Mutex::new(BTreeMap::new()),
             logs: Mutex::new(vec![SeatLog::default(); plan.seats.len()]),
         }
@@ -75,6 +80,19 @@ impl Recording {
         let clock =
             outside.record(now, What::Enqueued { who: who(instance, first), kind, by: vicus_trace::BoxId::NOBODY });
         instance.raise_clock(first, clock);
+    }
+
+    /// A caller submits a closure as a request. Gives it a number.
+    pub(crate) fn task_submitted(&self, request: RequestId) -> u32 {
+        if !self.keeps_events() {
+            return TaskHeader::UNNUMBERED;
+        }
+        let number = self.numbers.lock().expect("nothing panics under this lock").next();
+        let mut outside = self.outside.lock().expect("nothing panics under this lock");
+        let (who, kind) = (vicus_trace::BoxId::task(request.0 as u32, number), TaskKind::Deferred);
+        let clock = outside.record(self.now(), What::Enqueued { who, kind, by: vicus_trace::BoxId::NOBODY });
+        self.tasks.fetch_max(clock, Ordering::AcqRel);
+        number
     }
 
     /// A caller without a seat settled a request.
@@ -150,8 +168,27 @@ fn who(instance: &Instance, index: BoxId) -> vicus_trace::BoxId {
     vicus_trace::BoxId { request: instance.id().0 as u32, index: index.index() as u32 }
 }
 
-fn task_of(request: RequestId) -> vicus_trace::BoxId {
-    vicus_trace::BoxId::task_of(request.0 as u32)
+fn task_of(header: &TaskHeader) -> vicus_trace::BoxId {
+    vicus_trace::BoxId::task(header.request.0 as u32, header.number)
+}
+
+/// Numbers that nobody else gives.
+struct Numbers {
+    next: u32,
+    step: u32,
+}
+
+impl Numbers {
+    /// A seat's; the place behind the last seat stands for all callers without one.
+    fn new(seat: usize, plan: &Plan) -> Numbers {
+        Numbers { next: seat as u32, step: plan.seats.len() as u32 + 1 }
+    }
+
+    fn next(&mut self) -> u32 {
+        let number = self.next;
+        self.next = number.saturating_add(self.step);
+        number
+    }
 }
 
 fn kind_of(kind: Kind) -> TaskKind {
@@ -172,9 +209,24 @@ struct On {
     began: Instant,
     /// The clock of closures.
     tasks: Arc<AtomicU64>,
+    numbers: Numbers,
+    /// Whose code runs on this seat, the innermost last, by [`vicus_trace::BoxId::index`].
+    open: Vec<u32>,
 }
 
 impl On {
+    /// Whose code makes a task now.
+    fn by(&self) -> u32 {
+        self.open.last().copied().unwrap_or(vicus_trace::BoxId::NOBODY)
+    }
+
+    /// Somebody's code is over, and what it left open when it panicked.
+    fn closes(&mut self, index: u32) {
+        if let Some(at) = self.open.iter().rposition(|&open| open == index) {
+            self.open.truncate(at);
+        }
+    }
+
     fn record(&mut self, what: What) -> u64 {
         if !self.keeps_events {
             return 0;
@@ -204,6 +256,10 @@ impl On {
                         self.record(What::BytesRead { who, far, bytes });
                     }
                 }
+                Fact::Held { bytes } => {
+                    let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+                    self.record(What::Held { who, bytes });
+                }
                 Fact::Refused { output } => {
                     self.record(What::Refused { who, output: output as u16 });
                 }
@@ -225,6 +281,8 @@ impl Recorder {
             takes: Arc::clone(&recording.takes[seat.index()]),
             began: recording.began,
             tasks: Arc::clone(&recording.tasks),
+            numbers: Numbers::new(seat.index(), &shared.plan),
+            open: Vec::new(),
         };
         Recorder(shared.recording.as_ref().map(on))
     }
@@ -253,53 +311,90 @@ impl Recorder {
         }
     }
 
+    /// A number for a closure that this seat makes.
+    #[inline]
+    pub(crate) fn number(&mut self) -> u32 {
+        match &mut self.0 {
+            Some(on) => on.numbers.next(),
+            None => TaskHeader::UNNUMBERED,
+        }
+    }
+
+    /// A closure is made that may have to wait for others before it is queued.
+    pub(crate) fn task_spawned(&mut self, task: TaskRef) {
+        if let Some(on) = &self.0 {
+            let by = on.by();
+            self.task_causes(What::Spawned { who: task_of(task.header()), by });
+        }
+    }
+
     /// A closure is about to be put into a queue.
     #[inline]
-    pub(crate) fn task_enqueued(&mut self, request: RequestId, kind: Kind) {
-        if self.is_on() {
-            let (who, kind) = (task_of(request), kind_of(kind));
-            self.task_causes(What::Enqueued { who, kind, by: vicus_trace::BoxId::NOBODY });
+    pub(crate) fn task_enqueued(&mut self, task: TaskRef, kind: Kind) {
+        if let Some(on) = &self.0 {
+            let by = on.by();
+            self.task_causes(What::Enqueued { who: task_of(task.header()), kind: kind_of(kind), by });
         }
     }
 
     /// A closure that is about to be queued has said that it uses so many bytes near this seat, and so many elsewhere.
-    pub(crate) fn task_uses(&mut self, request: RequestId, near: usize, far: usize) {
+    pub(crate) fn task_uses(&mut self, request: RequestId, number: u32, near: usize, far: usize) {
         if let Some(on) = &mut self.0 {
+            let who = vicus_trace::BoxId::task(request.0 as u32, number);
             for (far, bytes) in [(false, near), (true, far)].into_iter().filter(|(_, bytes)| *bytes > 0) {
                 let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
-                on.record(What::Footprint { who: task_of(request), far, bytes });
+                on.record(What::Footprint { who, far, bytes });
             }
         }
     }
 
     /// `far`: from another node's queue.
     #[inline]
-    pub(crate) fn task_taken(&mut self, request: RequestId, found: Option<(u8, QueueId)>, far: bool) {
+    pub(crate) fn task_taken(&mut self, task: TaskRef, found: Option<(u8, QueueId)>, far: bool) {
         if self.is_on() {
-            self.task_counted(request, found, far);
+            self.task_counted(task, found, far);
         }
     }
 
     #[cold]
-    fn task_counted(&mut self, request: RequestId, found: Option<(u8, QueueId)>, far: bool) {
+    fn task_counted(&mut self, task: TaskRef, found: Option<(u8, QueueId)>, far: bool) {
         if let Some(on) = &self.0 {
             on.takes.take(found);
         }
         let rule = found.map_or(0, |(rule, _)| rule);
-        self.task_follows(What::Taken { who: task_of(request), rule, far });
+        self.task_follows(What::Taken { who: task_of(task.header()), rule, far });
     }
 
     #[inline]
-    pub(crate) fn task_begins(&mut self, request: RequestId) {
+    pub(crate) fn task_begins(&mut self, task: TaskRef) {
         if self.is_on() {
-            self.record(What::UserCodeBegins { who: task_of(request) });
+            self.task_begins_here(task);
+            self.record(What::UserCodeBegins { who: task_of(task.header()) });
         }
     }
 
     #[inline]
-    pub(crate) fn task_ends(&mut self, request: RequestId) {
-        if self.is_on() {
-            self.task_causes(What::UserCodeEnds { who: task_of(request) });
+    pub(crate) fn task_ends(&mut self, task: &TaskHeader) {
+        if let Some(on) = &mut self.0 {
+            let who = task_of(task);
+            on.closes(who.index);
+            self.task_causes(What::UserCodeEnds { who });
+        }
+    }
+
+    /// A closure's code is called by the one that made it, whose time it is a part of.
+    #[cold]
+    pub(crate) fn task_begins_here(&mut self, task: TaskRef) {
+        if let Some(on) = &mut self.0 {
+            on.open.push(task_of(task.header()).index);
+        }
+    }
+
+    /// The code that was called last is over.
+    #[inline]
+    pub(crate) fn task_ended_here(&mut self) {
+        if let Some(on) = &mut self.0 {
+            on.open.pop();
         }
     }
 
@@ -357,6 +452,7 @@ impl Recorder {
     #[inline]
     pub(crate) fn act_begins(&mut self, instance: &Instance, index: BoxId) {
         if let Some(on) = &mut self.0 {
+            on.open.push(index.index() as u32);
             on.record(What::UserCodeBegins { who: who(instance, index) });
         }
     }
@@ -364,6 +460,7 @@ impl Recorder {
     #[inline]
     pub(crate) fn act_ends(&mut self, instance: &Instance, index: BoxId, desk: &mut Desk) {
         if let Some(on) = &mut self.0 {
+            on.closes(index.index() as u32);
             on.facts(who(instance, index), desk);
             on.record(What::UserCodeEnds { who: who(instance, index) });
             desk.clock = on.log.clock();

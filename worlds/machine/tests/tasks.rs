@@ -1,5 +1,6 @@
 //! Tasks on every strategy: results, panics, waiting, callers of all kinds.
 
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -7,6 +8,7 @@ use std::time::Duration;
 use vicus_machine::{Runtime, join, scope};
 use vicus_schedule::ALL;
 use vicus_topology::NodeId;
+use vicus_trace::{BoxId, Trace, What};
 
 /// A runtime for each strategy and several numbers of threads.
 fn runtimes() -> impl Iterator<Item = Runtime> {
@@ -26,11 +28,59 @@ fn fib(n: u32) -> u64 {
     a + b
 }
 
+/// The only task that nobody on a seat queued.
+fn brought(trace: &Trace) -> BoxId {
+    let from_outside = trace.merged().filter_map(|entry| match entry.event.what {
+        What::Enqueued { who, by: BoxId::NOBODY, .. } => Some(who),
+        _ => None,
+    });
+    let found: Vec<BoxId> = from_outside.collect();
+    assert_eq!(found.len(), 1, "{found:?}");
+    found[0]
+}
+
+/// Whose task each one is, is known: a join's second branch is the first one's caller's, wherever it runs, and a task that waits
+/// for another is whose that has spawned it, and not whose that has queued it.
+#[test]
+fn a_trace_says_who_spawned_each_task() {
+    let runtime = Runtime::builder().threads(2).quiet().record(1 << 12).start();
+    let mut data = vec![0u64; 4];
+    runtime.run(|| {
+        scope(|scope| {
+            let data = scope.share(&mut data);
+            for _ in 0..2 {
+                scope.task().writes(data.part(..)).spawn(|(data,)| {
+                    data[0] += join(|| 1, || join(|| 1, || 1).0).1;
+                });
+            }
+        });
+        runtime.on_each_thread(|_, _| {});
+    });
+    let trace = runtime.trace().expect("it was recorded");
+    assert_eq!((trace.lost(), trace.check().first()), (0, None));
+    let first = brought(&trace);
+    // By task, its spawner.
+    let mut spawners: BTreeMap<u32, u32> = BTreeMap::new();
+    for entry in trace.merged() {
+        if let What::Enqueued { who, by, .. } | What::Spawned { who, by } = entry.event.what {
+            spawners.entry(who.index).or_insert(by);
+        }
+    }
+    let children =
+        |of: u32| -> Vec<u32> { spawners.iter().filter(|(_, by)| **by == of).map(|(task, _)| *task).collect() };
+    // Two tasks with data, each with a second branch that has one as well, and one task for each thread.
+    let mut below: Vec<usize> = children(first.index).into_iter().map(|task| children(task).len()).collect();
+    below.sort_unstable();
+    assert_eq!(below, [0, 0, 1, 1], "{spawners:?}");
+    let branches = children(first.index).into_iter().flat_map(children).map(|branch| children(branch).len());
+    assert_eq!(branches.collect::<Vec<_>>(), [1, 1]);
+    assert_eq!((spawners.len(), data[0]), (9, 2));
+}
+
 /// Scopes one after the other: in the merged trace, no task begins before it is queued, and none of a scope is queued before
 /// all of the last one have ended.
 #[test]
 fn a_trace_has_no_effect_before_its_cause() {
-    use vicus_trace::What;
     const TASKS: usize = 40;
     for strategy in ["las", "steal", "central"] {
         let runtime = Runtime::builder().threads(4).strategy(strategy.parse().unwrap()).quiet().record(1 << 14).start();
@@ -46,10 +96,12 @@ fn a_trace_has_no_effect_before_its_cause() {
         let trace = runtime.trace().expect("it was recorded");
         assert_eq!((trace.lost(), trace.check().first()), (0, None), "{strategy}");
         let (mut enqueued, mut taken, mut spawned, mut open) = (0, 0, 0, 0);
-        // Those that `run` brought, which nobody on a seat queued.
-        let mut first = true;
+        let brought = brought(&trace);
         for entry in trace.merged() {
             match entry.event.what {
+                // The one that `run` brought, which nobody on a seat queued.
+                What::Enqueued { by: BoxId::NOBODY, .. } => assert_eq!((enqueued, taken), (0, 0), "{strategy}"),
+                What::Taken { who, .. } if who == brought => {}
                 What::Enqueued { kind, .. } => {
                     enqueued += 1;
                     if kind == vicus_trace::TaskKind::Deferred {
@@ -60,7 +112,6 @@ fn a_trace_has_no_effect_before_its_cause() {
                         spawned += 1;
                     }
                 }
-                What::Taken { .. } if std::mem::take(&mut first) => {}
                 What::Taken { .. } => {
                     taken += 1;
                     assert!(taken <= enqueued, "{strategy}: {taken} tasks taken, {enqueued} queued");

@@ -59,6 +59,7 @@ pub(crate) fn perform(
 ) -> Result<(Outcome, Reenacted), SimError> {
     let (program, live) = Live::new(reenactment);
     let mut engine = Engine::new(machine, plan, Cow::Owned(program), Some(live), options)?;
+    engine.memory.expect_readers(&reenactment.readers());
     engine.run(watch)?;
     let reenacted = engine.live.take().map_or(Ok(Reenacted::default()), Live::settle)?;
     Ok((engine.outcome(), reenacted))
@@ -174,6 +175,7 @@ impl<'a> Engine<'a> {
             node: seat.node,
             doing: if seat.spare { Doing::Empty } else { Doing::Busy },
             stack: Vec::new(),
+            next: None,
             cursors: vec![0; plan.cursors(SeatId::new(at))],
             pinned: VecDeque::new(),
             version: 0,

@@ -49,6 +49,11 @@ impl Heaps {
         Heaps { arrays, first, free: FxHashMap::default() }
     }
 
+    /// How often each array of a heap will be read, in their order, where the program doesn't say it beforehand.
+    pub(crate) fn expect(&mut self, readers: &[u32]) {
+        self.arrays.iter_mut().zip(readers).for_each(|(lent, &readers)| lent.readers = readers);
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.arrays.is_empty()
     }

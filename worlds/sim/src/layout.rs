@@ -1,11 +1,14 @@
-//! The memory of a recorded run: an array for each envelope of each copy, in blocks as threads' heaps have them, and one for the
-//! store.
+//! The memory of a recorded run: an array for each envelope of each copy, in blocks as threads' heaps have them, one for what
+//! each box of each copy keeps for itself, and one for the store.
 
 use crate::ArraySpec;
 use crate::recorded::{Envelope, Recorded};
+use std::collections::BTreeMap;
+use std::ops::Range;
 use vicus_memory::distribution::Distribution;
 use vicus_memory::{Series, Sizes};
 use vicus_schedule::{Access, Mode};
+use vicus_trace::BoxId;
 
 /// Up to so many bytes, blocks are of small classes, as in worlds/machine.
 const SMALL: usize = 8 << 10;
@@ -23,6 +26,8 @@ pub(crate) struct Layout {
     sizes: Vec<usize>,
     store: usize,
     store_bytes: usize,
+    /// By copy and box, where what it keeps begins.
+    states: BTreeMap<(usize, BoxId), usize>,
 }
 
 impl Layout {
@@ -31,7 +36,15 @@ impl Layout {
         let size = |envelope: &Envelope| if is_kept(envelope.by) { envelope.bytes as usize } else { 0 };
         let sizes: Vec<usize> = recorded.envelopes.iter().map(size).collect();
         let store_bytes = recorded.tasks.iter().map(|task| task.reads).sum::<u64>() as usize;
-        let mut layout = Layout { arrays: Vec::new(), heap: 0, starts: Vec::new(), sizes, store: 0, store_bytes };
+        let mut layout = Layout {
+            arrays: Vec::new(),
+            heap: 0,
+            starts: Vec::new(),
+            sizes,
+            store: 0,
+            store_bytes,
+            states: BTreeMap::new(),
+        };
         let mut free = PAGE;
         let mut array = |bytes: usize, distribution: Distribution, arrays: &mut Vec<ArraySpec>| {
             let base = free;
@@ -41,6 +54,13 @@ impl Layout {
         };
         if store_bytes > 0 {
             layout.store = array(store_bytes, store.clone(), &mut layout.arrays);
+        }
+        let states = recorded.states();
+        for copy in 0..copies {
+            for (&who, &bytes) in &states {
+                let start = array(bytes as usize, Distribution::Standard, &mut layout.arrays);
+                layout.states.insert((copy, who), start);
+            }
         }
         layout.heap = layout.arrays.len();
         let classes = Sizes::new(Series::default(), SMALL).expect("the series of threads' heaps is a good one");
@@ -55,10 +75,23 @@ impl Layout {
         layout
     }
 
+    /// By array of a heap, what is said of its envelope; the same for all copies.
+    pub(crate) fn of_envelopes(&self, said: &[u32]) -> Vec<u32> {
+        let copies = self.starts.len() / self.sizes.len().max(1);
+        let each = || self.sizes.iter().zip(said).filter(|(bytes, _)| **bytes > 0).map(|(_, said)| *said);
+        (0..copies).flat_map(|_| each()).collect()
+    }
+
     /// An access to an envelope of a copy; `None` if it has no bytes.
     pub(crate) fn envelope(&self, copy: usize, envelope: usize, mode: Mode) -> Option<Access> {
         let bytes = self.sizes[envelope];
         (bytes > 0).then(|| Access::new(self.starts[copy * self.sizes.len() + envelope], bytes, mode))
+    }
+
+    /// An access to a part of what a box of a copy keeps; `None` if the part is empty.
+    pub(crate) fn state(&self, copy: usize, who: BoxId, part: Range<u64>, mode: Mode) -> Option<Access> {
+        let start = self.states.get(&(copy, who)).filter(|_| !part.is_empty())?;
+        Some(Access::new(start + part.start as usize, (part.end - part.start) as usize, mode))
     }
 
     /// Accesses to so many bytes of the store from a place in it on; it is read round and round.

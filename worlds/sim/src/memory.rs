@@ -187,6 +187,11 @@ impl<'a> Memory<'a> {
         &self.resources
     }
 
+    /// See [`Heaps::expect`].
+    pub(crate) fn expect_readers(&mut self, readers: &[u32]) {
+        self.heaps.expect(readers);
+    }
+
     pub(crate) fn free(&mut self, array: usize) {
         self.pages.free(array);
     }

@@ -8,8 +8,11 @@ use vicus_trace::{BoxId, ModelInfo, Outcome, Source, TaskKind, Trace, What};
 /// A longer invocation is taken for a mistake: 18 minutes.
 const LONGEST_NS: u64 = 1 << 40;
 
-/// More in all envelopes is taken for a mistake: pages are counted one by one.
+/// More in all envelopes, and in all that boxes keep, is taken for a mistake: pages are counted one by one.
 const MOST_BYTES: u64 = 64 << 30;
+
+/// The type of boxes that hand out parts of a range: `vicus_flow::library::split`.
+pub(crate) const HANDS_OUT: &str = "split";
 
 /// An invocation.
 #[derive(Clone, Debug, Default)]
@@ -27,6 +30,8 @@ pub(crate) struct Invocation {
     pub(crate) makes: Vec<Made>,
     /// Bytes of the store.
     pub(crate) reads: u64,
+    /// What its box keeps for itself, in bytes: when it begins, and when it ends.
+    pub(crate) held: (u64, u64),
     /// What it lets go when it is over, as indices of invocations.
     pub(crate) lets_go: Vec<usize>,
     /// What is over before it begins: its box's invocation before, and the makers of what it takes. Who lets it go is not
@@ -81,8 +86,10 @@ pub(crate) struct Recorded<'a> {
     /// Tasks that come from outside.
     pub(crate) roots: Vec<usize>,
     pub(crate) envelopes: Vec<Envelope>,
-    /// Their bytes.
+    /// Their bytes, and those that boxes keep.
     bytes: u64,
+    /// By box, what it keeps for itself, in bytes: now, and at most so far.
+    held: FxHashMap<BoxId, (u64, u64)>,
     /// The types of boxes.
     pub(crate) leaves: Vec<String>,
     /// By leaf, whether such boxes have left envelopes at their inputs, to take others first.
@@ -156,6 +163,7 @@ impl<'a> Recorded<'a> {
             roots: Vec::new(),
             envelopes: Vec::new(),
             bytes: 0,
+            held: FxHashMap::default(),
             leaves_heads: vec![false; leaves.len()],
             leaves,
             ended: BTreeMap::new(),
@@ -209,7 +217,9 @@ impl<'a> Recorded<'a> {
                 if !self.under_way.insert(who) {
                     return Err(format!("that {who} runs once at a time"));
                 }
+                let held = self.held.get(&who).map_or(0, |&(now, _)| now);
                 self.tasks[task].from_ns = Some(time_ns);
+                self.tasks[task].held = (held, held);
                 if let Some(earlier) = self.latest.insert(who, task) {
                     self.tasks[task].follows(earlier);
                 }
@@ -234,10 +244,7 @@ impl<'a> Recorded<'a> {
             }
             What::EnvelopeCreated { who, bytes, .. } => {
                 self.runs(seat, who, "an envelope that is made")?;
-                self.bytes += u64::from(bytes);
-                if self.bytes > MOST_BYTES {
-                    return Err(format!("envelopes of {MOST_BYTES} bytes at most in all"));
-                }
+                self.adds_bytes(bytes.into())?;
                 let by = *self.running[seat].last().expect("it runs");
                 self.envelopes.push(Envelope { bytes: u64::from(bytes), by, ..Envelope::default() });
                 self.made[seat] = Some(self.envelopes.len() - 1);
@@ -252,12 +259,48 @@ impl<'a> Recorded<'a> {
                 self.runs(seat, who, "an envelope that is sent")?.makes.push(Made { output, envelope });
             }
             What::BytesRead { who, bytes, .. } => self.runs(seat, who, "what is read")?.reads += u64::from(bytes),
+            What::Held { who, bytes } => {
+                let bytes = u64::from(bytes);
+                self.runs(seat, who, "what is held")?.held.1 = bytes;
+                let held = self.held.entry(who).or_default();
+                let more = bytes.saturating_sub(held.1);
+                *held = (bytes, held.1 + more);
+                self.adds_bytes(more)?;
+            }
             What::RequestEnded { request, outcome } => {
                 self.ended.insert(request, outcome);
             }
             _ => {}
         }
         Ok(())
+    }
+
+    fn adds_bytes(&mut self, more: u64) -> Result<(), String> {
+        self.bytes += more;
+        let fits = self.bytes <= MOST_BYTES;
+        fits.then_some(())
+            .ok_or_else(|| format!("envelopes, and what boxes keep, of {MOST_BYTES} bytes at most in all"))
+    }
+
+    /// The boxes of invocations that are kept, and what each keeps for itself at most, in bytes.
+    pub(crate) fn states(&self) -> BTreeMap<BoxId, u64> {
+        let mut states = BTreeMap::new();
+        for task in self.tasks.iter().filter(|task| task.from_ns.is_some() && task.held != (0, 0)) {
+            let most: &mut u64 = states.entry(task.who()).or_default();
+            *most = (*most).max(task.held.0).max(task.held.1);
+        }
+        states
+    }
+
+    /// How many rows an invocation takes.
+    pub(crate) fn rows_taken(&self, invocation: &Invocation) -> u64 {
+        let taken = invocation.takes.iter().filter_map(|taken| taken.envelope);
+        taken.map(|envelope| u64::from(self.envelopes[envelope].rows)).sum()
+    }
+
+    /// How many bytes an invocation puts out.
+    pub(crate) fn bytes_made(&self, invocation: &Invocation) -> u64 {
+        invocation.makes.iter().map(|made| self.envelopes[made.envelope].bytes).sum()
     }
 
     fn enqueued(&mut self, seat: usize, who: BoxId, kind: TaskKind, by: u32, leaf: usize) -> Result<(), String> {
@@ -304,10 +347,9 @@ impl<'a> Recorded<'a> {
         Ok(())
     }
 
-    /// Whether an invocation hands out parts of a range that others read, with the place where each lies
-    /// (`vicus_flow::library::split`).
+    /// Whether an invocation hands out parts of a range that others read, with the place where each lies.
     pub(crate) fn hands_out(&self, task: usize) -> bool {
-        self.leaves[self.tasks[task].leaf] == "split"
+        self.leaves[self.tasks[task].leaf] == HANDS_OUT
     }
 
     /// Leaves out what is of other requests, as if it had never run.

@@ -5,6 +5,9 @@
 //! what it read from a store (`script.rs`). Which of its envelopes it finds when it is invoked, and so how often it is invoked,
 //! is decided anew by the plan, the threads, and the machine.
 //!
+//! Envelopes lie in blocks of threads' heaps, and parts of the store have homes, as in a replay ([`Replay`](crate::Replay)). What boxes
+//! keep for themselves counts as computing here.
+//!
 //! A box takes whatever is there, one envelope of each input. Boxes of a type that the trace has seen to leave an envelope at an
 //! input, such as a join that waits for its table, take in the recorded order. Who chose among outputs by their room makes the
 //! recorded choice again. Nobody closes an input and no pill ends the request: it is over when each box has done all that was
@@ -15,10 +18,10 @@ mod stage;
 
 use crate::engine::perform;
 use crate::layout::Layout;
-use crate::recorded::{Envelope, Invocation, Made, Recorded, title};
+use crate::recorded::{Envelope, HANDS_OUT, Invocation, Made, Recorded, title};
 use crate::{ArraySpec, Machine, Options, Outcome, ReplayError, ReplayOptions, SimError};
 use script::{Act, Cost, Script, Via};
-pub(crate) use stage::{Acting, Flow, Stage};
+pub(crate) use stage::{Acting, Flow, Next, Stage};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use vicus_flow::{Bound, BoxCounts, BoxError, BoxModel, Model, ModelBuilder, Schema, Turn, Type};
@@ -120,6 +123,23 @@ impl Reenactment {
 
     pub(crate) fn arrays(&self) -> Vec<ArraySpec> {
         self.layout.arrays.clone()
+    }
+
+    /// By array of a heap, how many boxes take its envelope.
+    pub(crate) fn readers(&self) -> Vec<u32> {
+        let mut readers = vec![0; self.envelopes.len()];
+        for flow in &self.flows {
+            for via in flow.scripts.iter().flat_map(|script| &script.inputs) {
+                let sent = &flow.scripts[via.from.0].outputs[via.from.1];
+                sent.iter().take(via.takes).for_each(|&envelope| readers[envelope] += 1);
+            }
+        }
+        self.layout.of_envelopes(&readers)
+    }
+
+    /// Whether a box hands out parts of a range that others read, with the place where each lies.
+    pub(crate) fn hands_out(&self, script: &Script) -> bool {
+        self.leaves[script.leaf] == HANDS_OUT
     }
 }
 

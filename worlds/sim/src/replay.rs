@@ -12,14 +12,24 @@
 //! What a box reads from the store lies together, box by box, as parts of a range do that replicas share. A part's reader is
 //! queued where the part lies, under strategies that know of such places, as in worlds/machine.
 //!
+//! What a box keeps for itself, such as a hash table or rows to be sorted, is memory of its own, for each copy. It lies where it
+//! was first written: what it grows by belongs to the thread that ran the invocation in which it grew. The trace says how much is
+//! kept, and not what is done with it, so this is assumed of all boxes alike:
+//! * For each row that it takes, an invocation reads [`ReplayOptions::state_bytes_per_row`] of what its box kept before, at random.
+//! * Where a box gives up bytes, it has read them; where it puts out rows without taking any, it has read as many bytes.
+//!
+//! The memory model knows ranges and no random lines: what is read at random is a part in one piece, whose place hangs on the
+//! invocation's number and goes through all that is kept.
+//!
 //! A recorded duration contains the time for memory on the machine that recorded. It is taken off before the simulated machine's
-//! is added: the bytes of the envelopes and of the store at [`ReplayOptions::bytes_per_ns`].
+//! is added: the bytes of the envelopes, of what boxes keep, and of the store at [`ReplayOptions::bytes_per_ns`].
 
 use crate::layout::Layout;
 use crate::recorded::{Invocation, Recorded, title};
 use crate::{Cost, Program, Step, TaskSpec, Work};
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::Range;
 use vicus_memory::distribution::Distribution;
 use vicus_schedule::{Access, Kind, Mode, RequestId};
 use vicus_trace::Trace;
@@ -36,11 +46,19 @@ pub struct ReplayOptions {
     pub bytes_per_ns: f64,
     /// How what is read from the store lies.
     pub store: Distribution,
+    /// How many bytes a box reads of what it keeps for each row that it takes. By default a line of a cache: a look into a hash table.
+    pub state_bytes_per_row: u64,
 }
 
 impl Default for ReplayOptions {
     fn default() -> ReplayOptions {
-        ReplayOptions { requests: Vec::new(), copies: 1, bytes_per_ns: 10.0, store: Distribution::Blocked }
+        ReplayOptions {
+            requests: Vec::new(),
+            copies: 1,
+            bytes_per_ns: 10.0,
+            store: Distribution::Blocked,
+            state_bytes_per_row: 64,
+        }
     }
 }
 
@@ -143,7 +161,11 @@ impl Replay {
                 }
             }
             for (at, invocation) in recorded.tasks.iter().enumerate().filter(|(_, task)| task.from_ns.is_some()) {
-                let accesses = accesses(&layout, copy, invocation, reads[at]);
+                let mut accesses = accesses(&layout, copy, invocation, reads[at]);
+                let parts = state(&recorded, at, options.state_bytes_per_row);
+                accesses.extend(
+                    parts.into_iter().filter_map(|(part, mode)| layout.state(copy, invocation.who(), part, mode)),
+                );
                 let bytes: usize = accesses.iter().map(Access::total_bytes).sum();
                 let duration = invocation.duration_ns as f64;
                 let memory = (bytes as f64 / options.bytes_per_ns).min(duration);
@@ -162,6 +184,7 @@ impl Replay {
                 let after = invocation.after.iter().filter_map(|&earlier| number[earlier]);
                 tasks.push(TaskSpec {
                     kind,
+                    is_box: true,
                     request: RequestId(u64::from(invocation.request) + requests * copy as u64),
                     accesses: footprint,
                     after: after.map(|earlier| first + earlier).collect(),
@@ -218,6 +241,30 @@ fn accesses(layout: &Layout, copy: usize, invocation: &Invocation, from: u64) ->
     let takes = taken.filter_map(|envelope| layout.envelope(copy, envelope, Mode::Read));
     let makes = invocation.makes.iter().filter_map(|made| layout.envelope(copy, made.envelope, Mode::Write));
     takes.chain(makes).chain(layout.store(from, invocation.reads)).collect()
+}
+
+/// What an invocation reads and writes of what its box keeps.
+fn state(recorded: &Recorded<'_>, task: usize, bytes_per_row: u64) -> [(Range<u64>, Mode); 2] {
+    let invocation = &recorded.tasks[task];
+    let (before, after) = invocation.held;
+    let rows = recorded.rows_taken(invocation);
+    let reads = match rows {
+        0 => recorded.bytes_made(invocation),
+        rows => rows.saturating_mul(bytes_per_row),
+    };
+    let given_up = before.saturating_sub(after);
+    let reads = reads.clamp(given_up, before);
+    let from = if reads == given_up { after.min(before) } else { somewhere(task, before - reads) };
+    [(from..from + reads, Mode::Read), (before..before.max(after), Mode::Write)]
+}
+
+/// A line's place not beyond `last`, which hangs on a number, and is seldom near that of the next number.
+fn somewhere(number: usize, last: u64) -> u64 {
+    const LINE: u64 = 64;
+    // Knuth, "The Art of Computer Programming", volume 3, §6.4: multiples of the golden ratio lie evenly.
+    let fraction = (number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let place = (u128::from(fraction) * (u128::from(last) + 1)) >> 64;
+    place as u64 / LINE * LINE
 }
 
 #[cfg(test)]
@@ -287,6 +334,87 @@ mod tests {
         assert!((replay.taken_off_ns - 2.0 * (409.6 + 509.6)).abs() < 1e-6, "{}", replay.taken_off_ns);
     }
 
+    /// A sink takes an envelope and has grown; takes another; puts rows out; and gives up a part of what it has kept.
+    fn keeper() -> Replay {
+        let mut events = vec![(0, queued(SOURCE, TaskKind::Deferred, BoxId::NOBODY))];
+        let [made, sent] = sends(0, 4096);
+        events.push((0, What::InvocationBegins { who: SOURCE }));
+        events.extend([made, sent, made, sent].map(|what| (0, what)));
+        events.push((0, What::InvocationEnds { who: SOURCE }));
+        let out = [
+            What::EnvelopeCreated { who: SINK, output: 0, bytes: 5000 },
+            What::EnvelopeSent { who: SINK, output: 0, rows: 512, pill: false },
+        ];
+        let held = |bytes| What::Held { who: SINK, bytes };
+        let acts = [vec![received(SINK), held(1 << 20)], vec![received(SINK)], out.to_vec(), vec![held(1 << 19)]];
+        for (act, by) in acts.into_iter().zip([0, 1, 1, 1]) {
+            events.push((0, queued(SINK, TaskKind::Immediate, by)));
+            events.push((0, What::InvocationBegins { who: SINK }));
+            events.extend(act.into_iter().map(|what| (0, what)));
+            events.push((1_000_000, What::InvocationEnds { who: SINK }));
+        }
+        let mut time = 0;
+        let events = events.into_iter().map(|(lasts, what)| {
+            time += lasts;
+            (time, what)
+        });
+        Replay::of(&trace(vec![named("source", &[]), named("sink", &[0])], 1, events), &ReplayOptions::default())
+            .unwrap()
+    }
+
+    fn accesses_of(replay: &Replay, task: usize) -> &[Access] {
+        let Step::Work(work) = &replay.program.tasks[task].steps[0] else { panic!("the task works") };
+        &work.accesses
+    }
+
+    #[test]
+    fn what_a_box_keeps_is_written_where_it_grows_and_read_for_each_row() {
+        let replay = keeper();
+        replay.program.check().unwrap();
+        let kept = &replay.program.arrays[0];
+        assert_eq!((kept.bytes, replay.program.heap.start), (1 << 20, 1), "the largest size");
+        let of_kept = |task: usize| -> Vec<(Mode, usize, usize)> {
+            let inside = accesses_of(&replay, task).iter().filter(|access| kept.range().contains(&access.start));
+            inside.map(|access| (access.mode, access.start - kept.base, access.bytes)).collect()
+        };
+        assert_eq!(of_kept(2), [(Mode::Write, 0, 1 << 20)], "nothing was kept before");
+        let [(Mode::Read, at, bytes)] = of_kept(3)[..] else { panic!("{:?}", of_kept(3)) };
+        assert!(bytes == 512 * 64 && at % 64 == 0 && at + bytes <= 1 << 20, "a line for each row, at {at}");
+        let [(Mode::Read, _, 5000)] = of_kept(4)[..] else { panic!("{:?}", of_kept(4)) };
+        assert_eq!(of_kept(5), [(Mode::Read, 1 << 19, 1 << 19)], "what it gives up");
+        // Two envelopes made and taken, one made alone; and the above.
+        let bytes = 4 * 4096 + 5000 + (1 << 20) + 512 * 64 + 5000 + (1 << 19);
+        let works = replay.program.tasks[1..].iter().map(|task| match &task.steps[0] {
+            Step::Work(Work { cost: Cost::Nanos(ns), .. }) => *ns,
+            step => panic!("{step:?}"),
+        });
+        let replayed_ns: f64 = works.sum();
+        // The source took no time, and nothing can be taken off that.
+        assert!((replay.taken_off_ns - (bytes - 2 * 4096) as f64 / 10.0).abs() < 1e-6, "{}", replay.taken_off_ns);
+        assert!((replayed_ns + replay.taken_off_ns - replay.recorded_ns).abs() < 1e-6);
+        assert_eq!(replay.recorded_ns, 4e6);
+    }
+
+    /// The last act, which reads what it gives up, is near if it runs where its box had grown.
+    #[test]
+    fn what_a_box_keeps_lies_where_it_has_grown() {
+        let machine = crate::Machine::by_name("xeon-e7-4820").unwrap();
+        let plan = "las".parse::<vicus_schedule::Setting>().unwrap().plan(&machine.topology, 64);
+        let other = plan.seats.iter().position(|seat| seat.node != plan.seats[0].node).unwrap();
+        let far = |last: usize| {
+            let mut replay = keeper();
+            // Nobody reads twice: what caches have is not the question.
+            replay.program.tasks[3].steps.remove(0);
+            replay.program.tasks[4].steps.remove(0);
+            for (task, seat) in [(1, 0), (2, 0), (3, 0), (4, 0), (5, last)] {
+                replay.program.tasks[task].pinned = Some(seat);
+            }
+            let options = crate::Options::default();
+            crate::simulate(&machine, &plan, &replay.program, &options).unwrap().counts.far_bytes
+        };
+        assert_eq!((far(0), far(other)), (0.0, f64::from(1 << 19)));
+    }
+
     /// The nodes that tasks ran on, but for the first one, and how each task went. Nobody looks around for work, and who submits
     /// stays away: tasks are for those who are woken for them, if they take longer than that.
     fn ran(mut replay: Replay) -> (Vec<usize>, Vec<crate::TaskRecord>) {
@@ -350,6 +478,20 @@ mod tests {
         let mut busy = replay.program.clone();
         busy.tasks[1].steps.push(Step::Work(Work { leaf: 0, cost: Cost::Nanos(1e6), accesses: Vec::new() }));
         assert_eq!(wakes(&busy), alone + 1, "its spawner goes on");
+    }
+
+    /// Others look around, and don't see it.
+    #[test]
+    fn the_last_immediate_task_stays_on_its_seat() {
+        let replay = Replay::of(&two_boxes(100), &ReplayOptions { copies: 8, ..ReplayOptions::default() }).unwrap();
+        let machine = crate::Machine::by_name("xeon-e7-4820").unwrap();
+        let plan = "las".parse::<vicus_schedule::Setting>().unwrap().plan(&machine.topology, 64);
+        for seed in 0..20 {
+            let options = crate::Options { seed, ..crate::Options::default() };
+            let tasks = crate::simulate(&machine, &plan, &replay.program, &options).unwrap().tasks;
+            let moved = tasks[1..].chunks(2).filter(|pair| pair[0].seat != pair[1].seat).count();
+            assert_eq!(moved, 0, "seed {seed}");
+        }
     }
 
     #[test]

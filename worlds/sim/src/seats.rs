@@ -13,6 +13,8 @@ pub(crate) struct Seat {
     pub(crate) doing: Doing,
     /// The task that runs, above those that wait for it.
     pub(crate) stack: Vec<Frame>,
+    /// Its own next task, which nobody else sees.
+    pub(crate) next: Option<u32>,
     /// Of its ring scans.
     pub(crate) cursors: Vec<usize>,
     /// Tasks that nobody else may run.

@@ -586,12 +586,12 @@ impl Worker {
 
     /// Writes down what a task has said that it reads and writes.
     #[cold]
-    pub(super) fn record_footprint(&mut self, accesses: &[Access]) {
+    pub(super) fn record_footprint(&mut self, number: u32, accesses: &[Access]) {
         let own = self.shared.plan.seats[self.seat.index()].node.index();
         let nodes = locality::footprint_of(accesses).nodes;
         let near = nodes.get(own).copied().unwrap_or(0);
         let far = nodes.iter().sum::<usize>() - near;
-        self.recorder.task_uses(self.request, near, far);
+        self.recorder.task_uses(self.request, number, near, far);
     }
 
     fn deal_bytes(&mut self, accesses: &[Access]) -> Option<QueueId> {

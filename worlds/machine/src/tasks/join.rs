@@ -52,7 +52,7 @@ where
 {
     #[expect(unsafe_code, reason = "the worker of the task that runs")]
     // SAFETY: `here` gave it, so it is this thread's, and nobody has a reference to it while a task runs.
-    let (job, is_own) = unsafe { (StackJob::new(&*worker, b), (*worker).own().is_some()) };
+    let (job, is_own) = unsafe { (StackJob::new(&mut *worker, b), (*worker).own().is_some()) };
     let task = job.task();
     #[expect(unsafe_code, reason = "the worker of the task that runs")]
     // SAFETY: as above.
@@ -65,6 +65,11 @@ where
             // What the second one borrows may be gone with this frame.
             if take_back(worker, task, is_own) {
                 job.forget();
+                #[expect(unsafe_code, reason = "the worker of the task that runs")]
+                // SAFETY: as above.
+                unsafe {
+                    (*worker).recorder.task_ended_here();
+                }
             } else {
                 wait(worker, &job.latch);
                 job.drop_result();
@@ -73,7 +78,13 @@ where
         }
     };
     if take_back(worker, task, is_own) {
-        return (a, job.run_here());
+        let b = job.run_here();
+        #[expect(unsafe_code, reason = "the worker of the task that runs")]
+        // SAFETY: as above.
+        unsafe {
+            (*worker).recorder.task_ended_here();
+        }
+        return (a, b);
     }
     wait(worker, &job.latch);
     (a, job.result())
@@ -119,7 +130,7 @@ impl Worker {
     /// Puts a task of a `join` where the plan wants immediate tasks.
     #[inline]
     fn put_second(&mut self, task: TaskRef) {
-        self.recorder.task_enqueued(self.request, Kind::Immediate);
+        self.recorder.task_enqueued(task, Kind::Immediate);
         if self.put_own(task).is_err() {
             self.put_elsewhere(task);
         }
@@ -141,7 +152,8 @@ impl Worker {
         if self.recorder.is_on() {
             let plan = &self.shared.plan.seats[self.seat.index()];
             let found = (plan.look[0].rule, plan.place[Kind::Immediate as usize]);
-            self.recorder.task_taken(task.header().request, Some(found), false);
+            self.recorder.task_taken(task, Some(found), false);
+            self.recorder.task_begins_here(task);
         }
     }
 
@@ -187,9 +199,10 @@ union Work<F, R> {
 
 impl<F: FnOnce() -> R, R> StackJob<F, R> {
     #[inline]
-    fn new(worker: &Worker, f: F) -> StackJob<F, R> {
+    fn new(worker: &mut Worker, f: F) -> StackJob<F, R> {
+        let number = worker.recorder.number();
         StackJob {
-            header: TaskHeader { run: run::<F, R>, request: worker.request, is_box: false },
+            header: TaskHeader { run: run::<F, R>, request: worker.request, is_box: false, number },
             latch: Latch::new(worker.seat),
             work: UnsafeCell::new(Work { f: ManuallyDrop::new(f) }),
         }
@@ -247,7 +260,7 @@ unsafe fn run<F: FnOnce() -> R, R>(task: TaskRef, seat: *mut ()) {
         let f = ManuallyDrop::take(&mut (*(*job).work.get()).f);
         let result = catch_unwind(AssertUnwindSafe(f));
         (*(*job).work.get()).result = ManuallyDrop::new(result);
-        (*worker).ends(task.header().request);
+        (*worker).ends(task.header());
         let shared = std::sync::Arc::as_ptr(&(*worker).shared);
         (*job).latch.set(&*shared);
     }

@@ -11,7 +11,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use vicus_schedule::{RequestId, SeatId, TaskHeader, TaskRef};
+use vicus_schedule::{Kind, RequestId, SeatId, TaskHeader, TaskRef};
 
 /// How many pieces each thread's share of a loop is cut into, so that others can help.
 const PIECES: usize = 16;
@@ -82,7 +82,12 @@ fn pieces(range: Range<usize>, f: &(dyn Fn(Range<usize>) + Sync)) {
     for other in (0..work.parts.len()).map(SeatId::new).filter(|&other| other != seat) {
         // Who has not come to several loops by now is busy with something longer.
         if !work.parts[other.index()].range.is_empty() && shared.inboxes[other.index()].len() < UNHEARD {
-            shared.call(other, Invitation::task(&work));
+            #[expect(unsafe_code, reason = "the worker of the task that runs")]
+            // SAFETY: `here` gave it, and nobody has a reference to it.
+            let recorder = unsafe { &mut (*here()).recorder };
+            let task = Invitation::task(&work, recorder.number());
+            recorder.task_enqueued(task, Kind::Deferred);
+            shared.call(other, task);
         }
     }
     work.help(&shared, seat);
@@ -250,8 +255,8 @@ struct Invitation {
 }
 
 impl Invitation {
-    fn task(work: &Arc<Loop>) -> TaskRef {
-        let header = TaskHeader { run: come, request: work.request, is_box: false };
+    fn task(work: &Arc<Loop>, number: u32) -> TaskRef {
+        let header = TaskHeader { run: come, request: work.request, is_box: false, number };
         let invitation = Box::into_raw(Box::new(Invitation { header, work: Arc::clone(work) }));
         #[expect(unsafe_code, reason = "a task on the heap")]
         // SAFETY: the header is its first field; it stays until it is run.
@@ -271,6 +276,6 @@ unsafe fn come(task: TaskRef, seat: *mut ()) {
         (*worker).begins(task);
         let shared = Arc::clone(&(*worker).shared);
         invitation.work.visit(&shared, (*worker).seat);
-        (*worker).ends(invitation.work.request);
+        (*worker).ends(&invitation.header);
     }
 }

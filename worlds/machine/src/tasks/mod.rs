@@ -23,7 +23,7 @@ pub(crate) use slab::{Blocks, Slab};
 
 use crate::heaps;
 use crate::worker::Worker;
-use vicus_schedule::{RequestId, TaskRef};
+use vicus_schedule::{TaskHeader, TaskRef};
 
 /// What a seat waits for.
 pub(crate) trait Awaited {
@@ -41,15 +41,15 @@ impl Worker {
     fn begins(&mut self, task: TaskRef) {
         self.request = task.header().request;
         if self.recorder.is_on() {
-            self.recorder.task_taken(self.request, self.found, self.is_far());
-            self.recorder.task_begins(self.request);
+            self.recorder.task_taken(task, self.found, self.is_far());
+            self.recorder.task_begins(task);
         }
     }
 
     /// It has ended.
     #[inline]
-    fn ends(&mut self, request: RequestId) {
-        self.recorder.task_ends(request);
+    fn ends(&mut self, task: &TaskHeader) {
+        self.recorder.task_ends(task);
         heaps::finish_task();
     }
 }

@@ -63,7 +63,8 @@ impl Runtime {
         let answer = Arc::new(Answer(Mutex::new(State { is_over: false, result: None, waiting: Vec::new() })));
         shared.requests_of_tasks.begin(id, Arc::clone(&answer) as _);
         let queue = self.next_of(&shared.plan.entry);
-        let task = RequestJob::task(id, f, &answer);
+        let number = shared.recording.as_ref().map_or(TaskHeader::UNNUMBERED, |recording| recording.task_submitted(id));
+        let task = RequestJob::task(id, number, f, &answer);
         shared.queues.push(queue, task).unwrap_or_else(|_| panic!("an entry queue has no capacity"));
         shared.wake_for(queue, Some(id), true);
         TaskRequest { shared: Arc::clone(shared), id, answer }
@@ -228,8 +229,8 @@ struct RequestJob<F, R> {
 }
 
 impl<F: FnOnce() -> R + Send, R: Send> RequestJob<F, R> {
-    fn task(request: RequestId, f: F, answer: &Arc<Answer<R>>) -> TaskRef {
-        let header = TaskHeader { run: run::<F, R>, request, is_box: false };
+    fn task(request: RequestId, number: u32, f: F, answer: &Arc<Answer<R>>) -> TaskRef {
+        let header = TaskHeader { run: run::<F, R>, request, is_box: false, number };
         let job = Box::into_raw(Box::new(RequestJob { header, f, answer: Arc::clone(answer) }));
         #[expect(unsafe_code, reason = "a task on the heap")]
         // SAFETY: the header is its first field; it stays until it is run; closure and result are `Send` and own what they use.
@@ -253,7 +254,7 @@ unsafe fn run<F: FnOnce() -> R, R>(task: TaskRef, seat: *mut ()) {
             wanted.then(f)
         });
         let result: Result<Option<R>, Box<dyn Any + Send>> = catch_unwind(work);
-        (*worker).ends(header.request);
+        (*worker).ends(&header);
         shared.requests_of_tasks.end(header.request);
         answer.set(result.transpose());
         // If nobody wants the result, it is dropped here.

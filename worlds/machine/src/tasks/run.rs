@@ -85,7 +85,9 @@ impl Shared {
     fn wait_for_task<R: Send>(&self, f: impl FnOnce() -> R + Send, put: impl FnOnce(TaskRef)) -> R {
         let request = RequestId(self.next_request.fetch_add(1, Ordering::Relaxed));
         let done = Done::new();
-        let mut job = Call::new(request, f, &done);
+        let number =
+            self.recording.as_ref().map_or(TaskHeader::UNNUMBERED, |recording| recording.task_submitted(request));
+        let mut job = Call::new(request, number, f, &done);
         #[expect(unsafe_code, reason = "the task lies in this frame")]
         // SAFETY: the header is its first field; this frame waits until it was run; closure and result are `Send`.
         put(unsafe { TaskRef::new(NonNull::new_unchecked(ptr::from_mut(&mut job).cast())) });
@@ -106,8 +108,8 @@ struct Call<F, R> {
 }
 
 impl<F: FnOnce() -> R, R> Call<F, R> {
-    fn new(request: RequestId, f: F, done: &Arc<Done>) -> Call<F, R> {
-        let header = TaskHeader { run: run_call::<F, R>, request, is_box: false };
+    fn new(request: RequestId, number: u32, f: F, done: &Arc<Done>) -> Call<F, R> {
+        let header = TaskHeader { run: run_call::<F, R>, request, is_box: false, number };
         Call { header, f: Some(f), result: None, done: Arc::clone(done) }
     }
 }
@@ -166,7 +168,7 @@ unsafe fn run_call<F: FnOnce() -> R, R>(task: TaskRef, seat: *mut ()) {
         let call = &mut *task.as_ptr().as_ptr().cast::<Call<F, R>>();
         let f = call.f.take().expect("a task is run once");
         call.result = Some(catch_unwind(AssertUnwindSafe(f)));
-        (*worker).ends(call.header.request);
+        (*worker).ends(&call.header);
         let done = Arc::clone(&call.done);
         done.set();
     }

@@ -110,8 +110,10 @@ impl<'scope> Scope<'scope> {
     /// Has a seat run a task that nobody else may run.
     pub(crate) fn call(&self, seat: SeatId, f: impl FnOnce(&Scope<'scope>) + Send + 'scope) {
         let worker = self.worker();
-        let task = HeapJob::task(worker, self, f);
+        let number = worker.recorder.number();
+        let task = HeapJob::task(worker, self, number, f);
         self.open.adds(worker.seat);
+        worker.recorder.task_enqueued(task, Kind::Deferred);
         worker.shared.call(seat, task);
     }
 
@@ -128,7 +130,8 @@ impl<'scope> Scope<'scope> {
 
     fn put(&self, kind: Kind, node: Option<NodeId>, f: impl FnOnce(&Scope<'scope>) + Send + 'scope) {
         let worker = self.worker();
-        let task = HeapJob::task(worker, self, f);
+        let number = worker.recorder.number();
+        let task = HeapJob::task(worker, self, number, f);
         self.open.adds(worker.seat);
         worker.spawn(task, kind, node);
     }
@@ -140,13 +143,14 @@ impl<'scope> Scope<'scope> {
             Some(node) => worker.home_of(node),
             None => worker.dealt_by_bytes(&said.accesses),
         };
+        let number = worker.recorder.number();
         if worker.recorder.keeps_events() {
-            worker.record_footprint(&said.accesses);
+            worker.record_footprint(number, &said.accesses);
         }
         let kind = said.kind.filter(|_| queue.is_none()).unwrap_or(Kind::Deferred);
         self.open.adds(worker.seat);
         if said.ordered.is_empty() {
-            let task = HeapJob::task(worker, self, f);
+            let task = HeapJob::task(worker, self, number, f);
             return worker.queue(Queued { task, kind, queue });
         }
         let node = Node::new();
@@ -154,12 +158,13 @@ impl<'scope> Scope<'scope> {
         graph.get_or_insert_default().add(&said.ordered, &node);
         drop(graph);
         let turn = Turn::new(&node);
-        let task = HeapJob::task(worker, self, move |scope| {
+        let task = HeapJob::task(worker, self, number, move |scope| {
             if turn.is_sound() {
                 f(scope);
                 turn.ends();
             }
         });
+        worker.recorder.task_spawned(task);
         if let Some(queued) = node.is_spawned(Queued { task, kind, queue }) {
             worker.queue(queued);
         }
@@ -253,7 +258,7 @@ impl Worker {
     /// Queues a task that waits for nobody.
     pub(super) fn queue(&mut self, queued: Queued) {
         let Queued { task, kind, queue } = queued;
-        self.recorder.task_enqueued(self.request, kind);
+        self.recorder.task_enqueued(task, kind);
         if kind == Kind::Immediate && queue.is_none() && self.put_own(task).is_ok() {
             return;
         }
@@ -277,8 +282,8 @@ impl<'scope, F: FnOnce(&Scope<'scope>) + Send + 'scope> HeapJob<F> {
     /// Whether it fits into a block of the slab.
     const IS_SMALL: bool = size_of::<HeapJob<F>>() <= BLOCK_BYTES && align_of::<HeapJob<F>>() <= BLOCK_ALIGN;
 
-    fn task(worker: &mut Worker, scope: &Scope<'scope>, f: F) -> TaskRef {
-        let header = TaskHeader { run: run::<F>, request: scope.request, is_box: false };
+    fn task(worker: &mut Worker, scope: &Scope<'scope>, number: u32, f: F) -> TaskRef {
+        let header = TaskHeader { run: run::<F>, request: scope.request, is_box: false, number };
         let job = HeapJob { header, scope: std::ptr::from_ref(scope).cast(), f };
         let block: *mut HeapJob<F> = if Self::IS_SMALL {
             let block = worker.slab.take(&worker.shared.blocks).as_ptr().cast();
@@ -338,7 +343,7 @@ unsafe fn run<'scope, F: FnOnce(&Scope<'scope>) + Send + 'scope>(task: TaskRef, 
         if let Err(panic) = catch_unwind(f) {
             scope.has_panicked(panic);
         }
-        (*worker).ends(job.header.request);
+        (*worker).ends(&job.header);
         scope.open.is_over(&*worker);
     }
 }

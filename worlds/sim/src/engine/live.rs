@@ -1,7 +1,7 @@
 //! Tasks that are invocations of live boxes: what they are is known when they begin, whom they let go when they end.
 
 use super::{Engine, TaskState};
-use crate::reenact::{Acting, Flow, Stage};
+use crate::reenact::{Acting, Flow, Next, Stage};
 use crate::{Cost, Program, Reenacted, Reenactment, SimError, Step, TaskRecord, TaskSpec, Work};
 use vicus_flow::stepwise::Queued;
 use vicus_flow::{FlowError, Place};
@@ -41,13 +41,14 @@ impl<'a> Live<'a> {
             for flow in &enacted.flows {
                 let (stage, first) = Stage::new(flow, &enacted.envelopes);
                 live.stages.push(stage);
-                let task = live.queue(live.stages.len() - 1, first, Vec::new());
+                let first = Next { task: first, heads: Vec::new(), reads: None };
+                let task = live.queue(live.stages.len() - 1, first, false);
                 tasks.push(TaskSpec { outside: true, ..task });
             }
         }
         let (name, arrays, leaves) = (enacted.name.clone(), enacted.arrays(), enacted.leaves.clone());
-        // Who reads an envelope last is not known beforehand: each has memory of its own.
-        (Program { name, arrays, heap: 0..0, leaves, tasks }, live)
+        let heap = enacted.layout.heap..arrays.len();
+        (Program { name, arrays, heap, leaves, tasks }, live)
     }
 
     /// A stage's copy, and its request.
@@ -55,13 +56,22 @@ impl<'a> Live<'a> {
         (stage / self.enacted.flows.len(), &self.enacted.flows[stage % self.enacted.flows.len()])
     }
 
-    /// A task for a box that is to be queued and will find these envelopes.
-    fn queue(&mut self, stage: usize, task: Queued, heads: Vec<usize>) -> TaskSpec {
+    /// A task for a box that is to be queued. If it was handed a part of the store, it is for where that lies, and else for where the
+    /// envelopes lie that it will find.
+    fn queue(&mut self, stage: usize, next: Next, is_handed: bool) -> TaskSpec {
         let (copy, flow) = self.flow(stage);
+        let Next { task, heads, reads } = next;
+        let part = reads.filter(|_| is_handed);
+        let accesses = match part {
+            Some((from, bytes)) => self.enacted.layout.store(from, bytes).collect(),
+            None => self.envelopes(copy, heads, Mode::Read).collect(),
+        };
         let spec = TaskSpec {
             kind: task.kind(),
+            is_box: true,
             request: RequestId(u64::from(flow.request) + self.requests * copy as u64),
-            accesses: self.envelopes(copy, heads, Mode::Read).collect(),
+            accesses,
+            goes_home: part.is_some(),
             ..TaskSpec::default()
         };
         self.parts.push(Part::Queued(stage, task));
@@ -102,8 +112,19 @@ impl<'a> Live<'a> {
     fn end(&mut self, task: usize, place: Place) -> Option<Vec<TaskSpec>> {
         let part = std::mem::replace(&mut self.parts[task], Part::Over);
         let Part::Begun(stage, acting) = part else { return None };
+        let (_, flow) = self.flow(stage);
+        let (index, hands_out) = (acting.index, self.enacted.hands_out(&flow.scripts[acting.index]));
         let next = self.stages[stage].finish(acting, place);
-        Some(next.into_iter().map(|(task, heads)| self.queue(stage, task, heads)).collect())
+        // It may have itself queued again.
+        let is_handed = |next: &Next| hands_out && next.task.index().index() != index;
+        Some(
+            next.into_iter()
+                .map(|next| {
+                    let handed = is_handed(&next);
+                    self.queue(stage, next, handed)
+                })
+                .collect(),
+        )
     }
 
     /// What it all came to.

@@ -4,7 +4,7 @@ use super::{Engine, PATIENCE, picoseconds};
 use crate::fluid::Time;
 use crate::options::Fault;
 use crate::seats::{Doing, Waiting};
-use vicus_schedule::{Found, Idle, QueueId, RequestId, look, look_waiting};
+use vicus_schedule::{Found, Idle, Kind, QueueId, RequestId, look, look_waiting};
 use vicus_trace::What;
 
 impl Engine<'_> {
@@ -33,6 +33,13 @@ impl Engine<'_> {
 
     /// A seat looks for a task; it begins one, or does what idle seats do.
     pub(super) fn find(&mut self, seat: usize) {
+        if let Some(task) = self.seats[seat].next.take() {
+            let plan = &self.plan.seats[seat];
+            let (rule, queue) = (plan.look[0].rule, plan.place[Kind::Immediate as usize]);
+            let request = self.program.tasks[task as usize].request;
+            let (begin, cost) = self.took(seat, Found { task: (task, request), rule, queue });
+            return self.spend(seat, begin, cost);
+        }
         if let Some(task) = self.seats[seat].pinned.pop_front() {
             let who = self.who(task);
             self.note(seat, || What::Taken { who, rule: 0, far: false });

@@ -6,6 +6,7 @@ use crate::fluid::SECOND;
 use crate::options::SimError;
 use crate::seats::{Doing, Frame, Phase, Scope, Working};
 use crate::{Counts, Step, TaskRecord};
+use vicus_schedule::Kind;
 use vicus_trace::What;
 
 impl Engine<'_> {
@@ -58,6 +59,10 @@ impl Engine<'_> {
                     }
                     if let Some(scope) = self.top(seat).scopes.pop() {
                         self.close(scope);
+                    }
+                    // Others can't see it, and the task that waited may run on for long.
+                    if let Some(next) = self.seats[seat].next.take() {
+                        self.put(seat, next, Kind::Immediate, None);
                     }
                     self.next_step(seat);
                 }

@@ -143,6 +143,20 @@ impl Engine<'_> {
         if self.program.tasks[task as usize].pinned.is_some() {
             return self.pin(seat, task, by);
         }
+        let enqueued = self.enqueued(task, by);
+        if by.is_some() && self.is_own_next(seat, task) {
+            self.note(seat, || enqueued);
+            if let Some(earlier) = self.seats[seat].next.replace(task) {
+                // Of a box that ran on top of another one's.
+                self.put(seat, earlier, Kind::Immediate, None);
+            }
+            return;
+        }
+        self.put(seat, task, kind, Some(enqueued));
+    }
+
+    /// A task goes into its queue, and somebody is woken for it. `enqueued` is told of it then.
+    pub(super) fn put(&mut self, seat: usize, task: u32, kind: Kind, enqueued: Option<What>) {
         let dealt = self.tasks[task as usize].dealt;
         let queue = dealt.unwrap_or(self.plan.seats[seat].place[kind as usize]);
         if !self.queues.push(queue, (task, self.program.tasks[task as usize].request)) {
@@ -151,20 +165,18 @@ impl Engine<'_> {
             self.begin_task(seat, task);
             return;
         }
-        let enqueued = self.enqueued(task, by);
-        self.note(seat, || enqueued);
+        if let Some(enqueued) = enqueued {
+            self.note(seat, || enqueued);
+        }
         if self.plan.tokens.and_then(|tokens| tokens.capacity).is_some_and(|most| self.queues.count > most as usize) {
             return self.help(seat);
-        }
-        if by.is_some() && self.is_own_next(seat, task) {
-            return;
         }
         self.wake_for(seat, queue);
         self.show();
     }
 
-    /// Whether a task that the seat spawns is its next one anyhow, because it is immediate and the last thing that the spawner does:
-    /// a thread woken for it could only take it away from its data. On threads others don't even see it; here those that look around may.
+    /// Whether a box that the seat queues is its next task, because it is immediate and the last thing that its spawner does. Nobody
+    /// else sees it, as on threads: who took it could only take it away from its data.
     fn is_own_next(&mut self, seat: usize, task: u32) -> bool {
         let plan = self.plan;
         let (spawner, at) = (self.top(seat).task, self.top(seat).at);
@@ -172,9 +184,12 @@ impl Engine<'_> {
         let is_last = at + 1 == steps.len() && matches!(&steps[at], Step::Spawn(range) if range.end == task + 1);
         let own = plan.seats[seat].place[Kind::Immediate as usize];
         is_last
+            && self.program.tasks[task as usize].is_box
             && self.program.tasks[task as usize].kind == Kind::Immediate
             && self.tasks[task as usize].dealt.is_none()
             && plan.queues[own.index()].owner == Some(SeatId::new(seat))
+            && plan.seats[seat].look[0].scan.queues().first() == Some(&own)
+            && !self.queues.is_locked(own)
     }
 
     /// Wakes one seat for a task that was put, in near pools first; if nobody sleeps there, one of those that take from the queue

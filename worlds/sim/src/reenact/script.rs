@@ -105,6 +105,13 @@ impl Script {
     }
 }
 
+impl Act {
+    /// Bytes of the store that are read by a share of it.
+    fn read_by(&self, share: f64) -> u64 {
+        (self.store.1 as f64 * share).round() as u64
+    }
+}
+
 impl Progress {
     /// The box has taken what `done` says: what it does thereby.
     pub(crate) fn go_on(&mut self, script: &Script, done: &mut Done) {
@@ -117,11 +124,10 @@ impl Progress {
             let upto = self.at.min(act.at);
             let from = self.act.checked_sub(1).map_or(0, |before| script.acts[before].at);
             let way = (act.at - from) as f64;
-            let share = |at: u64| if way > 0.0 { (at - from) as f64 / way } else { 1.0 };
-            let before = if way > 0.0 { share(self.paid) } else { 0.0 };
-            done.cost.add(act.cost, share(upto) - before);
-            let bytes = |share: f64| (act.store.1 as f64 * share).round() as u64;
-            let (read, reads) = (bytes(before), bytes(share(upto)));
+            let before = self.paid_share(script);
+            let share = if way > 0.0 { (upto - from) as f64 / way } else { 1.0 };
+            done.cost.add(act.cost, share - before);
+            let (read, reads) = (act.read_by(before), act.read_by(share));
             if reads > read {
                 done.store.push((act.store.0 + read, reads - read));
             }
@@ -133,6 +139,20 @@ impl Progress {
             self.act += 1;
         }
         done.again = script.is_free(self.act);
+    }
+
+    /// Which part of the act that it is in is paid.
+    fn paid_share(&self, script: &Script) -> f64 {
+        let from = self.act.checked_sub(1).map_or(0, |before| script.acts[before].at);
+        let way = script.acts.get(self.act).map_or(0, |act| act.at - from);
+        if way > 0 { (self.paid - from) as f64 / way as f64 } else { 0.0 }
+    }
+
+    /// The stretch of the store that it reads until the act is over that comes next, or that it is in; `None` if it reads nothing.
+    pub(crate) fn reads_next(&self, script: &Script) -> Option<(u64, u64)> {
+        let act = script.acts.get(self.act)?;
+        let read = act.read_by(self.paid_share(script));
+        (act.store.1 > read).then(|| (act.store.0 + read, act.store.1 - read))
     }
 
     /// What an invocation without user code costs.

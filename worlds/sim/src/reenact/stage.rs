@@ -124,6 +124,15 @@ pub(crate) struct Stage {
     boxes: usize,
 }
 
+/// A box to be queued.
+pub(crate) struct Next {
+    pub(crate) task: Queued,
+    /// The envelopes that it will find.
+    pub(crate) heads: Vec<usize>,
+    /// The stretch of the store that it reads next.
+    pub(crate) reads: Option<(u64, u64)>,
+}
+
 /// An invocation under way.
 pub(crate) struct Acting {
     pub(crate) index: usize,
@@ -177,8 +186,8 @@ impl Stage {
         Acting { index, begun, done }
     }
 
-    /// Ends it. Gives the boxes to be queued, each with the envelopes that it will find.
-    pub(crate) fn finish(&mut self, acting: Acting, place: Place) -> Vec<(Queued, Vec<usize>)> {
+    /// Ends it. Gives the boxes to be queued.
+    pub(crate) fn finish(&mut self, acting: Acting, place: Place) -> Vec<Next> {
         let queued = self.request.finish(acting.begun, place);
         let mut shared = lock(&self.shared);
         for made in &acting.done.makes {
@@ -187,8 +196,9 @@ impl Stage {
         queued
             .into_iter()
             .map(|task| {
-                let heads = shared.heads(task.index().index());
-                (task, heads)
+                let index = task.index().index();
+                let reads = shared.boxes[index].reads_next(&shared.scripts[index]);
+                Next { heads: shared.heads(index), reads, task }
             })
             .collect()
     }

@@ -3,12 +3,12 @@
 mod mutated;
 mod recording;
 
-use recording::{Recording, limited, record, streams};
+use recording::{PART, Recording, limited, parts, record, streams};
 use vicus_flow::BoxCounts;
 use vicus_schedule::{ALL, Setting};
 use vicus_sim::{Machine, Options, Outcome, Parameters, Reenacted, Reenactment, ReplayOptions};
 use vicus_topology::Topology;
-use vicus_trace::What;
+use vicus_trace::{Trace, What};
 
 fn enact(
     machine: &Machine,
@@ -97,6 +97,51 @@ fn one_thread_takes_as_long_as_the_work_and_several_less() {
         let parallel = wall(strategy, 8);
         assert!(parallel < 0.6 * alone, "{strategy}: {parallel} ns on eight threads, {alone} on one");
     }
+}
+
+/// A small envelope's memory is its thread's, which uses it again: it doesn't come from memory each time.
+#[test]
+fn envelopes_lie_in_heaps() {
+    let machine = Machine::by_name("core-i7-860").unwrap();
+    let Recording { trace, .. } = record(&streams(8, 400), 3);
+    let (mut small, mut large) = (0.0, 0.0);
+    for entry in trace.merged() {
+        if let What::EnvelopeCreated { bytes, .. } = entry.event.what {
+            *(if bytes > 8192 { &mut large } else { &mut small }) += f64::from(bytes);
+        }
+    }
+    assert!(small > 4e6, "there are {small} bytes");
+    let reenactment = Reenactment::of(&trace, &ReplayOptions::default()).unwrap();
+    let counts = enact(&machine, "las", 1, &reenactment, &Options::default()).0.counts;
+    let moved = counts.near_bytes + counts.far_bytes;
+    // What caches write back counts as well.
+    assert!(
+        moved < 2.0 * large + small / 4.0,
+        "{moved} bytes moved, {small} in small envelopes and {large} in large ones"
+    );
+}
+
+/// A splitter's envelopes say where the parts lie that they tell of; those of any other box don't. Nobody looks around for work that
+/// somebody else was woken for.
+#[test]
+fn parts_of_the_store_are_read_where_they_lie() {
+    let machine = Machine::by_name("xeon-e7-4820").unwrap();
+    let Recording { trace, .. } = record(&parts(), 1);
+    let far = |splitter: &str| {
+        let mut header = trace.header().clone();
+        for info in header.models.iter_mut().flat_map(|model| &mut model.boxes).filter(|info| info.type_name == "split")
+        {
+            info.type_name = splitter.to_owned();
+        }
+        let trace = Trace::new(header, trace.logs().to_vec());
+        let reenactment = Reenactment::of(&trace, &ReplayOptions::default()).unwrap();
+        enact(&machine, "las:spin_ns=0", 64, &reenactment, &free_of_cost()).0.counts.far_bytes
+    };
+    let (with, without) = (far("split"), far("other"));
+    // The splitter's seat looks for work before those are awake who were woken for it, and may take a part away from them.
+    let parts = |bytes: f64| (bytes / PART as f64).round();
+    assert!(parts(with) <= 1.0, "{with} bytes far with homes");
+    assert_eq!(parts(without), 3.0, "{without} bytes far without");
 }
 
 /// Invocations are cut anew: recorded on one seat with vias full, and enacted by many.

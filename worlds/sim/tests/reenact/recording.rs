@@ -143,6 +143,34 @@ pub(crate) fn limited() -> Arc<Model> {
     net.build().unwrap()
 }
 
+/// So many bytes of a store are what a part comes to.
+pub(crate) const PART: u64 = 8 << 20;
+
+/// Four parts of a store, which a splitter hands out to four scans.
+pub(crate) fn parts() -> Arc<Model> {
+    let mut net = ModelBuilder::new("parts");
+    let pieces: Vec<library::Piece> = (0..4).map(|part| (part..part + 1).into()).collect();
+    let split = net.source(library::split(pieces, 4, 1));
+    let scan = || {
+        |turn: &mut Turn<'_>| -> Result<(), BoxError> {
+            match turn.take(0) {
+                Some(part) if !part.is_pill() => turn.has_read(Place(0), PART),
+                Some(_) => turn.send_pill(0),
+                None => {}
+            }
+            Ok(())
+        }
+    };
+    let union = net.add(library::union(&schema(0), 4));
+    for stream in 0..4 {
+        let scan = net.add(BoxModel::new("scan", scan).input(&library::range_schema()).output(&schema(0)));
+        net.connect(split.output(stream), scan.input(0));
+        net.connect(scan.output(0), union.input(stream));
+    }
+    net.end(union.output(0));
+    net.build().unwrap()
+}
+
 /// How long an invocation of a box takes: a time of its own, and one for each row.
 fn takes_ns(model: &Model, index: usize, rows: u64) -> u64 {
     let row = match model.boxes()[index].type_name() {
@@ -150,6 +178,7 @@ fn takes_ns(model: &Model, index: usize, rows: u64) -> u64 {
         "work" => 40,
         "collect" => 20,
         "join" => 10,
+        "scan" => 2_000_000,
         _ => 1,
     };
     100 + row * rows
@@ -229,6 +258,7 @@ fn facts(log: &mut Log, now: u64, who: BoxId, fact: Fact) {
             What::EnvelopeSent { who, output, rows: rows as u32, pill }
         }
         Fact::Read { near, far } => What::BytesRead { who, far: false, bytes: (near + far) as u32 },
+        Fact::Held { bytes } => What::Held { who, bytes: bytes as u32 },
         Fact::Refused { output } => What::Refused { who, output: output as u16 },
         Fact::Resumed { output } => What::Resumed { who, output: output as u16 },
     };
