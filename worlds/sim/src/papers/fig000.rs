@@ -60,7 +60,6 @@ fn figure(
              assumed that a box reads a line of it, 64 bytes, for each row that it takes, and what it puts out when it takes none.",
         ],
         baseline: "nls",
-        // §6.1: averages of at least five. Sixteen requests are as many runs.
         samples: if copies == 1 { 5 } else { 1 },
         setups: QUERIES.iter().flat_map(|query| [setup(query, "nls"), setup(query, "las")]).collect(),
         claims: QUERIES.map(never_slower).into(),
