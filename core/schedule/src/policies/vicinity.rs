@@ -6,8 +6,8 @@
 //! inside a vicinity of so many home caches.
 //! A home cache is a core group here. Latencies are as a world measured them, and the topology's distances until then.
 
-use super::footprint::{BACK_OFF, back_off};
-use super::{Draft, Latencies, Parameter, Setting, Strategy, cache_bytes};
+use super::footprint::{BACK_OFF, back_off, first_beyond_longest};
+use super::{Draft, Latencies, Parameter, Setting, Strategy, Values, cache_bytes};
 use crate::{Dealing, Order, Plan, PoolId, QueueId, Scan, Take};
 use vicus_topology::{GroupId, NodeId, PuId, Topology};
 
@@ -28,30 +28,35 @@ impl Strategy for Vicinity {
             let reach = Parameter {
                 name: "reach",
                 default: 16,
-                choices: &[],
-                what: "how many home caches share their work, the own one included (the paper: 1, 4, 8, 16 or all); 0 is all",
+                // Those of §4.2.
+                values: Values::OneOf(&[0, 1, 4, 8, 16]),
+                what: "how many home caches share their work, the own one included; 0 is all",
             };
             let intensity = Parameter {
                 name: "intensity",
                 default: 1,
-                choices: &["off", "on"],
+                values: Values::Named(&["off", "on"]),
                 what: "whether the home of the datum that a task uses intensely decides alone",
             };
             let coarse = Parameter {
                 name: "coarse",
                 default: 1,
-                choices: &["off", "on"],
+                values: Values::Named(&["off", "on"]),
                 what: "whether only memory counts that each allocation has at one home",
             };
             let private = Parameter {
                 name: "private_bytes",
                 default: 0,
-                choices: &[],
+                values: Values::ANY,
                 what: "a task with more bytes is dealt; 0 is the machine's private cache",
             };
             [reach, intensity, coarse, private, first, factor, max]
         };
         &ALL
+    }
+
+    fn conflict(&self, setting: &Setting) -> Option<String> {
+        first_beyond_longest(setting)
     }
 
     fn plan(&self, machine: &Topology, pus: &[PuId], setting: &Setting) -> Plan {

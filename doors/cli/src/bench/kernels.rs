@@ -5,14 +5,14 @@
 //! Bytes near and far, and where tasks were found, are counted in a run of their own that is not timed.
 
 use super::measure::{Outcome, interval, median, quartiles};
-use crate::kernel;
 use crate::threads::Threads;
+use crate::{engine, kernel};
 use anyhow::{Context, ensure};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use vicus::{Runtime, Setting};
+use vicus::{Runtime, Setting, Settings};
 use vicus_kernels::{AnyKernel, Kernel, Serial};
 
 /// See `vicus bench kernels --help`.
@@ -20,9 +20,9 @@ use vicus_kernels::{AnyKernel, Kernel, Serial};
 pub(crate) struct Args {
     #[command(flatten)]
     kernels: kernel::Args,
-    /// The strategies to compare; for several, give it several times.
-    #[arg(long, value_name = "STRATEGY", default_value = "las", env = "VICUS_STRATEGY")]
-    strategy: Vec<Setting>,
+    /// The strategies to compare, a list such as las,nls:spares=2,steal; by default those of VICUS_STRATEGY, else las.
+    #[arg(long, value_name = "LIST")]
+    strategy: Vec<Settings>,
     /// Numbers of threads; by default one for each PU that may be used.
     #[arg(long, value_delimiter = ',', value_name = "N")]
     threads: Vec<usize>,
@@ -49,7 +49,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
         "{:10} {:24} {:12} {:>7} {:>9} {:>17} {:>7} {:>5} {:>11} {:>9} {:>6}  takes by rule",
         "kernel", "strategy", "distribution", "threads", "ms", "quartiles", "GB/s", "ratio", "95 %", "pieces", "far"
     );
-    for kernel in args.kernels.kernels()? {
+    for kernel in args.kernels.kernels(kernel::By::Threads)? {
         results.extend(measure(args, &kernel)?);
     }
     Ok(results)
@@ -57,7 +57,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
 
 fn measure(args: &Args, kernel: &AnyKernel) -> anyhow::Result<Vec<Outcome>> {
     let expected = (!args.unchecked).then(|| kernel.run(&Serial::default(), || (), || ()));
-    let mut sides = sides(args, kernel);
+    let mut sides = sides(args, kernel)?;
     for round in 0..=args.repeats {
         for side in &mut sides {
             let (seconds, result) = side.once()?;
@@ -80,18 +80,20 @@ fn measure(args: &Args, kernel: &AnyKernel) -> anyhow::Result<Vec<Outcome>> {
 }
 
 /// Every strategy with every distribution on every number of threads.
-fn sides(args: &Args, kernel: &AnyKernel) -> Vec<Side> {
+fn sides(args: &Args, kernel: &AnyKernel) -> anyhow::Result<Vec<Side>> {
+    let strategies = crate::strategy::several(&args.strategy, "las")?;
     let default_threads = [vicus::this_machine().topology.default_threads()];
     let threads = if args.threads.is_empty() { &default_threads[..] } else { &args.threads };
     let mut sides = Vec::new();
     for &threads in threads {
-        for setting in &args.strategy {
+        engine::check_threads(Some(threads))?;
+        for setting in &strategies {
             for (kernel, distribution) in args.kernels.variants(kernel) {
                 sides.push(Side { kernel, setting: setting.clone(), distribution, threads, seconds: Vec::new() });
             }
         }
     }
-    sides
+    Ok(sides)
 }
 
 /// Runs a kernel once: the seconds of its measured part, and the result.
@@ -108,12 +110,12 @@ impl Side {
     }
 
     fn once(&self) -> anyhow::Result<(f64, f64)> {
-        once(&self.kernel, &self.runtime().start())
+        once(&self.kernel, &self.runtime().try_start()?)
     }
 
     /// Counts in a run of its own, and prints a line.
     fn report(&self, first: &[f64]) -> anyhow::Result<Outcome> {
-        let (runtime, kernel) = (self.runtime().record(1 << 20).start(), &self.kernel);
+        let (runtime, kernel) = (self.runtime().record(1 << 20).try_start()?, &self.kernel);
         let world = Threads::counting(&runtime);
         let counts = world.counts().expect("it counts");
         let bytes = Mutex::new([0; 4]);
