@@ -50,9 +50,10 @@ pub(crate) unsafe fn checksum<W: World, T: Element + Into<f64>>(world: &W, array
     sum
 }
 
-/// About so many times as many, but one at least.
+/// About so many times as many, but one at least. Beyond a million millions, which no machine has room for, it stays there:
+/// whoever multiplies it by the size of a block must not overflow.
 pub(crate) fn scaled(number: usize, times: f64) -> usize {
-    ((number as f64 * times).round() as usize).max(1)
+    (number as f64 * times).round().clamp(1.0, 1e12) as usize
 }
 
 #[cfg(test)]

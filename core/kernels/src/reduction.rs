@@ -126,7 +126,7 @@ impl Kernel for Reduction {
 
     fn scale(&mut self, times: f64) {
         let run = self.bytes >> self.depth;
-        self.depth = (f64::from(self.depth) + times.log2()).round().max(1.0) as u32;
+        self.depth = (f64::from(self.depth) + times.log2()).round().clamp(1.0, 40.0) as u32;
         self.bytes = run << self.depth;
     }
 

@@ -23,6 +23,7 @@ mod look;
 mod plan;
 mod policies;
 mod queue;
+mod shown;
 mod task;
 mod valid;
 
@@ -34,6 +35,6 @@ pub use plan::{
     Dealing, End, Idle, Order, Plan, Pool, PoolId, Probe, QueueId, QueueSpec, Robber, Scan, SeatId, SeatPlan, Take,
     Tokens, When,
 };
-pub use policies::{ALL, Latencies, Parameter, Setting, SettingError, Strategy};
+pub use policies::{ALL, Latencies, Parameter, Setting, SettingError, Settings, Strategy, Values};
 pub use queue::Queue;
 pub use task::{Kind, RequestId, TaskHeader, TaskRef};

@@ -1,6 +1,6 @@
 //! Every strategy's plan on real machines: nothing is stranded, and the papers' structure is there.
 
-use vicus_schedule::{ALL, Idle, Kind, Latencies, Order, Plan, QueueId, SeatId, Setting};
+use vicus_schedule::{ALL, Idle, Kind, Latencies, Order, Parameter, Plan, QueueId, SeatId, Setting, Settings, Values};
 use vicus_topology::{NodeId, Topology, fixtures};
 
 /// Real machines, and the shapes of the papers.
@@ -37,6 +37,57 @@ fn no_plan_strands_a_task_on_any_machine() {
     }
 }
 
+/// All that a parameter may be, or the ends of it and some in between.
+fn some_values(parameter: &Parameter) -> Vec<String> {
+    match parameter.values {
+        Values::Named(names) => names.iter().map(|name| (*name).to_owned()).collect(),
+        Values::OneOf(numbers) => numbers.iter().map(u32::to_string).collect(),
+        Values::Between(least, most) => {
+            let between = [1, 3, 1_000_000].into_iter().filter(|value| (least..=most).contains(value));
+            between.chain([least, most]).map(|value| value.to_string()).collect()
+        }
+    }
+}
+
+#[test]
+fn lists_of_settings_are_read_as_they_are_written() {
+    // A multiplicative generator (Lehmer's, modulo 2^31 - 1) is enough for choices.
+    let mut chance = 1_u64;
+    let mut below = |bound: usize| {
+        chance = chance * 48_271 % 0x7FFF_FFFF;
+        chance as usize % bound
+    };
+    for _ in 0..2000 {
+        let mut settings: Vec<String> = Vec::new();
+        for _ in 0..=below(4) {
+            let strategy = ALL[below(ALL.len())];
+            let mut text = strategy.name().to_owned();
+            let mut separator = ':';
+            for parameter in strategy.parameters() {
+                let values = some_values(parameter);
+                if below(2) == 0 {
+                    text += &format!("{separator}{}={}", parameter.name, values[below(values.len())]);
+                    separator = ',';
+                }
+            }
+            // Values can exclude each other.
+            if let Ok(setting) = text.parse::<Setting>() {
+                settings.push(setting.to_string());
+            }
+        }
+        if settings.is_empty() {
+            continue;
+        }
+        let text = settings.join(",");
+        let Settings(read) = text.parse().unwrap_or_else(|error| panic!("{text}: {error}"));
+        let shown: Vec<String> = read.iter().map(Setting::to_string).collect();
+        assert_eq!(shown, settings, "{text}");
+        assert_eq!(Settings(read).to_string(), text);
+        let alone = text.parse::<Setting>().map(|setting| setting.to_string());
+        assert_eq!(alone.is_ok(), settings.len() == 1, "{text}: {alone:?}");
+    }
+}
+
 #[test]
 #[should_panic(expected = "waits, and leaves in tasks of node1 what others wait for")]
 fn a_plan_whose_waiting_seats_leave_what_others_cannot_take_is_refused() {
@@ -50,12 +101,11 @@ fn parameters_keep_plans_valid() {
     let machine = Topology::parse("node:4 l3:2 core:4 pu:2").unwrap();
     for strategy in ALL {
         for parameter in strategy.parameters() {
-            let values: Vec<String> = match parameter.choices {
-                [] => ["0", "1", "3", "1000000"].map(str::to_owned).to_vec(),
-                choices => choices.iter().map(|choice| (*choice).to_owned()).collect(),
-            };
-            for value in values {
-                let setting = format!("{}:{}={value}", strategy.name(), parameter.name);
+            for value in some_values(parameter) {
+                // A first pause may not be longer than the longest.
+                let longest = if parameter.name == "backoff_ns" { ",backoff_max_ns=4294967295" } else { "" };
+                let least = if parameter.name == "backoff_max_ns" { ",backoff_ns=1" } else { "" };
+                let setting = format!("{}:{}={value}{longest}{least}", strategy.name(), parameter.name);
                 setting.parse::<Setting>().unwrap().plan(&machine, 20).assert_valid();
             }
         }
@@ -273,6 +323,34 @@ fn a_plan_tells_people_all_that_it_decides() {
             .contains(" bytes, coarse memory only, an intensely used datum's home first: to tasks of pool0")
     );
     assert!(text("las").contains("\n  else sleeps after 2000 ns\n"));
+    let bobox = text("bobox");
+    assert!(
+        bobox.contains("q0 immediate of seat0: Deque, home node0, pushed by seat0 alone, wakes [pool0]\n"),
+        "{bobox}"
+    );
+    let thief = "3. Several(Youngest, 4) of round robin stealing of seat1, stealing of seat2, stealing of seat3";
+    assert!(
+        bobox.contains(&format!(
+            "\n  {thief}, the rest to immediate of seat0; while it waits for a task, of that task's request alone\n"
+        )),
+        "{bobox}"
+    );
+    assert!(bobox.contains("\npool3: seat3\n"), "{bobox}");
+    // Two nodes of one cache each, 10 and 20 apart in the one-line notation, as on most machines.
+    let footprint = text("footprint");
+    for line in [
+        "  node0 is at locations [0]",
+        "  node1 is at locations [1]",
+        "  location0: tasks of node0; a byte costs [10, 20], by node [10.000, 20.000]",
+        "  location1: tasks of node1; a byte costs [20, 10], by node [20.000, 10.000]",
+    ] {
+        assert!(footprint.contains(&format!("\n{line}\n")), "{line}: {footprint}");
+    }
+    // What lies on a node is at each of its caches as likely: (10 + 11) / 2 for one of them.
+    let vicinity = plan("vicinity", "node:2 l3:2 core:1", 4).to_string();
+    let line = "  location0: tasks of pool0; a byte costs [10, 11, 21, 21], by node [10.500, 21.000]";
+    assert!(vicinity.contains(&format!("\n{line}\n")), "{vicinity}");
+    assert!(vicinity.contains("\n  node1 is at locations [2, 3]\n"), "{vicinity}");
 }
 
 #[test]

@@ -5,6 +5,7 @@
 
 mod allocator;
 mod concurrent;
+mod copies;
 mod counts;
 mod demo;
 mod envelopes;

@@ -2,13 +2,13 @@
 
 use crate::input::Reading;
 use crate::interrupt::{self, Interrupted};
-use anyhow::bail;
+use anyhow::ensure;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
-use vicus::{FlowError, OverBudget, Request, Runtime, Totals};
+use vicus::{FlowError, OverBudget, Request, Runtime, RuntimeBuilder, Topology, Totals};
 use vicus_rdf::load::{Load, LoadOptions, OnError, Phase, Source};
 use vicus_rdf::{Placement, Store};
 
@@ -158,13 +158,26 @@ fn bar(reading: &Reading) -> ProgressBar {
     bar
 }
 
-/// Checks a number of threads that a user asks for.
+/// Starts a runtime with as many threads as a user asks for; by default as many as suit the machine.
+pub(crate) fn start(builder: RuntimeBuilder, threads: Option<usize>) -> anyhow::Result<Runtime> {
+    check_threads(threads)?;
+    let builder = threads.map_or(builder.clone(), |threads| builder.threads(threads));
+    Ok(builder.try_start()?)
+}
+
+/// Checks a number of threads that a user asks for on this machine.
 pub(crate) fn check_threads(threads: Option<usize>) -> anyhow::Result<()> {
-    match threads {
-        Some(0) => bail!("--threads 0: at least one thread is needed"),
-        Some(threads) if threads > 4096 => bail!("--threads {threads}: at most 4096 threads"),
-        _ => Ok(()),
-    }
+    let Some(threads) = threads else { return Ok(()) };
+    check_threads_of(&vicus::this_machine().topology, threads)
+}
+
+/// The same on another machine. More are a mistake: a plan grows with the square of their number.
+pub(crate) fn check_threads_of(machine: &Topology, threads: usize) -> anyhow::Result<()> {
+    let pus = machine.usable_pus().count();
+    let most = (16 * pus).max(1024);
+    ensure!(threads > 0, "--threads 0: at least one thread is needed");
+    ensure!(threads <= most, "--threads {threads}: at most {most} threads; the machine has {pus} PUs");
+    Ok(())
 }
 
 #[cfg(test)]

@@ -1,10 +1,13 @@
 //! Which kernels a command is about, and with which input.
 
+mod need;
+
+use crate::memory;
 use clap::ValueEnum;
+pub(crate) use need::By;
 use vicus::memory::Distribution;
 use vicus_kernels::{
-    AnyKernel, BlockOrder, FirstTouch, Jacobi3d, Kernel, NAMES, NoKernel, Schedule, Size, Submission, Submitters,
-    by_name,
+    AnyKernel, BlockOrder, FirstTouch, Jacobi3d, Kernel, NAMES, Schedule, Size, Submission, Submitters, by_name,
 };
 
 /// What commands about kernels share.
@@ -15,9 +18,10 @@ pub(crate) struct Args {
     #[arg(long, value_delimiter = ',', value_name = "NAME")]
     kernel: Vec<String>,
     /// The input: numa (Muddukrishna et al., Fig. 7; Wittmann and Hager, §1.4), manycore (Fig. 9), or a number such as 0.1 for
-    /// so many times as many tasks as numa.
-    #[arg(long, default_value = "numa", value_parser = size)]
-    size: Size,
+    /// so many times as many tasks as numa. By default numa; but simulations of fib take 0.01 and of uts 0.02, which leaves
+    /// some 100,000 tasks of millions.
+    #[arg(long, value_parser = size)]
+    size: Option<Size>,
     /// How arrays lie, one of the values of VICUS_DATA_DISTRIBUTION; by default as the papers advise for each kernel.
     #[arg(long, value_name = "DISTRIBUTION")]
     distribution: Vec<Distribution>,
@@ -83,18 +87,36 @@ fn size(text: &str) -> Result<Size, String> {
     }
 }
 
+/// What an input is that nobody chose.
+fn default_size(kernel: &str, by: By) -> Size {
+    match (by, kernel) {
+        // Each of their tasks is an addition or a hash, and there are millions.
+        (By::Simulation, "fib") => Size::Times(0.01),
+        (By::Simulation, "uts") => Size::Times(0.02),
+        _ => Size::Numa,
+    }
+}
+
 impl Args {
     /// Whether a kernel was named.
     pub(crate) fn is_named(&self) -> bool {
         !self.kernel.is_empty()
     }
 
-    /// The kernels with their inputs.
-    pub(crate) fn kernels(&self) -> Result<Vec<AnyKernel>, NoKernel> {
-        if !self.is_named() {
-            return Ok(NAMES.iter().filter_map(|name| by_name(name, self.size).ok()).collect());
-        }
-        self.kernel.iter().map(|name| by_name(name, self.size)).collect()
+    /// The kernels with their inputs, for which there is room.
+    pub(crate) fn kernels(&self, by: By) -> anyhow::Result<Vec<AnyKernel>> {
+        let kernel = |name: &str| by_name(name, self.size.unwrap_or(default_size(name, by)));
+        let kernels: Vec<AnyKernel> = if self.is_named() {
+            self.kernel.iter().map(|name| kernel(name)).collect::<Result<_, _>>()?
+        } else if self.size == Some(Size::Manycore) {
+            // Not all have an input for a chip.
+            NAMES.iter().filter_map(|name| kernel(name).ok()).collect()
+        } else {
+            NAMES.iter().map(|name| kernel(name)).collect::<Result<_, _>>()?
+        };
+        let free = memory::free_bytes();
+        kernels.iter().try_for_each(|kernel| need::check(kernel, by, free))?;
+        Ok(kernels)
     }
 
     /// A kernel with each distribution, and jacobi3d with each submission, that was asked for; and what that is called, the first

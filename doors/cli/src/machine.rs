@@ -1,8 +1,9 @@
-//! A machine that a user names: a file, a line, or one that this program knows.
+//! A machine that a user names: a file, a line, or one that this program or the simulator knows.
 
-use anyhow::{anyhow, bail};
+use anyhow::{Context, anyhow, bail};
 use std::path::Path;
 use vicus::DiscoverError;
+use vicus_sim::Machine;
 use vicus_topology::{Topology, fixtures};
 
 /// The machine of an XML file of hwloc's, of one line, or of this name.
@@ -17,4 +18,27 @@ pub(crate) fn named(text: &str) -> anyhow::Result<Topology> {
         }
         described => described.map_err(|error| anyhow!(error)),
     }
+}
+
+/// A machine with what things cost on it: one of those that come with the simulator, or that of a machine file.
+pub(crate) fn with_costs(text: &str) -> anyhow::Result<Option<Machine>> {
+    if let Some(machine) = Machine::by_name(text) {
+        return Ok(Some(machine));
+    }
+    if !text.ends_with(".toml") {
+        return Ok(None);
+    }
+    let file = std::fs::read_to_string(text).with_context(|| format!("{text} can't be read"))?;
+    Ok(Some(Machine::parse(text, &file)?))
+}
+
+/// As [`named`], where machines with costs were looked for as well.
+pub(crate) fn named_otherwise(text: &str) -> anyhow::Result<Topology> {
+    named(text).map_err(|error| {
+        let names: Vec<&str> = Machine::names().collect();
+        anyhow!(
+            "`{text}` is none of the machines {}, no file ending in .toml, and otherwise: {error}",
+            names.join(", ")
+        )
+    })
 }

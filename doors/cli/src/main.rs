@@ -12,6 +12,7 @@ mod memory;
 mod query;
 mod simulate;
 mod strategies;
+mod strategy;
 mod threads;
 mod topology;
 mod trace;
@@ -68,6 +69,8 @@ fn main() -> ExitCode {
             eprintln!("vicus: {error}");
             ExitCode::from(interrupt::STATUS as u8)
         }
+        // What is wrong with the environment is told as what is wrong with options.
+        Err(error) if error.is::<clap::Error>() => error.downcast::<clap::Error>().expect("it was asked").exit(),
         Err(error) => {
             eprintln!("vicus: {error:#}");
             ExitCode::FAILURE

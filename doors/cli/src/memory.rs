@@ -19,6 +19,14 @@ fn status_kib(field: &str) -> f64 {
 /// What a query may hold if nobody says: half of the memory that is free now, so that one that grows without
 /// end fails before the system has to choose whom to kill. No limit where the system does not tell.
 pub(crate) fn free_limit() -> u64 {
+    match free_bytes() {
+        u64::MAX => u64::MAX,
+        free => free / 2,
+    }
+}
+
+/// How much memory is free now; without end where the system does not tell.
+pub(crate) fn free_bytes() -> u64 {
     let number = |path: &str| std::fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
     let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
@@ -26,8 +34,5 @@ pub(crate) fn free_limit() -> u64 {
     // The group of processes that a container is.
     let group = number("/sys/fs/cgroup/memory.max").zip(number("/sys/fs/cgroup/memory.current"));
     let group = group.map(|(most, current)| most.saturating_sub(current));
-    match available.into_iter().chain(group).min() {
-        Some(free) => free / 2,
-        None => u64::MAX,
-    }
+    available.into_iter().chain(group).min().unwrap_or(u64::MAX)
 }

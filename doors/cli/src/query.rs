@@ -39,9 +39,9 @@ pub(crate) struct Args {
     /// How results are written to standard output. `count` is one line a query: its name, a tab, its rows or yes/no.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
-    /// Who runs what next, with parameters as in las:pin=pu; see `vicus strategies`.
-    #[arg(long, default_value = "las", env = "VICUS_STRATEGY")]
-    strategy: Setting,
+    /// Who runs what next, with parameters as in las:pin=pu; see `vicus strategies`; by default what VICUS_STRATEGY says, else las.
+    #[arg(long)]
+    strategy: Option<Setting>,
     /// How many threads; by default one for each PU that this process may use.
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
@@ -153,6 +153,7 @@ impl Question {
 pub(crate) fn run(mut args: Args) -> anyhow::Result<()> {
     interrupt::listen();
     engine::check_threads(args.threads)?;
+    let strategy = crate::strategy::one(args.strategy.as_ref())?;
     if args.text.is_none() && args.query.is_empty() {
         // `--data a.nt b.nt 'SELECT …'`: the list of files takes every word, the query too.
         args.text = args.data.pop();
@@ -161,10 +162,7 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<()> {
         }
     }
     let questions = questions(&args)?;
-    let mut builder = Runtime::builder().strategy(args.strategy.clone());
-    if let Some(threads) = args.threads {
-        builder = builder.threads(threads);
-    }
+    let mut builder = Runtime::builder().strategy(strategy);
     if let Some(path) = &args.trace {
         // Found out now, not after the work.
         std::fs::File::create(path).with_context(|| format!("{}: can't be written", path.display()))?;
@@ -178,7 +176,7 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<()> {
     // Mistakes in the queries come before the data is read.
     questions.iter().try_for_each(|question| question.parse(until(args.timeout)).map(drop))?;
 
-    let runtime = builder.start();
+    let runtime = engine::start(builder, args.threads)?;
     let on_error = if args.skip_malformed { OnError::Skip } else { OnError::Fail };
     let loaded = engine::load(&runtime, sources, &reading, on_error)?;
     if loaded.skipped > 0 {

@@ -1,19 +1,22 @@
 //! `vicus simulate`: a kernel or a recorded run on a machine that is only described, under the same plans as threads follow.
 
 mod paper;
+mod rows;
 mod svg;
 
-use crate::{kernel, trace};
-use anyhow::{Context, bail, ensure};
+use crate::kernel::{self, By};
+use crate::{machine, strategy, trace};
+use anyhow::{Context, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
+use rows::{Again, Results, Row};
 use serde::Serialize;
-use std::collections::BTreeMap;
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use vicus::Setting;
-use vicus_kernels::Kernel;
+use std::time::Duration;
+use vicus::{Setting, Settings};
+use vicus_kernels::{AnyKernel, Kernel};
 use vicus_sim::{
     Fault, Machine, Options, Outcome, Parameters, Program, Recorder, Reenacted, Reenactment, Replay, ReplayOptions,
     simulate_watched,
@@ -52,10 +55,10 @@ pub(crate) struct Args {
     /// How fast a core of the machine that recorded moves a task's bytes, in GB/s: its time for memory is taken off by this.
     #[arg(long, value_name = "GB/S", default_value_t = 10.0, requires = "trace")]
     recorded_gb_per_s: f64,
-    /// The strategies to compare; for several, give it several times.
-    #[arg(long, value_name = "STRATEGY", default_value = "las", env = "VICUS_STRATEGY")]
-    strategy: Vec<Setting>,
-    /// How many threads; by default one for each PU of the machine.
+    /// The strategies to compare, a list such as las,nls:spares=2,steal; by default those of VICUS_STRATEGY, else las.
+    #[arg(long, value_name = "LIST")]
+    strategy: Vec<Settings>,
+    /// How many threads; by default one for each PU of the machine, and not more.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     threads: Option<u16>,
     /// What real machines leave to chance: when each thread begins, who of several is quicker.
@@ -67,6 +70,9 @@ pub(crate) struct Args {
     /// A thread that is slower from a time on: THREAD=FACTOR or THREAD=FACTOR@NANOSECONDS.
     #[arg(long, value_name = "FAULT", value_parser = slow)]
     slow: Vec<Fault>,
+    /// A thread that is woken later, the first time after a time: THREAD=NANOSECONDS or THREAD=NANOSECONDS@NANOSECONDS.
+    #[arg(long, value_name = "FAULT", value_parser = late_wake)]
+    late_wake: Vec<Fault>,
     /// What is written: a table, JSON, or a picture of each run's time line, where a task's colour is its memory latency.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
@@ -97,6 +103,8 @@ enum Format {
 /// From where to where something is slowed down, or a parameter scaled.
 const LEAST: f64 = 0.001;
 const MOST: f64 = 1_000_000.0;
+/// The latest moment, or the longest delay, that can be asked for: a quarter of an hour.
+const MOST_NS: f64 = 1e12;
 
 fn is_factor(factor: &f64) -> bool {
     (LEAST..=MOST).contains(factor)
@@ -117,14 +125,26 @@ fn slow(text: &str) -> Result<Fault, String> {
     let parse = || {
         let (seat, rest) = text.split_once('=')?;
         let (factor, from) = rest.split_once('@').unwrap_or((rest, "0"));
-        let (seat, factor, from_ns) = (seat.parse().ok()?, factor.parse().ok()?, from.parse().ok()?);
-        (is_factor(&factor) && from_ns >= 0.0).then_some(Fault::Slow { seat, factor, from_ns })
+        let (factor, from_ns): (f64, f64) = (factor.parse().ok()?, from.parse().ok()?);
+        let fault = Fault::Slow { seat: seat.parse().ok()?, factor, from_ns };
+        (is_factor(&factor) && (0.0..=MOST_NS).contains(&from_ns)).then_some(fault)
     };
     parse().ok_or_else(|| {
         format!(
             "expected THREAD=FACTOR or THREAD=FACTOR@NANOSECONDS, such as 3=2.5, with a factor from {LEAST} to {MOST}"
         )
     })
+}
+
+fn late_wake(text: &str) -> Result<Fault, String> {
+    let parse = || {
+        let (seat, rest) = text.split_once('=')?;
+        let (by, from) = rest.split_once('@').unwrap_or((rest, "0"));
+        let (by_ns, from_ns): (f64, f64) = (by.parse().ok()?, from.parse().ok()?);
+        let fault = Fault::LateWake { seat: seat.parse().ok()?, by_ns, from_ns };
+        [by_ns, from_ns].iter().all(|ns| (0.0..=MOST_NS).contains(ns)).then_some(fault)
+    };
+    parse().ok_or_else(|| "expected THREAD=NANOSECONDS or THREAD=NANOSECONDS@NANOSECONDS, such as 3=50000".to_owned())
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
@@ -153,96 +173,89 @@ fn list() -> String {
 
 /// The machine that a text means.
 fn machine(text: &str) -> anyhow::Result<Machine> {
-    if let Some(machine) = Machine::by_name(text) {
-        return Ok(machine);
+    match machine::with_costs(text)? {
+        Some(machine) => Ok(machine),
+        None => Ok(Machine::from_topology(machine::named_otherwise(text)?)),
     }
-    if text.ends_with(".toml") {
-        let file = std::fs::read_to_string(text).with_context(|| format!("{text} can't be read"))?;
-        return Ok(Machine::parse(text, &file)?);
-    }
-    match crate::machine::named(text) {
-        Ok(topology) => Ok(Machine::from_topology(topology)),
-        Err(error) => {
-            let names: Vec<&str> = Machine::names().collect();
-            bail!(
-                "`{text}` is none of the machines {}, no file ending in .toml, and otherwise: {error}",
-                names.join(", ")
-            )
-        }
-    }
-}
-
-/// One line of the result.
-#[derive(Serialize)]
-struct Row {
-    kernel: String,
-    strategy: String,
-    distribution: String,
-    threads: usize,
-    ms: f64,
-    /// Against the same strategy and distribution on one thread.
-    speedup: f64,
-    /// Time in work, against that on one thread.
-    work_inflation: f64,
-    near_bytes: f64,
-    far_bytes: f64,
-    cached_bytes: f64,
-    /// The busiest controller's share of what it could carry.
-    controller: f64,
-    /// The busiest link's.
-    link: f64,
-    takes: BTreeMap<u8, u64>,
-    /// By name, the share of what each shared resource could carry.
-    resources: BTreeMap<String, f64>,
-    /// What was enacted again, and what was recorded of it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reenacted: Option<Again>,
-}
-
-/// A re-enactment beside what was recorded.
-#[derive(Clone, Copy, Serialize)]
-struct Again {
-    recorded_ms: f64,
-    work_ms: f64,
-    recorded_invocations: u64,
-    invocations: u64,
 }
 
 fn simulate_all(args: &Args) -> anyhow::Result<String> {
+    let strategies = strategy::several(&args.strategy, "las")?;
     let machine = machine(args.machine.as_deref().expect("clap requires it"))?;
-    let threads = args.threads.map_or_else(|| machine.topology.usable_pus().count(), usize::from);
-    let options = options(args, &machine);
-    let (mut rows, mut pictures) = (Vec::new(), Vec::new());
-    let mut heading = format!("{}: {}\n{}, seed {}\n", machine.name, machine.title, options.parameters, options.seed);
-    for subject in subjects(args, threads)? {
-        heading.push_str(&subject.says);
-        for setting in &args.strategy {
-            let what = format!("{} under {setting}", subject.name);
-            let (one, _) = one_of(&machine, setting, 1, &subject.alone, &options, &format!("{what}, one thread"))?;
-            let (outcome, again) = one_of(&machine, setting, threads, &subject.all, &options, &what)?;
-            if let Some(again) = &again {
-                heading.push_str(&again.says(setting));
+    let threads = threads(args, &machine)?;
+    let options = options(args, &machine, threads)?;
+    let mut results = Results::new(&machine, &options);
+    let mut pictures = Vec::new();
+    for subject in subjects(args)? {
+        let Prepared { name, distribution, alone, all, recorded } = subject.prepare(threads);
+        results.recorded = recorded;
+        for setting in &strategies {
+            let what = format!("{name} under {setting}");
+            let (one, _) = one_of(&machine, setting, 1, &alone, &options, &format!("{what}, one thread"))?;
+            let (outcome, reenacted) = one_of(&machine, setting, threads, &all, &options, &what)?;
+            results.rows.push(Row::of(&name, &distribution, &outcome, &one, reenacted));
+            if args.format == Format::Svg {
+                pictures.push(outcome);
             }
-            rows.push(Row { reenacted: again, ..row(&subject.name, &subject.distribution, &outcome, &one) });
-            pictures.push(outcome);
         }
     }
     match args.format {
-        Format::Table => Ok(table(heading, &rows)),
-        Format::Json => Ok(serde_json::to_string_pretty(&rows)? + "\n"),
-        Format::Svg => Ok(svg::render(&pictures)),
+        Format::Table => Ok(results.table()),
+        Format::Json => results.json(),
+        Format::Svg => Ok(svg::render(&results.heading(), &pictures)),
     }
 }
 
-/// What is simulated: on one thread, and on all.
-struct Subject {
+fn threads(args: &Args, machine: &Machine) -> anyhow::Result<usize> {
+    let pus = machine.topology.usable_pus().count();
+    let threads = args.threads.map_or(pus, usize::from);
+    ensure!(threads <= pus, "--threads {threads}: {} has {pus} PUs, and each simulates one thread", machine.name);
+    Ok(threads)
+}
+
+/// What is to be simulated.
+enum Subject {
+    Kernel(AnyKernel, String),
+    Recorded(Prepared),
+}
+
+/// The same as tasks: on one thread, and on all.
+struct Prepared {
     name: String,
     distribution: String,
     alone: Task,
     all: Task,
-    /// What there is to say of it, in a line.
-    says: String,
+    recorded: Option<Recorded>,
 }
+
+/// What a trace has.
+#[derive(Serialize)]
+struct Recorded {
+    trace: String,
+    mode: &'static str,
+    /// Tasks of a replay, and invocations of a re-enactment.
+    tasks: u64,
+    recorded_ms: f64,
+    /// What is left of that without the time for memory.
+    replayed_ms: f64,
+    taken_off_ms: f64,
+    /// At which speed of memory that is.
+    gb_per_s: f64,
+}
+
+impl fmt::Display for Recorded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Recorded { trace, mode, tasks, recorded_ms, replayed_ms, taken_off_ms, gb_per_s } = self;
+        let tasks_are = if *mode == REPLAY { "tasks" } else { "invocations" };
+        writeln!(
+            f,
+            "{mode} of {trace}: {tasks} {tasks_are}, {recorded_ms:.3} ms recorded, {replayed_ms:.3} ms replayed and \
+             {taken_off_ms:.3} ms taken off as time for memory at {gb_per_s} GB/s"
+        )
+    }
+}
+
+const REPLAY: &str = "replay";
 
 /// What a simulated machine has to do.
 #[derive(Clone)]
@@ -274,31 +287,36 @@ impl Again {
             invocations: again.invocations,
         }
     }
-
-    fn says(&self, setting: &Setting) -> String {
-        let Again { recorded_ms, work_ms, recorded_invocations, invocations } = self;
-        format!(
-            "re-enacted under {setting}: {work_ms:.3} ms of work, {recorded_ms:.3} recorded; \
-             {invocations} invocations, {recorded_invocations} recorded\n"
-        )
-    }
 }
 
-fn subjects(args: &Args, threads: usize) -> anyhow::Result<Vec<Subject>> {
+fn subjects(args: &Args) -> anyhow::Result<Vec<Subject>> {
     if let Some(path) = &args.trace {
-        return Ok(vec![recorded(path, args)?]);
+        return Ok(vec![Subject::Recorded(recorded(path, args)?)]);
     }
-    let mut subjects = Vec::new();
-    for kernel in args.kernels.kernels()? {
-        for (kernel, distribution) in args.kernels.variants(&kernel) {
-            let (alone, all) = (Task::of(Recorder::record(&kernel, 1)), Task::of(Recorder::record(&kernel, threads)));
-            subjects.push(Subject { name: kernel.name().to_owned(), distribution, alone, all, says: String::new() });
-        }
-    }
-    Ok(subjects)
+    let kernels = args.kernels.kernels(By::Simulation)?;
+    let variants = kernels.iter().flat_map(|kernel| args.kernels.variants(kernel));
+    Ok(variants.map(|(kernel, distribution)| Subject::Kernel(kernel, distribution)).collect())
 }
 
-fn recorded(path: &Path, args: &Args) -> anyhow::Result<Subject> {
+impl Subject {
+    /// Records a kernel, which takes a moment if it has many tasks.
+    fn prepare(self, threads: usize) -> Prepared {
+        let (kernel, distribution) = match self {
+            Subject::Kernel(kernel, distribution) => (kernel, distribution),
+            Subject::Recorded(prepared) => return prepared,
+        };
+        let name = kernel.name().to_owned();
+        let spinner = spinner(format!("recording {name}"));
+        let alone = Task::of(Recorder::record(&kernel, 1));
+        // Only jacobi3d has loops that are dealt to threads.
+        let asks_for_threads = matches!(kernel, AnyKernel::Jacobi3d(_)) && threads > 1;
+        let all = if asks_for_threads { Task::of(Recorder::record(&kernel, threads)) } else { alone.clone() };
+        spinner.finish_and_clear();
+        Prepared { name, distribution, alone, all, recorded: None }
+    }
+}
+
+fn recorded(path: &Path, args: &Args) -> anyhow::Result<Prepared> {
     let trace = trace::read(path)?;
     let bytes_per_ns = args.recorded_gb_per_s;
     ensure!(bytes_per_ns > 0.0, "--recorded-gb-per-s {bytes_per_ns}: expected a positive number");
@@ -309,30 +327,43 @@ fn recorded(path: &Path, args: &Args) -> anyhow::Result<Subject> {
         ..ReplayOptions::default()
     };
     let shown = path.display();
-    let off = |ns: f64| format!("of which {:.3} ms are taken off as time for memory at {bytes_per_ns} GB/s", ns / 1e6);
-    let (name, task, says) = match args.mode {
+    let (name, mode, tasks, ns, task) = match args.mode {
         Mode::Replay => {
             let replay = Replay::of(&trace, &options).with_context(|| shown.to_string())?;
-            let (tasks, ms) = (replay.program.tasks.len() - 1, replay.recorded_ns / 1e6);
-            let says = format!("replay of {shown}: {tasks} tasks, {ms:.3} ms recorded, {}\n", off(replay.taken_off_ns));
-            ("replay", Task::of(replay.program), says)
+            let (tasks, ns) = (replay.program.tasks.len() as u64 - 1, (replay.recorded_ns, replay.taken_off_ns));
+            (REPLAY, REPLAY, tasks, ns, Task::of(replay.program))
         }
         Mode::ReEnact => {
             let enacted = Reenactment::of(&trace, &options).with_context(|| shown.to_string())?;
-            let (count, ms) = (enacted.invocations, enacted.recorded_ns / 1e6);
-            let off = off(enacted.taken_off_ns);
-            let says = format!("re-enactment of {shown}: {count} invocations, {ms:.3} ms recorded, {off}\n");
-            ("re-enact", Task::Recorded(Rc::new(enacted)), says)
+            let ns = (enacted.recorded_ns, enacted.taken_off_ns);
+            ("re-enact", "re-enactment", enacted.invocations, ns, Task::Recorded(Rc::new(enacted)))
         }
     };
-    Ok(Subject { name: name.to_owned(), distribution: String::new(), alone: task.clone(), all: task, says })
+    let recorded = Recorded {
+        trace: shown.to_string(),
+        mode,
+        tasks,
+        recorded_ms: ns.0 / 1e6,
+        replayed_ms: (ns.0 - ns.1) / 1e6,
+        taken_off_ms: ns.1 / 1e6,
+        gb_per_s: bytes_per_ns,
+    };
+    let (name, distribution) = (name.to_owned(), String::new());
+    Ok(Prepared { name, distribution, alone: task.clone(), all: task, recorded: Some(recorded) })
 }
 
-fn options(args: &Args, machine: &Machine) -> Options {
+fn options(args: &Args, machine: &Machine, threads: usize) -> anyhow::Result<Options> {
     let parameters = args.set.iter().fold(machine.parameters, |parameters, (name, factor)| {
         parameters.scaled(name, *factor).expect("the name was looked up when it was read")
     });
-    Options { parameters, seed: args.seed, faults: args.slow.clone(), ..Options::default() }
+    for (option, faults) in [("--slow", &args.slow), ("--late-wake", &args.late_wake)] {
+        for fault in faults {
+            let (Fault::Slow { seat, .. } | Fault::LateWake { seat, .. }) = fault;
+            ensure!(*seat < threads, "{option} {seat}=...: there are threads 0 to {} only", threads - 1);
+        }
+    }
+    let faults = args.slow.iter().chain(&args.late_wake).copied().collect();
+    Ok(Options { parameters, seed: args.seed, faults, ..Options::default() })
 }
 
 /// Simulates, and shows how far it is.
@@ -372,56 +403,12 @@ fn progress(tasks: u64, what: &str) -> ProgressBar {
     bar.with_message(what.to_owned())
 }
 
-fn row(kernel: &str, distribution: &str, outcome: &Outcome, one: &Outcome) -> Row {
-    let busiest = |prefix: &str| {
-        let of_kind = outcome.resources.iter().filter(|used| used.name.starts_with(prefix));
-        of_kind.map(|used| used.share).fold(0.0, f64::max)
-    };
-    Row {
-        kernel: kernel.to_owned(),
-        strategy: outcome.strategy.clone(),
-        distribution: distribution.to_owned(),
-        threads: outcome.threads,
-        ms: outcome.wall_ns / 1e6,
-        speedup: outcome.speedup_over(one),
-        work_inflation: outcome.work_inflation_over(one),
-        near_bytes: outcome.counts.near_bytes,
-        far_bytes: outcome.counts.far_bytes,
-        cached_bytes: outcome.counts.cached_bytes,
-        controller: busiest("controller"),
-        link: busiest("link"),
-        takes: outcome.counts.takes.clone(),
-        resources: outcome.resources.iter().map(|used| (used.name.clone(), used.share)).collect(),
-        reenacted: None,
+/// On a terminal, that something goes on.
+fn spinner(what: String) -> ProgressBar {
+    if !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
     }
-}
-
-fn table(heading: String, rows: &[Row]) -> String {
-    let mut text = heading + "\n";
-    writeln!(
-        text,
-        "{:10} {:24} {:12} {:>10} {:>8} {:>9} {:>9} {:>9} {:>10} {:>6}  takes by rule",
-        "kernel", "strategy", "distribution", "ms", "speed-up", "inflation", "near GB", "far GB", "controller", "link"
-    )
-    .expect("a string takes everything");
-    for row in rows {
-        let takes: Vec<String> = row.takes.iter().map(|(rule, takes)| format!("{rule}: {takes}")).collect();
-        writeln!(
-            text,
-            "{:10} {:24} {:12} {:>10.3} {:>8.2} {:>9.2} {:>9.3} {:>9.3} {:>8.0} % {:>4.0} %  {}",
-            row.kernel,
-            row.strategy,
-            row.distribution,
-            row.ms,
-            row.speedup,
-            row.work_inflation,
-            row.near_bytes / 1e9,
-            row.far_bytes / 1e9,
-            100.0 * row.controller,
-            100.0 * row.link,
-            takes.join(", ")
-        )
-        .expect("a string takes everything");
-    }
-    text
+    let spinner = ProgressBar::new_spinner().with_message(what);
+    spinner.enable_steady_tick(Duration::from_millis(100));
+    spinner
 }

@@ -1,8 +1,9 @@
 //! `vicus strategies`: which there are, what can be set, and the plan that one makes for a machine.
 
+use crate::{engine, machine};
 use std::fmt::Write as _;
-use std::io::{ErrorKind, Write};
-use vicus::{Parameter, STRATEGIES, Setting, Strategy};
+use vicus::{Parameter, Plan, Runtime, STRATEGIES, Setting, Strategy, Topology, Values};
+use vicus_schedule::Latencies;
 
 /// Show the scheduling strategies, their parameters and the papers that they are from; or the plan of one of them.
 ///
@@ -13,8 +14,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "STRATEGY")]
     plan: Option<Setting>,
     /// The machine that it is for, if not this one: an XML file that hwloc wrote (`lstopo machine.xml`), one line such
-    /// as "node:2 l3:2 core:4 pu:2", or one that is known by name, such as AMD-19h-Zen3-2xEpyc-7763.
-    #[arg(long, value_name = "FILE.xml|LINE|NAME", requires = "plan")]
+    /// as "node:2 l3:2 core:4 pu:2", or one that is known by name, such as AMD-19h-Zen3-2xEpyc-7763; or one that `vicus
+    /// simulate` knows, such as opteron-6172, or a machine file (.toml), whose latencies count.
+    #[arg(long, value_name = "FILE|LINE|NAME", requires = "plan")]
     machine: Option<String>,
     /// How many threads it is for; by default one for each PU that may be used.
     #[arg(long, value_name = "N", requires = "plan", value_parser = clap::value_parser!(u16).range(1..))]
@@ -25,39 +27,55 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     let shown = match args.plan {
         None => STRATEGIES.into_iter().map(list).collect(),
         Some(setting) => {
-            let machine = match args.machine {
-                Some(text) => crate::machine::named(&text)?,
-                None => vicus::this_machine().topology,
-            };
-            let threads = args.threads.map_or(machine.usable_pus().count(), usize::from);
-            format!("on {}\n{}", machine.name, setting.plan(&machine, threads.max(1)))
+            let (machine, plan) = planned(&setting, args.machine.as_deref(), args.threads.map(usize::from))?;
+            format!("on {machine}\n{plan}")
         }
     };
-    let mut out = std::io::stdout().lock();
-    match out.write_all(shown.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-        written => Ok(written?),
-    }
+    crate::simulate::print(&shown)
+}
+
+/// The plan as whoever follows it would have it, and the machine's name.
+fn planned(setting: &Setting, machine: Option<&str>, threads: Option<usize>) -> anyhow::Result<(String, Plan)> {
+    let Some(text) = machine else {
+        engine::check_threads(threads)?;
+        let builder = Runtime::builder().strategy(setting.clone()).quiet();
+        let builder = threads.map_or(builder.clone(), |threads| builder.threads(threads));
+        return Ok((vicus::this_machine().topology.name, builder.plan()));
+    };
+    let (machine, latencies) = match machine::with_costs(text)? {
+        Some(machine) => {
+            let latencies = Latencies::new(&machine.topology, machine.group_latencies());
+            (Topology { name: machine.name, ..machine.topology }, latencies)
+        }
+        // A machine that is only described is not measured.
+        None => (machine::named_otherwise(text)?, None),
+    };
+    let threads = threads.unwrap_or_else(|| machine.default_threads());
+    engine::check_threads_of(&machine, threads)?;
+    let plan = setting.plan_with(&machine, threads, latencies.as_ref());
+    Ok((machine.name, plan))
 }
 
 /// A strategy, and a line for each parameter.
 fn list(strategy: &dyn Strategy) -> String {
     let mut text = format!("{:16} {}\n", strategy.name(), strategy.source());
-    for Parameter { name, default, choices, what } in strategy.parameters() {
-        let value = match choices {
-            [] => default.to_string(),
-            choices => choices
-                .iter()
-                .enumerate()
-                .map(
-                    |(value, name)| {
-                        if value == *default as usize { format!("{name} (default)") } else { (*name).to_owned() }
-                    },
-                )
-                .collect::<Vec<_>>()
-                .join(" or "),
+    for Parameter { name, default, values, what } in strategy.parameters() {
+        let value = match values {
+            Values::Between(..) | Values::OneOf(_) => default.to_string(),
+            Values::Named(names) => {
+                let marked = |(value, name): (usize, &&str)| {
+                    if value == *default as usize { format!("{name} (default)") } else { (*name).to_owned() }
+                };
+                names.iter().enumerate().map(marked).collect::<Vec<_>>().join(" or ")
+            }
         };
-        writeln!(text, "  {name}={value}: {what}").expect("a string takes everything");
+        let bounds = match values {
+            Values::Named(_) | Values::Between(0, u32::MAX) => String::new(),
+            Values::Between(least, u32::MAX) => format!("; at least {least}"),
+            Values::Between(least, most) => format!("; {least} to {most}"),
+            Values::OneOf(_) => format!("; {values}"),
+        };
+        writeln!(text, "  {name}={value}: {what}{bounds}").expect("a string takes everything");
     }
     text
 }

@@ -46,6 +46,8 @@ fn number(word: &str) -> f64 {
 fn the_allocators_take_turns_in_processes_of_their_own() {
     let (data, results) = (generated("allocator.nt", 2000), path("allocator.json"));
     let args = ["--data", &data, "--copies", "2", "--queries", "q2,q9", "--rounds", "2", "--repeats", "1"];
+    let steal = stdout(&bench(&[&["allocator", "--strategy", "steal"], &args[..]].concat()));
+    assert!(steal.starts_with("2 copies at once under steal, "), "{steal}");
     let text = stdout(&bench(&[&["allocator", "--json", &results], &args[..]].concat()));
     for name in ["load", "q2", "q9"] {
         let words = line(&text, name);

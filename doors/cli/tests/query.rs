@@ -231,6 +231,11 @@ fn the_environment_chooses_the_strategy_and_an_option_goes_first() {
     };
     assert_eq!(ran(&[]), "strategy: vicinity:reach=4");
     assert_eq!(ran(&["--strategy", "central"]), "strategy: central");
+    let empty = vicus().args(["query", "--data", &data, NAMES]).env("VICUS_STRATEGY", "").output().unwrap();
+    assert!(empty.status.success(), "an empty one is none: {}", stderr(&empty));
+    let list = vicus().args(["query", "--data", &data, NAMES]).env("VICUS_STRATEGY", "las,nls").output().unwrap();
+    assert_eq!(list.status.code(), Some(2));
+    assert!(stderr(&list).contains("VICUS_STRATEGY: `las,nls` is a list of 2 strategies"), "{}", stderr(&list));
     for command in [&["query", "--data", &data, NAMES][..], &["bench", "flow"], &["bench", "envelopes"]] {
         let output = vicus().args(command).env("VICUS_STRATEGY", "fastest").output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{command:?}");

@@ -47,9 +47,14 @@ impl Drop for Folder {
 fn the_same_seed_predicts_the_same_and_strategies_can_be_compared() {
     let arguments = ["simulate", "--machine", "opteron-6172", "--kernel", "map", "--distribution", "fine"];
     let of = |more: &[&str]| printed(&[&arguments[..], more].concat());
-    let both = of(&["--strategy", "steal", "--strategy", "footprint", "--format", "json"]);
+    let both = of(&["--strategy", "steal,footprint", "--format", "json"]);
     assert_eq!(both, of(&["--strategy", "steal", "--strategy", "footprint", "--format", "json"]));
-    let rows: Vec<serde_json::Value> = serde_json::from_str(&both).expect("JSON");
+    let results: serde_json::Value = serde_json::from_str(&both).expect("JSON");
+    assert_eq!(results["machine"], "opteron-6172");
+    assert_eq!(results["seed"], 1);
+    assert_eq!(results["parameters"]["overlap"], 0.5, "{both}");
+    let rows = results["rows"].as_array().expect("rows");
+    assert!(rows.iter().all(|row| row["far_takes"].is_u64() && row["link_or_bus"].is_f64()), "{both}");
     let strategies: Vec<&str> = rows.iter().map(|row| row["strategy"].as_str().expect("a name")).collect();
     assert_eq!(strategies, ["steal", "footprint"]);
     // 48 vectors on 48 cores.
@@ -57,14 +62,80 @@ fn the_same_seed_predicts_the_same_and_strategies_can_be_compared() {
         rows.iter().all(|row| row["threads"] == 48 && row["speedup"].as_f64().is_some_and(|s| s > 1.0 && s <= 48.0))
     );
     // Each of 48 MB is read and written back, and nobody's cache holds a vector.
+    // A far take is one of all.
+    let takes = |row: &serde_json::Value| -> u64 {
+        row["takes"].as_object().unwrap().values().filter_map(|takes| takes.as_u64()).sum()
+    };
+    assert!(rows.iter().all(|row| row["far_takes"].as_u64().unwrap() <= takes(row)), "{both}");
     let bytes = |row: &serde_json::Value| row["near_bytes"].as_f64().unwrap() + row["far_bytes"].as_f64().unwrap();
     assert!(rows.iter().all(|row| bytes(row) >= f64::from(48 << 20)), "{both}");
     let table = of(&["--strategy", "las"]);
     assert!(table.contains("overlap=0.5") && table.contains("seed 1"), "{table}");
     assert!(of(&["--format", "svg"]).matches("<rect").count() > 48);
     let slowed = of(&["--slow", "0=20", "--format", "json"]);
-    let ms = |json: &str| serde_json::from_str::<Vec<serde_json::Value>>(json).unwrap()[0]["ms"].as_f64().unwrap();
+    let ms = |json: &str| serde_json::from_str::<serde_json::Value>(json).unwrap()["rows"][0]["ms"].as_f64().unwrap();
     assert!(ms(&slowed) > 1.5 * ms(&of(&["--format", "json"])), "a slow core holds all up");
+    // All vectors lie in the creator's queue for thread 1 to come and take: that one wakes 100 ms late.
+    let two = ["--threads", "2", "--strategy", "central:capacity=0", "--format", "json"];
+    let late = of(&[&two[..], &["--late-wake", "1=100000000"]].concat());
+    assert!(ms(&late) > 1.5 * ms(&of(&two)), "who is woken late leaves its work to the other: {late}");
+}
+
+#[test]
+fn inputs_without_bounds_are_refused_at_once() {
+    for (arguments, expected) in [
+        (&["simulate", "--machine", "core:2", "--kernel", "map", "--size", "1e30"][..], "a smaller --size"),
+        (&["simulate", "--machine", "core:2", "--kernel", "fib", "--size", "1e4"], "GB of memory are free"),
+        (&["bench", "kernels", "--kernel", "fib", "--size=1e30"], "a smaller --size"),
+        (&["bench", "kernels", "--kernel", "jacobi2d", "--size=1e6"], "jacobi2d: its arrays would need about "),
+        (&["bench", "kernels", "--kernel", "map", "--threads", "60000"], "--threads 60000: at most "),
+        (&["bench", "flow", "--threads", "60000"], "--threads 60000: at most "),
+        (&["simulate", "--machine", "core-i7-860", "--kernel", "map", "--threads", "9"], "core-i7-860 has 8 PUs"),
+        (
+            &["simulate", "--machine", "core:2", "--kernel", "map", "--slow", "2=3"],
+            "--slow 2=...: there are threads 0 to 1",
+        ),
+        (
+            &["simulate", "--machine", "core:4", "--threads", "2", "--late-wake", "3=5"],
+            "--late-wake 3=...: there are threads 0 to 1",
+        ),
+        (&["simulate", "--machine", "core:2", "--late-wake", "1=-5"], "such as 3=50000"),
+    ] {
+        let error = refused(arguments);
+        assert!(error.contains(expected) && !error.contains("panicked"), "{arguments:?}: {error}");
+    }
+}
+
+#[test]
+fn a_wrong_environment_is_in_nobodys_way_who_needs_no_strategy() {
+    let with = |arguments: &[&str], strategy: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_vicus"));
+        command.args(arguments).env("VICUS_STRATEGY", strategy).output().expect("the binary runs")
+    };
+    assert!(with(&["simulate", "paper", "--list"], "fastest").status.success());
+    assert!(with(&["simulate", "--machines"], "fastest").status.success());
+    let map = ["simulate", "--machine", "core:2", "--kernel", "map", "--size", "0.1"];
+    let output = with(&map, "fastest");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("VICUS_STRATEGY: there is no strategy `fastest`"));
+    let listed = String::from_utf8(with(&map, "las,nls:spares=2").stdout).unwrap();
+    assert!(
+        listed.contains("nls:spares=2") && listed.lines().any(|line| line.starts_with("map        las ")),
+        "{listed}"
+    );
+    let unset = String::from_utf8(with(&map, "").stdout).unwrap();
+    assert!(unset.lines().any(|line| line.starts_with("map        las ")), "{unset}");
+}
+
+#[test]
+fn a_bus_is_as_busy_as_a_link() {
+    let arguments = ["simulate", "--machine", "xeon-e5310", "--kernel", "vecmul", "--format", "json"];
+    let results: serde_json::Value = serde_json::from_str(&printed(&arguments)).expect("JSON");
+    let row = &results["rows"][0];
+    let resources = row["resources"].as_object().expect("resources").iter();
+    let buses = resources.filter(|(name, _)| name.starts_with("bus")).filter_map(|(_, share)| share.as_f64());
+    let busiest = buses.fold(0.0, f64::max);
+    assert!(busiest > 0.1 && row["link_or_bus"] == busiest, "{row}");
 }
 
 #[test]
@@ -270,9 +341,17 @@ fn a_recorded_query_is_enacted_again_with_the_same_work() {
         let begins = events.filter(|event| matches!(event.what, vicus_trace::What::InvocationBegins { .. })).count();
         for threads in ["1", "2", "48"] {
             let arguments = ["simulate", "--machine", "opteron-6172", "--trace", &trace, "--mode", "re-enact"];
-            let more = ["--threads", threads, "--format", "json", "--strategy", "las", "--strategy", "vicinity"];
-            let rows: Vec<serde_json::Value> =
+            let more = ["--threads", threads, "--format", "json", "--strategy", "las,vicinity"];
+            let results: serde_json::Value =
                 serde_json::from_str(&printed(&[&arguments[..], &more].concat())).expect("JSON");
+            let of_trace =
+                |name: &str| results["recorded"][name].as_f64().unwrap_or_else(|| panic!("{name}: {results}"));
+            assert!(
+                (of_trace("recorded_ms") - of_trace("replayed_ms") - of_trace("taken_off_ms")).abs() < 1e-6
+                    && of_trace("tasks") == begins as f64,
+                "{results}"
+            );
+            let rows = results["rows"].as_array().expect("rows");
             assert_eq!(rows.len(), 2);
             for row in rows {
                 let again = &row["reenacted"];

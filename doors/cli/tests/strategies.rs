@@ -48,6 +48,36 @@ fn machines_are_known_by_name() {
 }
 
 #[test]
+fn simulated_machines_have_their_own_latencies() {
+    let plan = stdout(&["--plan", "vicinity", "--machine", "tilepro64"]);
+    assert!(plan.starts_with("on tilepro64\n"), "{plan}");
+    // Muddukrishna et al. 2015, §2: 63 workers, and other tiles' caches are four to six times as far as the own one.
+    assert_eq!(plan.lines().filter(|line| line.starts_with("seat")).count(), 63, "{plan}");
+    let row = plan.lines().find(|line| line.starts_with("  location0: ")).expect("dealing stands there");
+    let costs = row.split(['[', ']']).nth(1).expect("costs").split(", ").map(|cost| cost.parse().expect("a number"));
+    let costs: Vec<f64> = costs.collect();
+    assert!(costs[1..].iter().all(|cost| (4.0..=6.0).contains(&(cost / costs[0]))), "{row}");
+    let file = std::env::temp_dir().join(format!("vicus-strategies-{}.toml", std::process::id()));
+    let text = include_str!("../../../worlds/sim/machines/core-i7-860.toml").replace("\"core-i7-860\"", "\"mine\"");
+    std::fs::write(&file, text).unwrap();
+    let plan = stdout(&["--plan", "nls", "--machine", file.to_str().unwrap()]);
+    std::fs::remove_file(&file).unwrap();
+    // Four cores of two threads.
+    assert_eq!(plan.lines().filter(|line| line.starts_with("seat") && !line.contains("(spare)")).count(), 8, "{plan}");
+    assert!(plan.starts_with("on mine\n"), "{plan}");
+}
+
+#[test]
+fn on_this_machine_a_plan_is_the_runtimes() {
+    for strategy in ["vicinity", "las"] {
+        let setting: vicus::Setting = strategy.parse().unwrap();
+        let runtime = vicus::Runtime::builder().strategy(setting).quiet().start();
+        let shown = stdout(&["--plan", strategy]);
+        assert_eq!(shown.split_once('\n').expect("the machine's name").1, runtime.plan().to_string());
+    }
+}
+
+#[test]
 fn a_plan_is_that_of_the_machine_and_the_threads() {
     let text = stdout(&["--plan", "las:pin=pu", "--machine", "node:2 l3:1 core:3", "--threads", "4"]);
     assert!(text.contains("\nstrategy las:pin=pu\n"), "{text}");
@@ -69,6 +99,13 @@ fn what_there_is_not_is_named() {
         (&["--plan", "las", "--machine", "no-such-machine"], "16amd64-8n2c, "),
         (&["--plan", "las", "--threads", "0"], "0"),
         (&["--machine", "node:2"], "--plan"),
+        (&["--plan", "las", "--machine", "no-such-machine"], "opteron-6172, tilepro64"),
+        (&["--plan", "las", "--machine", "no-such-machine.toml"], "can't be read"),
+        (&["--plan", "las", "--machine", "tilepro64", "--threads", "60000"], "at most 1024 threads"),
+        (&["--plan", "las", "--threads", "60000"], "--threads 60000: at most "),
+        (&["--plan", "las,nls"], "`las,nls` is a list of 2 strategies, and one alone is expected here"),
+        (&["--plan", "bobox:several=0"], "expected a whole number from 1 to 65535"),
+        (&["--plan", "vicinity:reach=5"], "expected one of 0, 1, 4, 8, 16"),
     ] {
         let output = vicus(arguments);
         let error = String::from_utf8_lossy(&output.stderr);

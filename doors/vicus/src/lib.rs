@@ -38,8 +38,8 @@ pub use vicus_flow::{
     ModelError, Operator, OverBudget, Schema, Totals, Turn, Type, library,
 };
 pub use vicus_machine::{
-    Allocator, DiscoverError, Discovered, Level, Request, Runtime, RuntimeBuilder, describe, from_synthetic, from_xml,
-    this_machine,
+    Allocator, DiscoverError, Discovered, Level, Request, Runtime, RuntimeBuilder, StartError, describe,
+    from_synthetic, from_xml, this_machine,
 };
 /// Tasks that are closures.
 ///
@@ -150,7 +150,7 @@ pub mod memory {
     };
 }
 
-pub use vicus_schedule::{ALL as STRATEGIES, Parameter, Plan, Setting, SettingError, Strategy};
+pub use vicus_schedule::{ALL as STRATEGIES, Parameter, Plan, Setting, SettingError, Settings, Strategy, Values};
 pub use vicus_topology::Topology;
 
 /// The README's program is a test.

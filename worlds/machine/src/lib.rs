@@ -29,7 +29,7 @@ pub use allocator::Allocator;
 pub use discover::{DiscoverError, Discovered, describe, from_synthetic, from_xml, this_machine};
 pub use locality::{footprint, footprint_of, forget, here, node_of};
 pub use pages::{SystemPages, free_bytes};
-pub use runtime::{Request, Runtime, RuntimeBuilder};
+pub use runtime::{Request, Runtime, RuntimeBuilder, StartError};
 pub use takes::Level;
 pub use tasks::{
     Append, Cancelled, Data, Part, Scope, Shared, TaskBuilder, TaskRequest, Views, for_each, for_each_mut,

@@ -10,6 +10,7 @@ use crate::worker::Worker;
 use crate::{boxes, heaps, latency, pin};
 use std::alloc::Layout;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
@@ -82,21 +83,19 @@ impl RuntimeBuilder {
     }
 
     /// Starts the threads. What the machine does not allow is left out, and said once on standard error.
+    /// Panics if the system gives no more threads; [`RuntimeBuilder::try_start`] tells of it.
     pub fn start(self) -> Runtime {
+        self.try_start().unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// As [`RuntimeBuilder::start`], for who can do with fewer threads.
+    ///
+    /// # Errors
+    /// The system gives no more threads. Those that there were have ended.
+    pub fn try_start(self) -> Result<Runtime, StartError> {
         let mut warnings = Vec::new();
-        let strategy = self.strategy.unwrap_or_else(|| strategy_of_environment(&mut warnings));
-        let is_found = self.topology.is_none();
-        let topology = self.topology.unwrap_or_else(|| {
-            let found = crate::this_machine();
-            warnings.extend(found.warnings);
-            found.topology
-        });
-        // A machine that is only described can't be measured.
-        let is_this = || is_found || crate::this_machine().topology == topology;
-        let wants_latencies = strategy.strategy().wants_latencies() && topology.core_groups.len() > 1 && is_this();
-        let latencies = if wants_latencies { latency::of_this_machine(&topology, &mut warnings) } else { None };
-        let threads = self.threads.unwrap_or_else(|| topology.default_threads()).max(1);
-        let plan = strategy.plan_with(&topology, threads, latencies.as_ref());
+        let (topology, plan) = self.planned(&mut warnings);
+        let threads = plan.threads();
         let memory = heaps::memory_for(&topology, &mut warnings);
         let barrier = Barrier::new();
         if !barrier.is_expedited() {
@@ -131,32 +130,116 @@ impl RuntimeBuilder {
             warnings: Mutex::new(warnings),
         });
         heaps::register(&shared);
-        let started = Arc::new(std::sync::Barrier::new(threads + 1));
+        // Ends those that have started, if not all can.
+        let runtime = Runtime { shared: Arc::clone(&shared) };
+        let gate = Arc::new(Gate::default());
+        let mut started = 0;
         for seat in (0..shared.plan.seats.len()).map(SeatId::new) {
             if !shared.plan.seats[seat.index()].spare {
-                let started = Arc::clone(&started);
+                let theirs = Arc::clone(&gate);
                 let spawned = shared.thread(seat, move |shared| {
                     let mut worker = Worker::new(Arc::clone(&shared), seat);
-                    started.wait();
+                    theirs.pass();
                     worker.work(|| !shared.closing.load(Ordering::Acquire));
                     worker.hand_in();
                 });
-                spawned.unwrap_or_else(|error| panic!("no thread could be started: {error}"));
+                if let Err(error) = spawned {
+                    gate.open_for(started);
+                    return Err(StartError { started, threads, error });
+                }
+                started += 1;
             }
         }
-        started.wait();
-        let runtime = Runtime { shared };
+        gate.open_for(started);
         if !self.quiet {
             runtime.warnings().iter().for_each(|warning| eprintln!("vicus: warning: {warning}"));
         }
-        runtime
+        Ok(runtime)
+    }
+
+    /// The plan that its threads would follow, without any thread. Latencies are measured, if they are wanted and not known.
+    ///
+    /// ```
+    /// let builder = vicus_machine::Runtime::builder().threads(2);
+    /// assert_eq!(&builder.plan(), builder.clone().start().plan());
+    /// ```
+    pub fn plan(&self) -> Plan {
+        self.planned(&mut Vec::new()).1
+    }
+
+    fn planned(&self, warnings: &mut Vec<String>) -> (Topology, Plan) {
+        let strategy = self.strategy.clone().unwrap_or_else(|| strategy_of_environment(warnings));
+        let is_found = self.topology.is_none();
+        let topology = self.topology.clone().unwrap_or_else(|| {
+            let found = crate::this_machine();
+            warnings.extend(found.warnings);
+            found.topology
+        });
+        // A machine that is only described can't be measured.
+        let is_this = || is_found || crate::this_machine().topology == topology;
+        let wants_latencies = strategy.strategy().wants_latencies() && topology.core_groups.len() > 1 && is_this();
+        let latencies = if wants_latencies { latency::of_this_machine(&topology, warnings) } else { None };
+        let threads = self.threads.unwrap_or_else(|| topology.default_threads()).max(1);
+        let plan = strategy.plan_with(&topology, threads, latencies.as_ref());
+        (topology, plan)
     }
 }
 
-/// What `VICUS_STRATEGY` says; the default if it says nothing, or nothing that there is.
+/// Why a runtime has not started: the system gave no more threads.
+#[derive(Debug)]
+pub struct StartError {
+    /// How many it had given.
+    pub started: usize,
+    /// How many were wanted.
+    pub threads: usize,
+    /// What it said.
+    pub error: std::io::Error,
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let StartError { started, threads, error } = self;
+        write!(f, "only {started} of {threads} threads could be started: {error}")
+    }
+}
+
+impl std::error::Error for StartError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.error)
+    }
+}
+
+/// Where threads wait for each other when a runtime starts. No `Barrier`, because nobody knows yet how many they will be.
+#[derive(Default)]
+struct Gate {
+    /// How many have come, and whether they may go on.
+    state: Mutex<(usize, bool)>,
+    changed: Condvar,
+}
+
+impl Gate {
+    /// Waits until it is open.
+    fn pass(&self) {
+        let mut state = self.state.lock().expect("nothing panics under this lock");
+        state.0 += 1;
+        self.changed.notify_all();
+        let _open = self.changed.wait_while(state, |(_, open)| !*open).expect("nothing panics under this lock");
+    }
+
+    /// Opens it when so many have come.
+    fn open_for(&self, threads: usize) {
+        let state = self.state.lock().expect("nothing panics under this lock");
+        let come = self.changed.wait_while(state, |(come, _)| *come < threads);
+        come.expect("nothing panics under this lock").1 = true;
+        self.changed.notify_all();
+    }
+}
+
+/// What `VICUS_STRATEGY` says; the default if it is unset or empty, or says nothing that there is.
 fn strategy_of_environment(warnings: &mut Vec<String>) -> Setting {
     let default = || "las".parse().expect("the default strategy exists");
-    let Ok(text) = std::env::var("VICUS_STRATEGY") else { return default() };
+    let said = std::env::var("VICUS_STRATEGY").ok().filter(|text| !text.is_empty());
+    let Some(text) = said else { return default() };
     text.parse().unwrap_or_else(|error| {
         warnings.push(format!("VICUS_STRATEGY: {error}; it is las now"));
         default()

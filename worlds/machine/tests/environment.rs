@@ -33,6 +33,8 @@ fn with(variables: &[(&str, &str)]) -> String {
 #[test]
 fn vicus_strategy_chooses_for_who_has_not_chosen() {
     assert!(with(&[]).contains("\nstrategy las\n"));
+    let empty = with(&[("VICUS_STRATEGY", "")]);
+    assert!(empty.contains("\nstrategy las\n") && !empty.contains("VICUS_STRATEGY"), "{empty}");
     for strategy in vicus_schedule::ALL.map(|strategy| strategy.name()) {
         assert!(with(&[("VICUS_STRATEGY", strategy)]).contains(&format!("\nstrategy {strategy}\n")));
     }
@@ -46,6 +48,7 @@ fn a_wrong_vicus_strategy_is_a_warning_that_says_what_there_is() {
         ("fastest", "no strategy `fastest`; there are las, nls, bobox, steal, footprint, vicinity, locality-queues"),
         ("footprint:pauses=3", "has no parameter `pauses`; it has share_bytes, even, distance, backoff_ns"),
         ("steal:spin_ns=-1", "`spin_ns=-1`: expected a whole number"),
+        ("las,nls", "`las,nls` is a list of 2 strategies, and one alone is expected here"),
     ] {
         let text = with(&[("VICUS_STRATEGY", value)]);
         assert!(text.contains("\nstrategy las\n"), "{text}");

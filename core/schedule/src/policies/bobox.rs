@@ -5,11 +5,18 @@
 //! the head); a thief takes several tasks from the tail of a victim's stealing queue into its own immediate queue.
 //! Victims round robin (§3.4), not at random (§6.3).
 
-use super::{Draft, Parameter, SPIN, Setting, Strategy};
+use super::{Draft, Parameter, SPIN, Setting, Strategy, Values};
 use crate::{End, Order, Plan, PoolId, QueueId, Scan, Take};
 use vicus_topology::{PuId, Topology};
 
 pub(super) struct Bobox;
+
+const SEVERAL: Parameter = Parameter {
+    name: "several",
+    default: 4,
+    values: Values::Between(1, u16::MAX as u32),
+    what: "how many tasks a thief takes at most",
+};
 
 impl Strategy for Bobox {
     fn name(&self) -> &'static str {
@@ -21,7 +28,7 @@ impl Strategy for Bobox {
     }
 
     fn parameters(&self) -> &'static [Parameter] {
-        &[Parameter { name: "several", default: 4, choices: &[], what: "how many tasks a thief takes at most" }, SPIN]
+        &[SEVERAL, SPIN]
     }
 
     fn plan(&self, machine: &Topology, pus: &[PuId], setting: &Setting) -> Plan {
@@ -36,7 +43,7 @@ impl Strategy for Bobox {
             let wake = draft.pools_by_rank(PoolId::new(seat.index()));
             stealing.push(draft.queue(format!("stealing of {seat:?}"), Some(seat), Order::Deque, home, wake));
         }
-        let several = setting.value("several").clamp(1, u32::from(u16::MAX)) as u16;
+        let several = setting.value("several") as u16;
         for seat in draft.seat_ids() {
             let index = seat.index();
             let victims = stealing[index + 1..].iter().chain(&stealing[..index]).copied().collect();

@@ -3,7 +3,7 @@
 //! Wittmann, Hager, 2010, §2.1: tasks are served in the order of submission; the pool holds about 256 of them, and a
 //! submitter that finds it full runs the task itself.
 
-use super::{Draft, Parameter, SPIN, Setting, Strategy};
+use super::{Draft, Parameter, SPIN, Setting, Strategy, Values};
 use crate::{Order, Plan, PoolId, Scan, Take};
 use vicus_topology::{PuId, Topology};
 
@@ -23,7 +23,7 @@ impl Strategy for Central {
             Parameter {
                 name: "capacity",
                 default: 256,
-                choices: &[],
+                values: Values::ANY,
                 what: "how many tasks the pool holds; 0 is any number",
             },
             SPIN,

@@ -6,7 +6,7 @@
 //! We differ: the distance in the threshold is the rank unless the OS's value is asked for (10 × cores would hardly ever be
 //! exceeded), and a node without threads deals to the nearest one with threads, or its tasks would strand.
 
-use super::{Draft, Parameter, Setting, Strategy, cache_bytes, cores};
+use super::{Draft, Parameter, Setting, Strategy, Values, cache_bytes, cores};
 use crate::{Dealing, Idle, Order, Plan, PoolId, QueueId, Robber, Scan, Take, When};
 use vicus_topology::{NodeId, PuId, Topology};
 
@@ -27,25 +27,29 @@ impl Strategy for Footprint {
             let share = Parameter {
                 name: "share_bytes",
                 default: 0,
-                choices: &[],
+                values: Values::ANY,
                 what: "a task with more bytes is dealt; 0 is a core's share of the machine's last-level cache",
             };
             let even = Parameter {
                 name: "even",
                 default: 0,
-                choices: &["stays", "dealt"],
+                values: Values::Named(&["stays", "dealt"]),
                 what: "what becomes of a task whose bytes are spread evenly over the nodes",
             };
             let distance = Parameter {
                 name: "distance",
                 default: 0,
-                choices: &["rank", "value"],
+                values: Values::Named(&["rank", "value"]),
                 what: "a queue is robbed when longer than its cores times this: its distance among the machine's, or as the \
                        operating system tells it",
             };
             [share, even, distance, first, factor, max]
         };
         &ALL
+    }
+
+    fn conflict(&self, setting: &Setting) -> Option<String> {
+        first_beyond_longest(setting)
     }
 
     fn plan(&self, machine: &Topology, pus: &[PuId], setting: &Setting) -> Plan {
@@ -111,25 +115,33 @@ pub(super) const BACK_OFF: [Parameter; 3] = [
     Parameter {
         name: "backoff_ns",
         default: 1_000,
-        choices: &[],
+        // Of nothing, no multiple is longer.
+        values: Values::Between(1, u32::MAX),
         what: "the first pause of a worker without work, in nanoseconds",
     },
     Parameter {
         name: "backoff_factor",
         default: 2,
-        choices: &[],
-        what: "how many times as long as the last each pause is, at least 2",
+        values: Values::Between(2, u8::MAX as u32),
+        what: "how many times as long as the last each pause is",
     },
     Parameter {
         name: "backoff_max_ns",
         default: 1_000_000,
-        choices: &[],
+        values: Values::Between(1, u32::MAX),
         what: "the longest pause; after it, threads sleep until a push wakes them",
     },
 ];
 
 pub(super) fn back_off(setting: &Setting) -> Idle {
     let (first_ns, max_ns) = (setting.value("backoff_ns"), setting.value("backoff_max_ns"));
-    let factor = setting.value("backoff_factor").clamp(2, u32::from(u8::MAX)) as u8;
+    let factor = setting.value("backoff_factor") as u8;
     Idle::BackOff { first_ns, factor, max_ns }
+}
+
+/// A back-off whose first pause is longer than its longest.
+pub(super) fn first_beyond_longest(setting: &Setting) -> Option<String> {
+    let (first, most) = (setting.value("backoff_ns"), setting.value("backoff_max_ns"));
+    let name = setting.strategy().name();
+    (first > most).then(|| format!("`{name}`: backoff_ns={first} is longer than backoff_max_ns={most}"))
 }

@@ -8,7 +8,7 @@
 //!
 //! [`SeatPlan`]: crate::SeatPlan
 
-use super::{Draft, Parameter, SPIN, Setting, Strategy};
+use super::{Draft, Parameter, SPIN, Setting, Strategy, Values};
 use crate::{Order, Plan, PoolId, QueueId, Scan, SeatId, Take};
 use vicus_topology::{PuId, Topology};
 
@@ -28,13 +28,13 @@ impl Strategy for Las {
             Parameter {
                 name: "pin",
                 default: 0,
-                choices: &["auto", "group", "pu"],
+                values: Values::Named(&["auto", "group", "pu"]),
                 what: "threads may run on every PU of their core group, or on one PU each; auto: on one, where each has its own",
             },
             Parameter {
                 name: "spares",
                 default: 4,
-                choices: &[],
+                values: Values::ANY,
                 what: "how many threads a core group may lend for blocked ones, at most one for each of its threads",
             },
             SPIN,

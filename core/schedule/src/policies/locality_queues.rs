@@ -6,7 +6,7 @@
 //! the next domains cyclically. A submitter that finds the pool full runs a token itself: which may be any block of its
 //! domain, and seldom is the one that it has just submitted.
 
-use super::{Draft, Parameter, SPIN, Setting, Strategy};
+use super::{Draft, Parameter, SPIN, Setting, Strategy, Values};
 use crate::{Dealing, Order, Plan, QueueId, Scan, Take, Tokens};
 use vicus_topology::{PuId, Topology};
 
@@ -25,7 +25,7 @@ impl Strategy for LocalityQueues {
         const CAPACITY: Parameter = Parameter {
             name: "capacity",
             default: 256,
-            choices: &[],
+            values: Values::ANY,
             what: "how many tokens the pool holds; 0 is any number",
         };
         &[CAPACITY, SPIN]

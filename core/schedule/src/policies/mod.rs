@@ -6,14 +6,15 @@ mod footprint;
 mod las;
 mod locality_queues;
 mod nls;
+mod setting;
 mod shepherd;
 mod steal;
 mod vicinity;
 
+pub use setting::{Parameter, Setting, SettingError, Settings, Values};
+
 use crate::{Idle, Order, Plan, Pool, PoolId, Probe, QueueId, QueueSpec, Scan, SeatId, SeatPlan, Take, When};
 use std::collections::BTreeSet;
-use std::fmt;
-use std::str::FromStr;
 use vicus_topology::{GroupId, NodeId, PuId, Topology};
 
 /// Every strategy, the default first.
@@ -42,6 +43,11 @@ pub trait Strategy: Sync {
 
     /// The plan for a machine with a thread on each of these PUs. Every parameter has a value that its kind allows.
     fn plan(&self, machine: &Topology, pus: &[PuId], setting: &Setting) -> Plan;
+
+    /// What is wrong with values that each are right, in words.
+    fn conflict(&self, _: &Setting) -> Option<String> {
+        None
+    }
 
     /// Whether it makes a better plan where latencies were measured.
     fn wants_latencies(&self) -> bool {
@@ -85,144 +91,12 @@ impl Latencies {
     }
 }
 
-/// Something that can be set.
-#[derive(Debug)]
-pub struct Parameter {
-    /// Its name in `strategy:name=value`.
-    pub name: &'static str,
-    /// Its value if nobody sets it.
-    pub default: u32,
-    /// The values that have names, such as `pin=pu`; the value is the index. Empty for a number.
-    pub choices: &'static [&'static str],
-    /// What it does, in one line.
-    pub what: &'static str,
-}
-
-/// A strategy with its parameters, as in `las` or `las:pin=pu,spares=2`.
-#[derive(Clone)]
-pub struct Setting {
-    strategy: &'static dyn Strategy,
-    /// One value for each of the strategy's parameters.
-    values: Vec<u32>,
-}
-
-/// Why a text names no strategy.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SettingError(String);
-
-impl fmt::Display for SettingError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for SettingError {}
-
-impl Setting {
-    /// The strategy.
-    pub fn strategy(&self) -> &'static dyn Strategy {
-        self.strategy
-    }
-
-    /// The plan for a machine and a number of threads, which are seated as [`Topology::seat_pus`] says.
-    /// Panics if `threads` is 0.
-    pub fn plan(&self, machine: &Topology, threads: usize) -> Plan {
-        self.plan_with(machine, threads, None)
-    }
-
-    /// As [`Setting::plan`], where latencies were measured. A strategy that doesn't care makes the same plan.
-    pub fn plan_with(&self, machine: &Topology, threads: usize, latencies: Option<&Latencies>) -> Plan {
-        assert!(threads > 0, "a plan is for at least one thread");
-        let pus = machine.seat_pus(threads);
-        let plan = match latencies {
-            Some(latencies) => self.strategy.plan_with(machine, &pus, self, latencies),
-            None => self.strategy.plan(machine, &pus, self),
-        };
-        if cfg!(debug_assertions) {
-            plan.assert_valid();
-        }
-        plan
-    }
-
-    /// The value of a parameter. Panics if the strategy has no such parameter.
-    pub fn value(&self, name: &str) -> u32 {
-        self.find(name).unwrap_or_else(|| panic!("{} has a parameter {name}", self.strategy.name()))
-    }
-
-    fn find(&self, name: &str) -> Option<u32> {
-        let at = self.strategy.parameters().iter().position(|parameter| parameter.name == name);
-        at.map(|at| self.values[at])
-    }
-
-    /// The value of a parameter of which 0 stands for something else.
-    fn above_zero(&self, name: &str) -> Option<u32> {
-        Some(self.value(name)).filter(|&value| value > 0)
-    }
-}
-
-impl fmt::Debug for Setting {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
-impl fmt::Display for Setting {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.strategy.name())?;
-        let mut separator = ':';
-        for (parameter, &value) in self.strategy.parameters().iter().zip(&self.values) {
-            if value != parameter.default {
-                write!(f, "{separator}{}=", parameter.name)?;
-                match parameter.choices.get(value as usize) {
-                    Some(choice) => f.write_str(choice)?,
-                    None => write!(f, "{value}")?,
-                }
-                separator = ',';
-            }
-        }
-        Ok(())
-    }
-}
-
-impl FromStr for Setting {
-    type Err = SettingError;
-
-    fn from_str(text: &str) -> Result<Setting, SettingError> {
-        let (name, parameters) = text.split_once(':').unwrap_or((text, ""));
-        let strategy = ALL.into_iter().find(|strategy| strategy.name() == name).ok_or_else(|| {
-            let names = ALL.map(|strategy| strategy.name()).join(", ");
-            SettingError(format!("there is no strategy `{name}`; there are {names}"))
-        })?;
-        let known = strategy.parameters();
-        let mut values: Vec<u32> = known.iter().map(|parameter| parameter.default).collect();
-        for part in parameters.split(',').filter(|part| !part.is_empty()) {
-            let (key, value) = part
-                .split_once('=')
-                .ok_or_else(|| SettingError(format!("`{part}` of strategy `{name}` is not parameter=value")))?;
-            let at = known.iter().position(|parameter| parameter.name == key).ok_or_else(|| {
-                let names: Vec<&str> = known.iter().map(|parameter| parameter.name).collect();
-                SettingError(format!("strategy `{name}` has no parameter `{key}`; it has {}", names.join(", ")))
-            })?;
-            let choices = known[at].choices;
-            values[at] =
-                if choices.is_empty() {
-                    value.parse().map_err(|_| SettingError(format!("`{key}={value}`: expected a whole number")))?
-                } else {
-                    choices.iter().position(|choice| *choice == value).ok_or_else(|| {
-                        SettingError(format!("`{key}={value}`: expected one of {}", choices.join(", ")))
-                    })? as u32
-                };
-        }
-        Ok(Setting { strategy, values })
-    }
-}
-
 /// How long an idle seat looks around before it sleeps, where a strategy's paper says nothing.
 /// Waking a thread costs about 4 µs; looking around for less than that is never the longer wait.
 const SPIN: Parameter = Parameter {
     name: "spin_ns",
     default: 2_000,
-    choices: &[],
+    values: Values::ANY,
     what: "how long a worker without work looks around before it sleeps, in nanoseconds",
 };
 
@@ -385,25 +259,4 @@ fn cache_bytes(machine: &Topology, pu: PuId) -> (u64, u64) {
     let last = last.map_or(0, |cache| cache.bytes / cores(machine, &cache.pus) as u64);
     let own = of_pu().filter(private).min_by_key(|cache| cache.level).map_or(0, |cache| cache.bytes);
     (last, own)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn settings_are_read_as_they_are_written() {
-        for text in ["las", "las:pin=pu", "las:pin=pu,spares=2", "nls", "vicinity:reach=4"] {
-            assert_eq!(text.parse::<Setting>().unwrap().to_string(), text);
-        }
-    }
-
-    #[test]
-    fn a_wrong_setting_says_what_there_is() {
-        let error = |text: &str| text.parse::<Setting>().unwrap_err().to_string();
-        assert!(error("lsa").contains("las, nls, bobox"));
-        assert!(error("las:pins=2").contains("it has pin, spares, spin_ns"));
-        assert!(error("las:pin=core").contains("expected one of auto, group, pu"));
-        assert!(error("las:spares=many").contains("whole number"));
-    }
 }

@@ -3,7 +3,7 @@
 //! Falt et al., "Towards Efficient Locality Aware Parallel Data Stream Processing", §6.1. The paper does not say in
 //! which order another thread's queue is looked for; here it is round robin.
 
-use super::{Draft, Parameter, SPIN, Setting, Strategy};
+use super::{Draft, Parameter, SPIN, Setting, Strategy, Values};
 use crate::{Order, Plan, PoolId, QueueId, Scan, Take};
 use vicus_topology::{PuId, Topology};
 
@@ -22,7 +22,7 @@ impl Strategy for Nls {
         const SPARES: Parameter = Parameter {
             name: "spares",
             default: 4,
-            choices: &[],
+            values: Values::ANY,
             what: "how many threads may be lent for blocked ones",
         };
         &[SPARES, SPIN]

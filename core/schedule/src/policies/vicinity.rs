@@ -8,8 +8,8 @@
 //! Vicinities are cut by them, from all home caches of the machine: on a mesh, four are two by two. The paper says that they are
 //! groups of a fixed size, and not which.
 
-use super::footprint::{BACK_OFF, back_off};
-use super::{Draft, Latencies, Parameter, Setting, Strategy, cache_bytes};
+use super::footprint::{BACK_OFF, back_off, first_beyond_longest};
+use super::{Draft, Latencies, Parameter, Setting, Strategy, Values, cache_bytes};
 use crate::{Dealing, Order, Plan, PoolId, QueueId, Scan, Take};
 use vicus_topology::{GroupId, NodeId, PuId, Topology};
 
@@ -30,30 +30,35 @@ impl Strategy for Vicinity {
             let reach = Parameter {
                 name: "reach",
                 default: 16,
-                choices: &[],
-                what: "how many home caches share their work, the own one included (the paper: 1, 4, 8, 16 or all); 0 is all",
+                // Those of §4.2.
+                values: Values::OneOf(&[0, 1, 4, 8, 16]),
+                what: "how many home caches share their work, the own one included; 0 is all",
             };
             let intensity = Parameter {
                 name: "intensity",
                 default: 1,
-                choices: &["off", "on"],
+                values: Values::Named(&["off", "on"]),
                 what: "whether the home of the datum that a task uses intensely decides alone",
             };
             let coarse = Parameter {
                 name: "coarse",
                 default: 1,
-                choices: &["off", "on"],
+                values: Values::Named(&["off", "on"]),
                 what: "whether only memory counts that each allocation has at one home",
             };
             let private = Parameter {
                 name: "private_bytes",
                 default: 0,
-                choices: &[],
+                values: Values::ANY,
                 what: "a task with more bytes is dealt; 0 is the machine's private cache",
             };
             [reach, intensity, coarse, private, first, factor, max]
         };
         &ALL
+    }
+
+    fn conflict(&self, setting: &Setting) -> Option<String> {
+        first_beyond_longest(setting)
     }
 
     fn plan(&self, machine: &Topology, pus: &[PuId], setting: &Setting) -> Plan {

@@ -4,35 +4,22 @@
 //! malloc. A process has one allocator, so each side is a process of its own; they take turns.
 
 use super::measure::{self, Outcome, median};
-use super::queries;
+use super::{copies, queries};
 use anyhow::Context;
 use std::process::{Command, Stdio};
-use vicus::Runtime;
+use vicus::Setting;
 use vicus_sparql::Options;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The data, as for `vicus query`.
-    #[arg(long, value_name = "FILE", required = true, num_args = 1..)]
-    data: Vec<String>,
-    /// Copies at once.
-    #[arg(long, default_value_t = 16, value_parser = measure::count)]
-    copies: usize,
-    /// Which queries.
-    #[arg(long, value_delimiter = ',', default_value = "q2,q4,q5a,q6,q7,q8,q9,q11")]
-    queries: Vec<String>,
+    #[command(flatten)]
+    copies: copies::Args,
     /// Processes of each side.
     #[arg(long, default_value_t = 7, value_parser = measure::count)]
     rounds: usize,
     /// Runs of each query in a process; the median counts.
     #[arg(long, default_value_t = 5, value_parser = measure::count)]
     repeats: usize,
-    /// How many threads; by default one for each PU that this process may use.
-    #[arg(long, value_name = "N", value_parser = measure::threads)]
-    threads: Option<usize>,
-    /// The seed of the resampling.
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
     /// Measures with the allocator that this process has: one side, a name and its milliseconds a line.
     #[arg(long, hide = true)]
     one_side: bool,
@@ -42,9 +29,10 @@ pub(crate) struct Args {
 const SIDES: [&str; 2] = ["vicus", "system"];
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
-    crate::engine::check_threads(args.threads)?;
+    args.copies.check()?;
+    let strategy = args.copies.strategy()?;
     if args.one_side {
-        one_side(args)?;
+        one_side(args, strategy)?;
         return Ok(Vec::new());
     }
     let mut times: [Vec<Vec<(String, f64)>>; 2] = Default::default();
@@ -54,13 +42,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
             times[side].push(of_side(SIDES[side])?);
         }
     }
-    println!("{} copies at once, medians of {} processes", args.copies, args.rounds.max(1));
+    println!("{} copies at once under {strategy}, medians of {} processes", args.copies.copies, args.rounds.max(1));
     println!("\n             vicus ms   system ms   ratio   95 % interval");
     let mut results = Vec::new();
     for (place, (name, _)) in times[0][0].iter().enumerate() {
         let of = |side: usize| times[side].iter().map(|process| process[place].1).collect::<Vec<f64>>();
         let times = [of(0), of(1)];
-        let (low, high) = measure::interval(&times, args.seed);
+        let (low, high) = measure::interval(&times, args.copies.seed);
         let [ours, theirs] = times.map(|times| median(&times));
         println!("{name:8} {ours:>12.2} {theirs:>11.2} {:>7.3}   {low:.3} to {high:.3}", ours / theirs);
         results.push(Outcome::new(name.clone(), "ms", ours, "system", theirs));
@@ -80,13 +68,13 @@ fn of_side(side: &str) -> anyhow::Result<Vec<(String, f64)>> {
     text.lines().map(line).collect::<Option<Vec<_>>>().with_context(|| format!("the side printed {text}"))
 }
 
-fn one_side(args: &Args) -> anyhow::Result<()> {
-    let builder = Runtime::builder();
-    let runtime = args.threads.map_or(builder.clone(), |threads| builder.threads(threads)).start();
-    let loaded = queries::load(&runtime, &args.data)?;
+fn one_side(args: &Args, strategy: Setting) -> anyhow::Result<()> {
+    let asked = &args.copies;
+    let runtime = asked.start(strategy)?;
+    let loaded = queries::load(&runtime, &asked.data)?;
     println!("load\t{}", loaded.load_ms);
-    for query in &queries::named(&args.queries)? {
-        let run = |_| Ok(queries::run(&runtime, &loaded.store, query, &Options::default(), args.copies)?.ms);
+    for query in &asked.queries()? {
+        let run = |_| Ok(queries::run(&runtime, &loaded.store, query, &Options::default(), asked.copies)?.ms);
         let times = (0..args.repeats).map(run).collect::<anyhow::Result<Vec<f64>>>()?;
         println!("{}\t{}", query.name, median(&times));
     }

@@ -2,9 +2,10 @@
 //! many times in a row. Not a measurement, but too long for a test.
 
 use super::{measure, queries};
+use crate::engine;
 use anyhow::{Context, ensure};
 use std::path::PathBuf;
-use vicus::{Runtime, Setting};
+use vicus::{Runtime, Settings};
 use vicus_sparql::Options;
 
 #[derive(clap::Args)]
@@ -18,15 +19,17 @@ pub(crate) struct Args {
     /// Threads to try.
     #[arg(long, value_delimiter = ',', default_value = "1,2,8", value_parser = measure::threads)]
     threads: Vec<usize>,
-    /// Strategies to try, with their parameters.
-    #[arg(long, num_args = 1.., default_values = ["las", "nls"], env = "VICUS_STRATEGY")]
-    strategy: Vec<Setting>,
+    /// Strategies to try, a list such as las,nls:spares=2; by default those of VICUS_STRATEGY, else las,nls.
+    #[arg(long, num_args = 1.., value_name = "LIST")]
+    strategy: Vec<Settings>,
     /// How often in a row.
     #[arg(long, default_value_t = 20, value_parser = measure::count)]
     repeats: usize,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    let strategies = crate::strategy::several(&args.strategy, "las,nls")?;
+    args.threads.iter().try_for_each(|&threads| engine::check_threads(Some(threads)))?;
     let text =
         std::fs::read_to_string(&args.counts).with_context(|| format!("{}: can't be read", args.counts.display()))?;
     let mut lines = text.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
@@ -36,12 +39,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     for line in lines {
         let (file, counts) = line.split_once('\t').context("a line has a file and counts, with tabs between them")?;
         let path = args.data.join(file).to_string_lossy().into_owned();
-        let loader = Runtime::builder().start();
+        let loader = engine::start(Runtime::builder(), None)?;
         let store = queries::load(&loader, &[path])?.store;
         drop(loader);
-        for strategy in &args.strategy {
+        for strategy in &strategies {
             for &threads in &args.threads {
-                let runtime = Runtime::builder().threads(threads).strategy(strategy.clone()).quiet().start();
+                let runtime = engine::start(Runtime::builder().strategy(strategy.clone()).quiet(), Some(threads))?;
                 for repeat in 1..=args.repeats {
                     for (name, expected) in names.iter().zip(counts.split('\t')) {
                         let query = all.iter().find(|query| query.name == *name);

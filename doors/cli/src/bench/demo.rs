@@ -2,6 +2,7 @@
 
 use super::measure::{self, Outcome, median};
 use super::queries;
+use crate::engine;
 use std::path::PathBuf;
 use vicus::{Runtime, Setting};
 use vicus_sparql::Options;
@@ -17,27 +18,24 @@ pub(crate) struct Args {
     /// How many threads; by default one for each PU that this process may use.
     #[arg(long, value_name = "N", value_parser = measure::threads)]
     threads: Option<usize>,
-    /// The strategy that is compared with nls, with its parameters.
-    #[arg(long, default_value = "las", env = "VICUS_STRATEGY")]
-    strategy: Setting,
+    /// The strategy that is compared with nls, with its parameters; by default what VICUS_STRATEGY says, else las.
+    #[arg(long)]
+    strategy: Option<Setting>,
     /// How often each query is run under each strategy; the medians are shown.
     #[arg(long, default_value_t = 3, value_parser = measure::count)]
     repeats: usize,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
-    crate::engine::check_threads(args.threads)?;
-    let start = |strategy: Setting| {
-        let builder = Runtime::builder().strategy(strategy);
-        args.threads.map_or(builder.clone(), |threads| builder.threads(threads)).start()
-    };
-    let las = start(args.strategy.clone());
+    let strategy = crate::strategy::one(args.strategy.as_ref())?;
+    let start = |strategy: Setting| engine::start(Runtime::builder().strategy(strategy), args.threads);
+    let las = start(strategy.clone())?;
     let queries = queries::queries(args.queries.as_deref())?;
     let loaded = queries::load(&las, &args.data)?;
     println!("{} triples loaded in {:.0} ms", loaded.store.len(), loaded.load_ms);
-    let name = args.strategy.strategy().name();
+    let name = strategy.strategy().name();
     println!("\nquery        rows {:>11}      nls ms       tasks        near         far", format!("{name} ms"));
-    let nls = start("nls".parse().expect("the strategy exists"));
+    let nls = start("nls".parse().expect("the strategy exists"))?;
     let mut results = Vec::new();
     let mut sums = [0.0; 2];
     for query in &queries {

@@ -7,6 +7,7 @@
 use super::measure::{self, Outcome, deviation, median};
 use super::queries;
 use super::scratch::Scratch;
+use crate::engine;
 use vicus::{Runtime, Setting};
 use vicus_sparql::Options;
 
@@ -21,9 +22,9 @@ pub(crate) struct Args {
     /// How many threads; by default one for each PU that this process may use. The report used four.
     #[arg(long, value_name = "N", value_parser = measure::threads)]
     threads: Option<usize>,
-    /// The strategy, with its parameters.
-    #[arg(long, default_value = "las", env = "VICUS_STRATEGY")]
-    strategy: Setting,
+    /// The strategy, with its parameters; by default what VICUS_STRATEGY says, else las.
+    #[arg(long)]
+    strategy: Option<Setting>,
 }
 
 /// Rows, and the report's milliseconds and standard deviation.
@@ -55,12 +56,8 @@ const TABLES: [(&str, &str, Table); 2] = [
 ];
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
-    crate::engine::check_threads(args.threads)?;
-    let mut builder = Runtime::builder().strategy(args.strategy.clone());
-    if let Some(threads) = args.threads {
-        builder = builder.threads(threads);
-    }
-    let runtime = builder.start();
+    let strategy = crate::strategy::one(args.strategy.as_ref())?;
+    let runtime = engine::start(Runtime::builder().strategy(strategy), args.threads)?;
     let scratch = Scratch::new()?;
     let files = if args.data.is_empty() { vec![scratch.generate(1_000_000)?] } else { args.data.clone() };
     let store = queries::load(&runtime, &files)?.store;

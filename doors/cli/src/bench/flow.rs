@@ -6,6 +6,7 @@
 
 use super::measure::{self, Outcome, median, milliseconds, quartiles};
 use super::spin::{ROWS, calibrate, compute, spin};
+use crate::engine;
 use std::hint::black_box;
 use std::sync::Arc;
 use vicus::{
@@ -27,9 +28,9 @@ pub(crate) struct Args {
     /// How often each is run; the medians count.
     #[arg(long, default_value_t = 5, value_parser = measure::count)]
     repeats: usize,
-    /// The strategy, with its parameters.
-    #[arg(long, default_value = "las", env = "VICUS_STRATEGY")]
-    strategy: Setting,
+    /// The strategy, with its parameters; by default what VICUS_STRATEGY says, else las.
+    #[arg(long)]
+    strategy: Option<Setting>,
     /// Measures only what an invocation costs.
     #[arg(long)]
     only_overhead: bool,
@@ -38,9 +39,11 @@ pub(crate) struct Args {
 const BOXES: usize = 10;
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
-    let mut results = overhead(args)?;
+    let strategy = crate::strategy::one(args.strategy.as_ref())?;
+    args.threads.iter().try_for_each(|&threads| engine::check_threads(Some(threads)))?;
+    let mut results = overhead(args, &strategy)?;
     if !args.only_overhead {
-        results.extend(pipeline(args)?);
+        results.extend(pipeline(args, &strategy)?);
     }
     Ok(results)
 }
@@ -101,14 +104,14 @@ fn fresh_columns() -> impl Operator {
 }
 
 /// Boxes that do nothing, on one thread: nanoseconds an invocation.
-fn overhead(args: &Args) -> anyhow::Result<Vec<Outcome>> {
+fn overhead(args: &Args, strategy: &Setting) -> anyhow::Result<Vec<Outcome>> {
     const ENVELOPES: usize = 20_000;
     let columns: Vec<Column> = (0..4).map(|_| Column::from(vec![1u64; ROWS])).collect();
     let envelope = Envelope::new(columns);
     let schema = schema(4);
     let pass = network(&envelope, ENVELOPES, || library::map("pass", &schema, &schema, Some))?;
     let fresh = network(&envelope, ENVELOPES, || BoxModel::new("fresh", fresh_columns).input(&schema).output(&schema))?;
-    let runtime = Runtime::builder().threads(1).strategy(args.strategy.clone()).quiet().start();
+    let runtime = engine::start(Runtime::builder().strategy(strategy.clone()).quiet(), Some(1))?;
     let per_act = |model: &Arc<Model>| -> anyhow::Result<f64> {
         let (ms, totals) = milliseconds(|| runtime.submit(model).wait());
         Ok(ms * 1e6 / totals?.acts as f64)
@@ -143,7 +146,7 @@ fn overhead(args: &Args) -> anyhow::Result<Vec<Outcome>> {
     ])
 }
 
-fn pipeline(args: &Args) -> anyhow::Result<Vec<Outcome>> {
+fn pipeline(args: &Args, strategy: &Setting) -> anyhow::Result<Vec<Outcome>> {
     let rounds = calibrate(args.work_us);
     let envelope = Envelope::new([Column::from((0..ROWS as u64).collect::<Vec<_>>())]);
     let schema = schema(1);
@@ -155,7 +158,7 @@ fn pipeline(args: &Args) -> anyhow::Result<Vec<Outcome>> {
     })?;
     println!(
         "\n{} envelopes of {ROWS} rows through {BOXES} boxes of {} us, strategy {}, medians of {}",
-        args.envelopes, args.work_us, args.strategy, args.repeats
+        args.envelopes, args.work_us, strategy, args.repeats
     );
     // A tenth of the pipeline's work is enough for the loop.
     let calls = (args.envelopes * BOXES / 10).max(args.threads.iter().copied().max().unwrap_or(1));
@@ -164,7 +167,7 @@ fn pipeline(args: &Args) -> anyhow::Result<Vec<Outcome>> {
     for repeat in 0..args.repeats {
         for (index, &threads) in args.threads.iter().enumerate() {
             loops[index].push(spin(threads, calls, rounds));
-            let runtime = Runtime::builder().threads(threads).strategy(args.strategy.clone()).quiet().start();
+            let runtime = engine::start(Runtime::builder().strategy(strategy.clone()).quiet(), Some(threads))?;
             let (ms, totals) = milliseconds(|| runtime.submit(&model).wait());
             totals?;
             ours[index].push(ms);

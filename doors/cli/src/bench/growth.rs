@@ -7,7 +7,7 @@ use super::measure::{self, Outcome, exponent, median};
 use super::queries::{self, Query};
 use super::scratch::Scratch;
 use super::spin::{calibrate, spin};
-use crate::memory;
+use crate::{engine, memory};
 use std::sync::Arc;
 use vicus::{Runtime, Setting};
 use vicus_rdf::{Memory, Store};
@@ -31,9 +31,9 @@ pub(crate) struct Args {
     /// How many threads; by default one for each PU that this process may use.
     #[arg(long, value_name = "N", value_parser = measure::threads)]
     threads: Option<usize>,
-    /// The strategy, with its parameters.
-    #[arg(long, default_value = "las", env = "VICUS_STRATEGY")]
-    strategy: Setting,
+    /// The strategy, with its parameters; by default what VICUS_STRATEGY says, else las.
+    #[arg(long)]
+    strategy: Option<Setting>,
 }
 
 /// What was measured at one size.
@@ -53,13 +53,10 @@ struct Resident {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
-    crate::engine::check_threads(args.threads)?;
+    let strategy = crate::strategy::one(args.strategy.as_ref())?;
     let queries = if args.queries.is_empty() { queries::queries(None)? } else { queries::named(&args.queries)? };
-    let start = |threads: Option<usize>| {
-        let builder = Runtime::builder().strategy(args.strategy.clone());
-        threads.map_or(builder.clone(), |threads| builder.threads(threads)).start()
-    };
-    let runtime = start(args.threads);
+    let start = |threads: Option<usize>| engine::start(Runtime::builder().strategy(strategy.clone()), threads);
+    let runtime = start(args.threads)?;
     let scratch = Scratch::new()?;
     let (mut sizes, mut resident, mut speed_up) = (Vec::new(), None, None);
     for source in sources(args) {
@@ -79,7 +76,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
         });
         let times = time(&runtime, &store, &queries, args.repeats)?;
         if speed_up.is_none() {
-            speed_up = Some(SpeedUp::measure(&start(Some(1)), &runtime, &store, args.repeats)?);
+            speed_up = Some(SpeedUp::measure(&start(Some(1))?, &runtime, &store, args.repeats)?);
         }
         sizes.push(Size { triples, times, held: store.memory() });
     }

@@ -7,8 +7,8 @@
 //! measured part's alone.
 
 use super::measure::{self, Outcome, interval, median, quartiles};
-use crate::kernel;
 use crate::threads::Threads;
+use crate::{engine, kernel};
 use anyhow::{Context, ensure};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use std::fmt;
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use vicus::{Level, Runtime, Setting};
+use vicus::{Level, Runtime, Setting, Settings};
 use vicus_kernels::{AnyKernel, Kernel, Serial};
 
 /// See `vicus bench kernels --help`.
@@ -24,10 +24,11 @@ use vicus_kernels::{AnyKernel, Kernel, Serial};
 pub(crate) struct Args {
     #[command(flatten)]
     kernels: kernel::Args,
-    /// The strategies to compare; for several, give it several times. Each kernel's first line (the first number of threads, strategy,
-    /// submission and distribution) is the reference of `ratio` and of its paired 95 % interval: its time divided by the other's.
-    #[arg(long, value_name = "STRATEGY", default_value = "las", env = "VICUS_STRATEGY")]
-    strategy: Vec<Setting>,
+    /// The strategies to compare, a list such as las,nls:spares=2,steal; by default those of VICUS_STRATEGY, else las. Each kernel's
+    /// first line (the first number of threads, strategy, submission and distribution) is the reference of `ratio` and of its paired
+    /// 95 % interval: its time divided by the other's.
+    #[arg(long, value_name = "LIST")]
+    strategy: Vec<Settings>,
     /// Numbers of threads; by default one for each PU that may be used.
     #[arg(long, value_delimiter = ',', value_name = "N", value_parser = measure::threads)]
     threads: Vec<usize>,
@@ -65,7 +66,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
         "near bytes",
         "far bytes"
     );
-    for kernel in args.kernels.kernels()? {
+    for kernel in args.kernels.kernels(kernel::By::Threads)? {
         results.extend(measure(args, &kernel)?);
     }
     Ok(results)
@@ -73,7 +74,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
 
 fn measure(args: &Args, kernel: &AnyKernel) -> anyhow::Result<Vec<Outcome>> {
     let expected = (!args.unchecked).then(|| kernel.run(&Serial::default(), || (), || ()));
-    let mut sides = sides(args, kernel);
+    let mut sides = sides(args, kernel)?;
     for round in 0..=args.repeats {
         for side in &mut sides {
             let (seconds, result) = side.once()?;
@@ -92,22 +93,24 @@ fn measure(args: &Args, kernel: &AnyKernel) -> anyhow::Result<Vec<Outcome>> {
         }
     }
     let first = sides[0].seconds.clone();
-    Ok(sides.iter().map(|side| side.report(&first)).collect())
+    sides.iter().map(|side| side.report(&first)).collect()
 }
 
 /// Every strategy with every distribution on every number of threads.
-fn sides(args: &Args, kernel: &AnyKernel) -> Vec<Side> {
+fn sides(args: &Args, kernel: &AnyKernel) -> anyhow::Result<Vec<Side>> {
+    let strategies = crate::strategy::several(&args.strategy, "las")?;
     let default_threads = [vicus::this_machine().topology.default_threads()];
     let threads = if args.threads.is_empty() { &default_threads[..] } else { &args.threads };
     let mut sides = Vec::new();
     for &threads in threads {
-        for setting in &args.strategy {
+        engine::check_threads(Some(threads))?;
+        for setting in &strategies {
             for (kernel, distribution) in args.kernels.variants(kernel) {
                 sides.push(Side { kernel, setting: setting.clone(), distribution, threads, seconds: Vec::new() });
             }
         }
     }
-    sides
+    Ok(sides)
 }
 
 /// Runs a kernel once: the seconds of its measured part, and the result.
@@ -124,12 +127,12 @@ impl Side {
     }
 
     fn once(&self) -> anyhow::Result<(f64, f64)> {
-        once(&self.kernel, &self.runtime().start())
+        once(&self.kernel, &self.runtime().try_start()?)
     }
 
     /// Counts in a run of its own.
-    fn account(&self, seconds: f64) -> Account {
-        let runtime = self.runtime().count_takes().start();
+    fn account(&self, seconds: f64) -> anyhow::Result<Account> {
+        let runtime = self.runtime().count_takes().try_start()?;
         let world = Threads::counting(&runtime);
         let counts = world.counts().expect("it counts");
         let (before, after) = (Mutex::default(), Mutex::default());
@@ -152,13 +155,13 @@ impl Side {
         };
         let gigabytes_per_second = (near_bytes + far_bytes + unknown_bytes) as f64 / seconds / 1e9;
         let takes = takes.into_iter().filter_map(since).collect();
-        Account { gigabytes_per_second, near_bytes, far_bytes, unknown_bytes, pieces, takes }
+        Ok(Account { gigabytes_per_second, near_bytes, far_bytes, unknown_bytes, pieces, takes })
     }
 
     /// Prints a line.
-    fn report(&self, first: &[f64]) -> Outcome {
+    fn report(&self, first: &[f64]) -> anyhow::Result<Outcome> {
         let (seconds, (low, high)) = (median(&self.seconds), quartiles(&self.seconds));
-        let account = self.account(seconds);
+        let account = self.account(seconds)?;
         // Bandwidth against the first line's, over pairs of rounds.
         let (least, most) = interval(&[first.to_vec(), self.seconds.clone()], 1);
         println!(
@@ -180,7 +183,7 @@ impl Side {
         let words: Vec<&str> = words.into_iter().filter(|word| !word.is_empty()).collect();
         let name = format!("{} {} threads", words.join(" "), self.threads);
         let outcome = Outcome::new(name, "ms", seconds * 1e3, "the first line", median(first) * 1e3);
-        Outcome { kernel: Some(account), ..outcome }
+        Ok(Outcome { kernel: Some(account), ..outcome })
     }
 }
 
@@ -250,7 +253,7 @@ mod tests {
     #[test]
     fn every_take_of_a_long_kernel_is_counted_and_no_other() {
         for threads in [1, 2] {
-            let account = side(Fib { n: 29, alone: 1 }, "las", threads).account(1.0);
+            let account = side(Fib { n: 29, alone: 1 }, "las", threads).account(1.0).unwrap();
             // A task for each addition: as many as the next number, less one.
             let takes: u64 = account.takes.iter().map(|takes| takes.count).sum();
             assert_eq!(takes, 832_040 - 1, "{threads} threads: {account}");
@@ -263,7 +266,7 @@ mod tests {
     #[test]
     fn each_byte_is_near_or_far() {
         // Each task reads a vector and writes it, as one access.
-        let account = side(Map { vectors: 6, bytes: 40_000, ..Map::default() }, "las", 2).account(1.0);
+        let account = side(Map { vectors: 6, bytes: 40_000, ..Map::default() }, "las", 2).account(1.0).unwrap();
         assert_eq!((account.near_bytes + account.far_bytes, account.unknown_bytes), (6 * 40_000, 0));
         assert!((account.gigabytes_per_second - 240e3 / 1e9).abs() < 1e-12);
         let jacobi = Jacobi3d { sites: [12, 20, 100], block: [4, 6], sweeps: 2, ..Jacobi3d::default() };

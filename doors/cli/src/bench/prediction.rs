@@ -2,10 +2,10 @@
 
 use super::kernels::once;
 use super::measure::{self, Outcome, median, quartiles};
-use crate::calibrate;
+use crate::{calibrate, engine};
 use anyhow::{Context, ensure};
 use std::path::PathBuf;
-use vicus::{Runtime, Setting};
+use vicus::{Runtime, Setting, Settings};
 use vicus_kernels::{AnyKernel, Kernel, NAMES, Size, by_name};
 use vicus_sim::{Machine, Options, Recorder, simulate};
 
@@ -18,9 +18,9 @@ pub(crate) struct Args {
     /// Which kernels; all by default.
     #[arg(long, value_delimiter = ',', value_name = "NAME")]
     kernel: Vec<String>,
-    /// The strategies; for several, give it several times.
-    #[arg(long, value_name = "STRATEGY", default_value = "las", env = "VICUS_STRATEGY")]
-    strategy: Vec<Setting>,
+    /// The strategies, a list such as las,nls:spares=2,steal; by default those of VICUS_STRATEGY, else las.
+    #[arg(long, value_name = "LIST")]
+    strategy: Vec<Settings>,
     /// Numbers of threads; by default one, and one for each PU that may be used.
     #[arg(long, value_delimiter = ',', value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     threads: Vec<u16>,
@@ -45,6 +45,8 @@ fn times(kernel: &str) -> f64 {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
+    let strategies = crate::strategy::several(&args.strategy, "las")?;
+    args.threads.iter().try_for_each(|&threads| engine::check_threads(Some(threads.into())))?;
     let machine = machine(args)?;
     let here = vicus::this_machine().topology.default_threads();
     let threads: Vec<usize> = args.threads.iter().copied().map(usize::from).collect();
@@ -58,7 +60,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
     let mut results = Vec::new();
     for name in if named.is_empty() { NAMES } else { &named } {
         let kernel = by_name(name, Size::Times(times(name)))?;
-        for setting in &args.strategy {
+        for setting in &strategies {
             for &threads in &threads {
                 results.push(compare(args, &machine, &kernel, setting, threads)?);
             }
@@ -93,7 +95,7 @@ fn compare(
     setting: &Setting,
     threads: usize,
 ) -> anyhow::Result<Outcome> {
-    let runtime = Runtime::builder().threads(threads).strategy(setting.clone()).start();
+    let runtime = engine::start(Runtime::builder().strategy(setting.clone()), Some(threads))?;
     // The first one warms up.
     once(kernel, &runtime)?;
     let seconds = (0..args.repeats).map(|_| Ok(once(kernel, &runtime)?.0)).collect::<anyhow::Result<Vec<_>>>()?;

@@ -22,7 +22,7 @@ pub(super) struct NodeMemory {
 /// Asks for some memory on each node, touches it, and asks the kernel where it lies.
 pub(super) fn try_nodes(machine: &Topology) -> anyhow::Result<Vec<NodeMemory>> {
     // It says on standard error what can't be done.
-    let runtime = Runtime::builder().topology(machine.clone()).threads(1).start();
+    let runtime = crate::engine::start(Runtime::builder().topology(machine.clone()), Some(1))?;
     let Some(memory) = runtime.memory() else { anyhow::bail!("this process gets no addresses for memory on nodes") };
     let layout = Layout::from_size_align(TRIED_BYTES, 4096)?;
     let mut placed = Vec::new();

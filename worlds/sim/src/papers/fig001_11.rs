@@ -1,6 +1,6 @@
 //! How far theft reaches on a chip whose lines have home caches.
 
-use super::fig001_9::{VICINITIES, label, setup};
+use super::fig001_9::{VICINITIES, label, setup, strategy};
 use super::{Claim, Figure, MORE};
 use vicus_memory::distribution::Distribution;
 
@@ -8,7 +8,7 @@ pub(super) fn figure() -> Figure {
     let setups = ["map", "vecmul"].map(setup).into_iter().flat_map(|setup| {
         VICINITIES.map(|vicinity| {
             let label = label(vicinity, &Distribution::Coarse);
-            setup.under(&format!("vicinity:reach={vicinity}"), label).lying(&Distribution::Coarse)
+            setup.under(&strategy(vicinity), label).lying(&Distribution::Coarse)
         })
     });
     let [one, all] = [1, 63].map(|vicinity| label(vicinity, &Distribution::Coarse));

@@ -18,6 +18,11 @@ pub(super) fn setup(name: &'static str) -> Setup {
     Setup::kernel(name, MACHINE, by_name(name, Size::Manycore).expect("the kernel has an input for a chip"))
 }
 
+pub(super) fn strategy(vicinity: usize) -> String {
+    // 0 is everybody.
+    format!("vicinity:reach={}", if vicinity == MACHINE.1 { 0 } else { vicinity })
+}
+
 pub(super) fn label(vicinity: usize, distribution: &Distribution) -> String {
     format!("vicinity of {vicinity}, {distribution}")
 }
@@ -34,10 +39,11 @@ pub(super) fn figure() -> Figure {
         let setup = setup(name);
         for distribution in [Distribution::Fine, Distribution::Coarse] {
             setups.push(setup.under("steal", format!("steal, {distribution}")).lying(&distribution));
-            setups.extend(VICINITIES.map(|vicinity| {
-                let strategy = format!("vicinity:reach={vicinity}");
-                setup.under(&strategy, label(vicinity, &distribution)).lying(&distribution)
-            }));
+            setups.extend(
+                VICINITIES.map(|vicinity| {
+                    setup.under(&strategy(vicinity), label(vicinity, &distribution)).lying(&distribution)
+                }),
+            );
         }
         let mut kernel = by_name(name, Size::Manycore).expect("as above");
         let advised = kernel.distribution().expect("each of them has arrays").clone();

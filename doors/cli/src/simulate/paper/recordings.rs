@@ -108,7 +108,7 @@ fn last_model(trace: &Trace) -> Option<&str> {
 fn store_of(triples: u64) -> anyhow::Result<Arc<Store>> {
     let text = generate::sp2b_text(triples, 1)?;
     let source = Source::new("generated triples", Syntax::NTriples, Cursor::new(text));
-    let runtime = Runtime::builder().start();
+    let runtime = engine::start(Runtime::builder(), None)?;
     Ok(engine::load(&runtime, vec![source], &input::Reading::default(), OnError::Fail)?.store)
 }
 
@@ -174,7 +174,7 @@ fn shorten(log: &mut SeatLog, durations: &[(BoxId, u64)]) {
 fn run(plan: &Plan, room: &mut usize) -> anyhow::Result<Trace> {
     let las: vicus::Setting = "las".parse().expect("the strategy exists");
     loop {
-        let runtime = Runtime::builder().strategy(las.clone()).threads(1).quiet().record(*room).start();
+        let runtime = engine::start(Runtime::builder().strategy(las.clone()).quiet().record(*room), Some(1))?;
         let sink = |&sink| (sink, plan.sink_operator(|_: &vicus::Envelope| Ok(())));
         runtime.submit_with(plan.model(), plan.sinks().iter().map(sink).collect()).wait()?;
         let trace = runtime.trace().expect("it was asked to record");

@@ -1,0 +1,123 @@
+//! The plan for people: queues, pools, what each seat does, and how tasks are dealt.
+//!
+//! All parts are taken apart field by field, so that the compiler tells of a new one that nobody shows.
+
+use crate::{Dealing, Idle, Plan, Pool, Probe, QueueId, QueueSpec, Robber, Scan, SeatPlan, Tokens, When};
+use std::fmt;
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Plan { strategy, queues, seats, pools, entry, homes, dealing, tokens } = self;
+        writeln!(f, "strategy {strategy}")?;
+        for (index, queue) in queues.iter().enumerate() {
+            writeln!(f, "q{index} {queue}")?;
+        }
+        for (index, Pool { seats }) in pools.iter().enumerate() {
+            let seats: Vec<String> = seats.iter().map(|seat| format!("{seat:?}")).collect();
+            writeln!(f, "pool{index}: {}", seats.join(", "))?;
+        }
+        for (index, seat) in seats.iter().enumerate() {
+            self.seat(f, index, seat)?;
+        }
+        for (node, queues) in homes.iter().enumerate() {
+            writeln!(f, "data on node{node}: to {}", self.names(queues))?;
+        }
+        if let Some(dealing) = dealing {
+            self.dealing(f, dealing)?;
+        }
+        if let Some(Tokens { capacity }) = tokens {
+            let most = capacity.map_or("any number".to_owned(), |tokens| format!("at most {tokens}"));
+            writeln!(f, "tokens: {most}; a task is taken with one")?;
+        }
+        writeln!(f, "entry: {}", self.names(entry))
+    }
+}
+
+impl Plan {
+    fn name(&self, queue: QueueId) -> &str {
+        &self.queues[queue.index()].name
+    }
+
+    fn names(&self, queues: &[QueueId]) -> String {
+        queues.iter().map(|&queue| self.name(queue)).collect::<Vec<_>>().join(", ")
+    }
+
+    fn seat(&self, f: &mut fmt::Formatter<'_>, index: usize, seat: &SeatPlan) -> fmt::Result {
+        let SeatPlan { pu, node, affinity, pool, spare, place, look, idle } = seat;
+        let spare = if *spare { " (spare)" } else { "" };
+        writeln!(f, "seat{index}{spare}: {pu} on {node}, {pool:?}, affinity {affinity:?}")?;
+        let [immediate, deferred] = place.map(|queue| self.name(queue));
+        writeln!(f, "  immediate to {immediate}; deferred to {deferred}")?;
+        for Probe { rule, scan, take, when, rest_to, while_waiting } in look {
+            let (ring, queues) = match scan {
+                Scan::List(queues) => ("", queues),
+                // The number of the cursor is the world's affair.
+                Scan::Ring(queues, _) => (" round robin", queues),
+            };
+            let when = match when {
+                When::NotEmpty => String::new(),
+                When::LongerThan(limits) => format!(" if longer than {limits:?}"),
+            };
+            let rest = rest_to.map_or(String::new(), |queue| format!(", the rest to {}", self.name(queue)));
+            let waiting = if *while_waiting { "" } else { "; while it waits for a task, of that task's request alone" };
+            writeln!(f, "  {rule}. {take:?} of{ring} {}{when}{rest}{waiting}", self.names(queues))?;
+        }
+        writeln!(f, "  else {idle}")
+    }
+
+    fn dealing(&self, f: &mut fmt::Formatter<'_>, dealing: &Dealing) -> fmt::Result {
+        let Dealing {
+            more_bytes_than,
+            only_uneven,
+            intensity_first,
+            only_coarse,
+            locations,
+            queues,
+            costs,
+            node_costs,
+        } = dealing;
+        let even = if *only_uneven { " that lie unevenly" } else { "" };
+        let coarse = if *only_coarse { ", coarse memory only" } else { "" };
+        let intense = if *intensity_first { ", an intensely used datum's home first" } else { "" };
+        let to = self.names(queues);
+        writeln!(f, "deals tasks of more than {more_bytes_than} bytes{even}{coarse}{intense}: to {to}")?;
+        for (node, locations) in locations.iter().enumerate() {
+            writeln!(f, "  node{node} is at locations {locations:?}")?;
+        }
+        for (index, ((&queue, costs), by_node)) in queues.iter().zip(costs).zip(node_costs).enumerate() {
+            let by_node: Vec<String> =
+                by_node.iter().map(|cost| format!("{}.{:03}", cost / 1000, cost % 1000)).collect();
+            let (to, by_node) = (self.name(queue), by_node.join(", "));
+            writeln!(f, "  location{index}: {to}; a byte costs {costs:?}, by node [{by_node}]")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for QueueSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let QueueSpec { name, owner, order, capacity, home, wake, robbers } = self;
+        let owner = owner.map_or(String::new(), |seat| format!(", pushed by {seat:?} alone"));
+        let capacity = capacity.map_or(String::new(), |tasks| format!(", at most {tasks} tasks"));
+        let robbers: String = robbers.iter().map(Robber::to_string).collect();
+        write!(f, "{name}: {order:?}, home {home}{owner}{capacity}, wakes {wake:?}{robbers}")
+    }
+}
+
+impl fmt::Display for Robber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Robber { pool, longer_than } = self;
+        write!(f, ", beyond {longer_than} {pool:?}")
+    }
+}
+
+impl fmt::Display for Idle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Idle::Sleep { spin_ns } => write!(f, "sleeps after {spin_ns} ns"),
+            Idle::BackOff { first_ns, factor, max_ns } => {
+                write!(f, "pauses for {first_ns} ns, then {factor} times as long, up to {max_ns} ns")
+            }
+        }
+    }
+}

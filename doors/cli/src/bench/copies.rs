@@ -1,0 +1,48 @@
+//! What benchmarks of several copies of a query at once share: what is asked, how often at once, and on what.
+
+use super::measure;
+use super::queries::{self, Query};
+use crate::{engine, strategy};
+use vicus::{Runtime, Setting};
+
+#[derive(clap::Args)]
+#[group(skip)]
+pub(super) struct Args {
+    /// The data, as for `vicus query`.
+    #[arg(long, value_name = "FILE", required = true, num_args = 1..)]
+    pub(super) data: Vec<String>,
+    /// Copies at once.
+    #[arg(long, default_value_t = 16, value_parser = measure::count)]
+    pub(super) copies: usize,
+    /// Which queries.
+    #[arg(long, value_delimiter = ',', default_value = "q2,q4,q5a,q6,q7,q8,q9,q11")]
+    queries: Vec<String>,
+    /// The strategy, with its parameters; by default what VICUS_STRATEGY says, else las.
+    #[arg(long)]
+    strategy: Option<Setting>,
+    /// How many threads; by default one for each PU that this process may use.
+    #[arg(long, value_name = "N", value_parser = measure::threads)]
+    threads: Option<usize>,
+    /// The seed of the resampling.
+    #[arg(long, default_value_t = 1)]
+    pub(super) seed: u64,
+}
+
+impl Args {
+    pub(super) fn strategy(&self) -> anyhow::Result<Setting> {
+        strategy::one(self.strategy.as_ref())
+    }
+
+    pub(super) fn queries(&self) -> anyhow::Result<Vec<Query>> {
+        queries::named(&self.queries)
+    }
+
+    pub(super) fn start(&self, strategy: Setting) -> anyhow::Result<Runtime> {
+        engine::start(Runtime::builder().strategy(strategy), self.threads)
+    }
+
+    /// Whether so many threads can be had, before anything is done.
+    pub(super) fn check(&self) -> anyhow::Result<()> {
+        engine::check_threads(self.threads)
+    }
+}

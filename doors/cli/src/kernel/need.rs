@@ -1,0 +1,144 @@
+//! What an input takes, by its numbers alone: known before a thread or any memory is asked for it.
+
+use anyhow::ensure;
+use vicus_kernels::{AnyKernel, Kernel, Tree};
+
+/// What a kernel is to be run by.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum By {
+    /// By threads, which have arrays.
+    Threads,
+    /// By a simulated machine, which has a program of tasks.
+    Simulation,
+}
+
+/// An estimate.
+#[derive(Clone, Copy, Debug)]
+struct Need {
+    /// How long its arrays are together.
+    bytes: f64,
+    /// How many pieces of work it is made of, within a factor of four.
+    pieces: f64,
+}
+
+/// What a recorded piece of work, with its task and what a simulation keeps of it, takes of memory: for one that is estimated
+/// here, 350 bytes were seen with fib, and 670 with uts.
+const PIECE_BYTES: f64 = 700.0;
+
+/// How many pieces of work threads are given: some hours of the smallest ones.
+const MOST_PIECES: f64 = 1e12;
+
+impl Need {
+    fn of(kernel: &AnyKernel) -> Need {
+        let number = |number: usize| number as f64;
+        match kernel {
+            AnyKernel::Map(map) => Need { bytes: number(map.vectors) * number(map.bytes), pieces: number(map.vectors) },
+            AnyKernel::Reduction(of) => {
+                Need { bytes: 2.0 * number(of.bytes), pieces: 2f64.powf(f64::from(of.depth) + 1.0) }
+            }
+            AnyKernel::Vecmul(of) => {
+                Need { bytes: 2.0 * number(of.pairs) * number(of.bytes), pieces: 3.0 * number(of.pairs) }
+            }
+            AnyKernel::Matmul(of) => {
+                let elements = (number(of.blocks) * number(of.block)).powi(2);
+                Need { bytes: 3.0 * 4.0 * elements, pieces: number(of.blocks).powi(3) }
+            }
+            AnyKernel::Jacobi2d(of) => {
+                let blocks = (number(of.size) / number(of.block)).ceil().powi(2);
+                Need { bytes: 2.0 * 4.0 * number(of.size).powi(2), pieces: number(of.sweeps) * blocks }
+            }
+            AnyKernel::Jacobi3d(of) => {
+                let sites: f64 = of.sites.iter().copied().map(number).product();
+                let blocks: f64 = (0..2).map(|at| (number(of.sites[at]) / number(of.block[at])).ceil()).product();
+                Need { bytes: 2.0 * 8.0 * sites, pieces: number(of.sweeps + 1) * blocks }
+            }
+            AnyKernel::SparseLu(of) => {
+                let elements = (number(of.blocks) * number(of.block)).powi(2);
+                Need { bytes: 4.0 * elements, pieces: number(of.blocks).powi(3) / 6.0 }
+            }
+            // An addition for each join, and an end more than joins: Binet's formula.
+            AnyKernel::Fib(fib) => {
+                let golden = f64::midpoint(1.0, 5f64.sqrt());
+                Need { bytes: 0.0, pieces: 2.0 * golden.powf(f64::from(fib.n) + 1.0) / 5f64.sqrt() }
+            }
+            // Ten queens have 35,538 placements, and each queen more about five times as many.
+            AnyKernel::Nqueens(queens) => Need { bytes: 0.0, pieces: 35_538.0 * 5f64.powf(f64::from(queens.n) - 10.0) },
+            AnyKernel::Uts(uts) => match uts.tree {
+                Tree::Geometric { mean, depth } => {
+                    Need { bytes: 0.0, pieces: 2.0 * mean.powf(f64::from(depth) + 1.0) / (mean - 1.0).max(0.1) }
+                }
+                Tree::Binomial { root, children, likely } => {
+                    let left = (1.0 - f64::from(children) * likely).max(1e-3);
+                    Need { bytes: 0.0, pieces: 1.0 + f64::from(root) / left }
+                }
+            },
+        }
+    }
+}
+
+/// Whether there is memory, and time, for a kernel with this input.
+pub(super) fn check(kernel: &AnyKernel, by: By, free_bytes: u64) -> anyhow::Result<()> {
+    let (Need { bytes, pieces }, name, free) = (Need::of(kernel), kernel.name(), free_bytes as f64);
+    let (bytes, what) = match by {
+        By::Threads => (bytes, "its arrays".to_owned()),
+        By::Simulation => (pieces * PIECE_BYTES, format!("its program of about {} pieces of work", shown(pieces))),
+    };
+    ensure!(
+        bytes <= free,
+        "{name}: {what} would need about {} GB, and {} GB of memory are free; a smaller --size needs less",
+        shown(bytes / 1e9),
+        shown(free / 1e9)
+    );
+    ensure!(
+        pieces <= MOST_PIECES,
+        "{name}: about {} pieces of work would take days; a smaller --size has fewer",
+        shown(pieces)
+    );
+    Ok(())
+}
+
+fn shown(number: f64) -> String {
+    if number < 1e6 { format!("{number:.1}") } else { format!("{number:.1e}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vicus_kernels::{NAMES, Size, by_name};
+    use vicus_sim::{Recorder, Step};
+
+    #[test]
+    fn estimates_are_near_what_is_recorded() {
+        for name in NAMES {
+            for times in [0.001, 0.004] {
+                let kernel = by_name(name, Size::Times(times)).unwrap();
+                let program = Recorder::record(&kernel, 2);
+                let bytes: usize = program.arrays.iter().map(|array| array.bytes).sum();
+                let steps = program.tasks.iter().flat_map(|task| &task.steps);
+                let pieces = steps.filter(|step| matches!(step, Step::Work(_))).count() as f64;
+                let need = Need::of(&kernel);
+                let is_near = |estimate: f64, real: f64| (real / 4.0 - 10.0..=4.0 * real + 10.0).contains(&estimate);
+                assert!(is_near(need.pieces, pieces), "{name}, {times}: {need:?}, and {pieces} pieces");
+                // Less where blocks of a sparse matrix are not there.
+                assert!(is_near(need.bytes, bytes as f64), "{name}, {times}: {need:?}, and {bytes} bytes");
+            }
+        }
+    }
+
+    #[test]
+    fn inputs_of_any_size_are_taken_or_refused_and_told_why() {
+        for name in NAMES {
+            for (by, times) in [By::Threads, By::Simulation].into_iter().zip([1e30, 1e300]) {
+                let kernel = by_name(name, Size::Times(times)).unwrap();
+                let error = check(&kernel, by, 1 << 33).unwrap_err().to_string();
+                assert!(error.starts_with(name) && error.contains("--size"), "{error}");
+            }
+            check(&by_name(name, Size::Times(0.001)).unwrap(), By::Simulation, 1 << 33).unwrap();
+        }
+        // 48 vectors of 1 MiB.
+        let map = by_name("map", Size::Numa).unwrap();
+        check(&map, By::Threads, 48 << 20).unwrap();
+        let error = check(&map, By::Threads, (48 << 20) - 1).unwrap_err().to_string();
+        assert!(error.contains("map: its arrays would need about 0.1 GB, and 0.1 GB of memory are free"), "{error}");
+    }
+}
