@@ -270,7 +270,7 @@ mod tests {
         assert_eq!((account.near_bytes + account.far_bytes, account.unknown_bytes), (6 * 40_000, 0));
         assert!((account.gigabytes_per_second - 240e3 / 1e9).abs() < 1e-12);
         let jacobi = Jacobi3d { sites: [12, 20, 100], block: [4, 6], sweeps: 2, ..Jacobi3d::default() };
-        let account = side(jacobi, "las", 2).account(1.0);
+        let account = side(jacobi, "las", 2).account(1.0).unwrap();
         assert!(account.near_bytes > 0 && account.unknown_bytes == 0, "{}", account.unknown_bytes);
     }
 }
