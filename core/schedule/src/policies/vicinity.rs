@@ -195,10 +195,10 @@ mod tests {
 
     #[test]
     fn home_caches_of_a_node_are_nearer_than_those_of_another() {
-        // The third of a node is paired with one of the other, and three that come one after the other are of one node all the same.
-        let machine = Topology::parse("node:2 l3:3 core:2").unwrap();
-        let plan = "vicinity:reach=3".parse::<Setting>().unwrap().plan(&machine, 12);
-        let of = |queue: usize| plan.queues[queue].wake.iter().map(|pool| pool.index() / 3).collect::<Vec<_>>();
-        assert_eq!((of(0), of(5)), (vec![0; 3], vec![1; 3]));
+        // The fifth of a node is paired with one of the other, and four that come one after the other are of one node all the same.
+        let machine = Topology::parse("node:2 l3:5 core:2").unwrap();
+        let plan = "vicinity:reach=4".parse::<Setting>().unwrap().plan(&machine, 20);
+        let of = |queue: usize| plan.queues[queue].wake.iter().map(|pool| pool.index() / 5).collect::<Vec<_>>();
+        assert_eq!((of(0), of(9)), (vec![0; 4], vec![1; 2]));
     }
 }
