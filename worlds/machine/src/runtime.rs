@@ -702,8 +702,9 @@ impl Request {
         self.state.instance.id().0
     }
 
-    /// Waits until the request is over. Called in a task, its thread runs others meanwhile, on top of the one that waits: tasks that
-    /// wait for each other's requests may then wait for ever.
+    /// Waits until the request is over. Called in a task of the same runtime, its thread runs tasks of the awaited request
+    /// meanwhile, on top of the one that waits, and immediate ones; where a strategy has one queue for both kinds, any. These must not
+    /// wait for a request whose task lies beneath them.
     ///
     /// # Errors
     /// Why it has no result; see [`FlowError`].
@@ -713,7 +714,7 @@ impl Request {
             let done = Done::new();
             answer.waiting.push(Arc::clone(&done));
             drop(answer);
-            done.wait();
+            done.wait(self.shared.is_here().then(|| self.state.instance.id()));
             answer = self.state.lock();
         }
         answer.result.clone().expect("it is over")

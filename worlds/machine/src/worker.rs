@@ -177,12 +177,16 @@ impl Worker {
         let shared = Arc::clone(&self.shared);
         let (plan, pool) = (&shared.plan.seats[self.seat.index()], self.pool());
         let sleepers = &shared.pools[pool.index()];
+        // For what it was woken, until it has looked.
+        let mut owed = None;
         while goes_on() {
             self.sweep();
             if let Some((task, found)) = self.find(plan, false) {
+                self.leaves_to_others(owed.take(), found);
                 self.run(task, found);
                 continue;
             }
+            owed = None;
             // A request whose last task ran here is over now, not after this seat's pauses.
             self.leave();
             if let Some((task, found)) = self.look_around(plan) {
@@ -202,18 +206,25 @@ impl Worker {
             let slept = found.is_none().then(|| sleep(sleepers, self.slot, pause, is_called));
             let woken = told(slept, sleepers, self.slot);
             self.recorder.sleep_ends(&shared, pool);
-            if let Some(wake) = woken.filter(|_| found.is_some() || slept == Some(Woken::Reason) || !goes_on()) {
-                // The spawn that woke it was for another task than the one it found by itself, or for someone who works.
-                shared.pass_on(wake);
-            }
+            owed = woken;
             if let Some((task, found)) = found {
+                // The spawn that woke it was for another task than the one it found by itself.
+                self.leaves_to_others(owed.take(), None);
                 self.run(task, found);
             }
         }
+        self.leaves_to_others(owed, None);
         self.give_up_tasks();
         self.leave();
         // Whoever frees next asks another seat.
         heaps::leaves_seat();
+    }
+
+    /// It was woken for a task, and has something else to do: what it found, or what it waited for. Somebody else is to look.
+    fn leaves_to_others(&self, woken: Option<Wake>, found: Option<(u8, QueueId)>) {
+        if let Some(wake) = woken.filter(|wake| found.is_none_or(|(_, queue)| queue != wake.queue)) {
+            self.shared.pass_on(wake);
+        }
     }
 
     /// The lock-free queue into which this seat puts immediate tasks, and from which it takes the youngest first.
@@ -394,12 +405,16 @@ impl Worker {
             Idle::BackOff { .. } => SPIN,
         };
         let mut idle_since = None;
+        // For what it was woken, until it has looked.
+        let mut owed = None;
         while !awaited.is_done() {
             if let Some((task, found)) = find(worker, false) {
+                worker.leaves_to_others(owed.take(), found);
                 worker.run_on_top(task, found);
                 idle_since = None;
                 continue;
             }
+            owed = None;
             let since = *idle_since.get_or_insert_with(Instant::now);
             if since.elapsed() < spin {
                 std::hint::spin_loop();
@@ -412,15 +427,14 @@ impl Worker {
             let slept = (found.is_none() && awaited.falls_asleep()).then(|| sleepers.sleep(worker.slot, is_called));
             let woken = told(slept, sleepers, worker.slot);
             worker.recorder.sleep_ends(shared, plan.pool);
-            if let Some(wake) = woken.filter(|_| found.is_some() || slept == Some(Woken::Reason) || awaited.is_done()) {
-                // It leaves that task for the one it found, or for what it waited for.
-                shared.pass_on(wake);
-            }
+            owed = woken;
             if let Some((task, found)) = found {
+                worker.leaves_to_others(owed.take(), None);
                 worker.run_on_top(task, found);
             }
             idle_since = None;
         }
+        worker.leaves_to_others(owed, None);
         worker.recorder.tasks_waited_for();
         std::mem::forget(bomb);
         // Others can't see it, and the task that waited may run on for long.

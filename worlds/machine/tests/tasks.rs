@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -575,6 +576,32 @@ fn a_task_may_wait_for_requests_of_its_own_runtime() {
             join(wait, wait)
         });
         assert!(matches!((first, second), (Ok(true), Ok(true))));
+    }
+}
+
+/// The second request waits for the first, which waits for a third: whoever waits for the third must not run the second on top, if
+/// the strategy tells immediate tasks from deferred ones.
+#[test]
+fn who_waits_for_a_request_runs_none_that_waits_for_its_own() {
+    for (strategy, threads) in ["las", "nls", "bobox"].into_iter().flat_map(|strategy| [(strategy, 1), (strategy, 2)]) {
+        let setting = strategy.parse().unwrap();
+        let runtime = &Arc::new(Runtime::builder().threads(threads).strategy(setting).quiet().start());
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let first = {
+            let inner = Arc::clone(runtime);
+            runtime.spawn(move || {
+                // Not before the second one is there.
+                receiver.recv().unwrap();
+                inner.spawn(|| fib(5)).wait().unwrap()
+            })
+        };
+        let second = runtime.spawn(move || first.wait().unwrap() + 1);
+        sender.send(()).unwrap();
+        assert_eq!(second.wait().unwrap(), 5 + 1);
+        // A runtime must not end in one of its tasks.
+        while Arc::strong_count(runtime) > 1 {
+            std::thread::yield_now();
+        }
     }
 }
 

@@ -84,8 +84,9 @@ impl<R> TaskRequest<R> {
         self.id.0
     }
 
-    /// Waits until the closure has returned. Called in a task, its thread runs others meanwhile, on top of the one that waits: tasks
-    /// that wait for each other's requests may then wait for ever.
+    /// Waits until the closure has returned. Called in a task of the same runtime, its thread runs tasks of the awaited request
+    /// meanwhile, on top of the one that waits, and immediate ones; where a strategy has one queue for both kinds, any. These must not
+    /// wait for a request whose task lies beneath them.
     ///
     /// # Errors
     /// It was cancelled before it had begun.
@@ -93,7 +94,7 @@ impl<R> TaskRequest<R> {
     /// # Panics
     /// If the closure panicked, with what it panicked with.
     pub fn wait(self) -> Result<R, Cancelled> {
-        match self.answer.wait() {
+        match self.answer.wait(self.shared.is_here().then_some(self.id)) {
             Some(Ok(result)) => Ok(result),
             Some(Err(panic)) => resume_unwind(panic),
             None => Err(Cancelled),
@@ -126,8 +127,9 @@ struct State<R> {
 }
 
 impl<R> Answer<R> {
-    fn wait(&self) -> Outcome<R> {
-        self.over().result.take()
+    /// `request`: its number, if the calling thread is a seat of its runtime.
+    fn wait(&self, request: Option<RequestId>) -> Outcome<R> {
+        self.over(request).result.take()
     }
 
     fn lock(&self) -> MutexGuard<'_, State<R>> {
@@ -135,7 +137,7 @@ impl<R> Answer<R> {
     }
 
     /// Waits until it is over.
-    fn over(&self) -> MutexGuard<'_, State<R>> {
+    fn over(&self, request: Option<RequestId>) -> MutexGuard<'_, State<R>> {
         let mut state = self.lock();
         if state.is_over {
             return state;
@@ -143,7 +145,7 @@ impl<R> Answer<R> {
         let done = Done::new();
         state.waiting.push(Arc::clone(&done));
         drop(state);
-        done.wait();
+        done.wait(request);
         self.lock()
     }
 
@@ -159,12 +161,12 @@ impl<R> Answer<R> {
 /// An answer, whatever its type.
 pub(crate) trait Over: Send + Sync {
     /// Waits until it is there, and leaves it.
-    fn wait_until_over(&self);
+    fn wait_until_over(&self, request: Option<RequestId>);
 }
 
 impl<R: Send> Over for Answer<R> {
-    fn wait_until_over(&self) {
-        drop(self.over());
+    fn wait_until_over(&self, request: Option<RequestId>) {
+        drop(self.over(request));
     }
 }
 
@@ -214,7 +216,7 @@ impl Requests {
         };
         open.iter().for_each(|(id, _)| self.stop(*id));
         if waits {
-            open.iter().for_each(|(_, answer)| answer.wait_until_over());
+            open.iter().for_each(|(id, answer)| answer.wait_until_over(Some(*id)));
         }
     }
 }

@@ -91,7 +91,8 @@ impl Shared {
         #[expect(unsafe_code, reason = "the task lies in this frame")]
         // SAFETY: the header is its first field; this frame waits until it was run; closure and result are `Send`.
         put(unsafe { TaskRef::new(NonNull::new_unchecked(ptr::from_mut(&mut job).cast())) });
-        done.wait();
+        // Of another runtime, or there would be no need to wait.
+        done.wait(None);
         job.result.expect("it was run").unwrap_or_else(|panic| resume_unwind(panic))
     }
 }
@@ -134,8 +135,8 @@ impl Done {
         })
     }
 
-    /// Called by the thread that made it.
-    pub(crate) fn wait(&self) {
+    /// Called by the thread that made it. A seat that waits for a request of its own runtime works for that one, and else for all.
+    pub(crate) fn wait(&self, request: Option<RequestId>) {
         match self {
             Done::Thread { is_done, changed } => {
                 let is_done = is_done.lock().expect("nothing panics under this lock");
@@ -143,7 +144,7 @@ impl Done {
             }
             #[expect(unsafe_code, reason = "the worker of the task that runs")]
             // SAFETY: `here` gave it to this thread's `new`, and nobody has a reference to it.
-            Done::Seat(latch, _) => unsafe { Worker::wait(here(), None, latch) },
+            Done::Seat(latch, _) => unsafe { Worker::wait(here(), request, latch) },
         }
     }
 
