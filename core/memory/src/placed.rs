@@ -117,6 +117,8 @@ pub(crate) struct Placing {
     huge_pages: bool,
     /// Why the page source first refused to place something.
     refusal: OnceLock<PageError>,
+    /// Whether there are several nodes, so that somebody may want to know where what nobody placed lies.
+    learns: bool,
 }
 
 impl Placing {
@@ -147,6 +149,7 @@ impl Placing {
             policy: options.policy,
             huge_pages: options.huge_pages,
             refusal: OnceLock::new(),
+            learns: topology.nodes.len() > 1,
         }
     }
 
@@ -158,7 +161,7 @@ impl Placing {
         if let Some(atlas) = self.atlas.get() {
             return Ok(atlas);
         }
-        let atlas = Atlas::reserve(&self.pages, self.region_bytes, self.locations.len() > 1)?;
+        let atlas = Atlas::reserve(&self.pages, self.region_bytes, self.learns)?;
         Ok(self.atlas.get_or_init(|| atlas))
     }
 

@@ -124,24 +124,31 @@ fn learnt(process: &Process, range: Range<usize>) -> Footprint {
             true => memory.node_of(ours(page)),
             false => known.get(&page).copied(),
         };
-        let open: Vec<usize> = batch.iter().copied().filter(|&page| told(&known, page).is_none()).collect();
+        let mut add = |page: usize, node: Option<NodeId>| {
+            let bytes = ((page + 1) * page_bytes).min(end) - address(page);
+            match node {
+                Some(node) => footprint.nodes[node.index()] += bytes,
+                None => footprint.unknown += bytes,
+            }
+        };
+        let mut open = Vec::new();
+        for &page in batch {
+            match told(&known, page) {
+                None => open.push(page),
+                node => add(page, node),
+            }
+        }
         let addresses: Vec<usize> = open.iter().map(|&page| address(page)).collect();
         // A map that is full forgets all: what is asked for again is learnt again.
         if known.len() + open.len() > MOST_PAGES {
             known.clear();
         }
         for (&page, node) in open.iter().zip(memory.pages().truth(&addresses)) {
+            add(page, node);
             match node {
                 Some(node) if memory.owns(ours(page)) => memory.learn(address(page), node),
                 Some(node) => _ = known.insert(page, node),
                 None => {}
-            }
-        }
-        for &page in batch {
-            let (from, to) = (address(page), ((page + 1) * page_bytes).min(end));
-            match told(&known, page) {
-                Some(node) => footprint.nodes[node.index()] += to - from,
-                None => footprint.unknown += to - from,
             }
         }
     }

@@ -420,7 +420,7 @@ impl Shared {
             // It may sleep in the pool since it was lent last.
             fence(Ordering::SeqCst);
             self.wake_pool(pool);
-        } else if self.thread(seat, move |shared| shared.sit_on_spare(seat, pool)).is_err() {
+        } else if self.thread(seat, move |shared| shared.sit_on_spare(seat)).is_err() {
             lent.has_thread.store(false, Ordering::Release);
         }
         thread
@@ -433,7 +433,7 @@ impl Shared {
         self.pools[pool.index()].wake_one(Wake { queue, request: None, while_waiting: false })
     }
 
-    fn sit_on_spare(self: &Arc<Self>, seat: SeatId, pool: PoolId) {
+    fn sit_on_spare(self: &Arc<Self>, seat: SeatId) {
         let mut worker = Worker::new(Arc::clone(self), seat);
         let lent = &self.lent[seat.index()];
         let closing = || self.closing.load(Ordering::Acquire);
@@ -447,8 +447,7 @@ impl Shared {
             worker.work(|| lent.wanted.load(Ordering::Acquire) && !closing());
             // What is left in its own queue is for others to take.
             if self.queues.own(seat).is_some_and(|deque| !deque.is_empty()) {
-                fence(Ordering::SeqCst);
-                self.wake_pool(pool);
+                self.wake_for(self.plan.seats[seat.index()].place[Kind::Immediate as usize], None, true);
             }
         }
         worker.hand_in();

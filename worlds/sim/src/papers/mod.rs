@@ -2,7 +2,7 @@
 //!
 //! A [`Figure`] is plain: its runs ([`Setup`]), and its claims, each a number that is measured from the results and the range in
 //! which the paper has it. Nothing in the model knows of them. A claim that holds is *robust* if it holds as well when any of the
-//! free parameters, or of the machine's estimated bandwidths ([`Machine::BANDWIDTHS`]), is a quarter smaller or larger, and *fragile*
+//! free parameters, or of the machine's bandwidths outside of its caches ([`Machine::BANDWIDTHS`]), is a quarter smaller or larger, and *fragile*
 //! otherwise; "never slower" is asked of twenty seeds besides.
 //! Where the model disagrees with a paper, the report says so.
 //!
