@@ -3,6 +3,7 @@
 //! A task's header lies where the task lies: in the stack frame of a `join`, or in a block of the heap. It goes through the
 //! same queues as a box, as the plan says. Who waits runs other tasks meanwhile.
 
+mod alive;
 mod data;
 mod join;
 mod latch;
