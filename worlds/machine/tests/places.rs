@@ -79,6 +79,38 @@ fn a_task_that_is_sent_to_a_node_is_run_there_if_nobody_may_rob_it() {
 }
 
 #[test]
+fn a_task_that_is_sent_to_a_core_group_is_run_there_or_by_its_node() {
+    // One node of two last-level caches with a core each; then two nodes of two with two cores each.
+    for (machine, threads) in [("node:1 l3:2 core:1", 2), ("node:2 l3:2 core:2", 8)] {
+        let machine = Topology::parse(machine).unwrap();
+        for strategy in ["shepherd", "footprint"] {
+            let builder = Runtime::builder().topology(machine.clone()).threads(threads);
+            let runtime = builder.strategy(strategy.parse().unwrap()).quiet().start();
+            for (round, group) in machine.core_groups.iter().cycle().take(40).enumerate() {
+                let ran = [AtomicUsize::new(usize::MAX), AtomicUsize::new(usize::MAX)];
+                let [first, second] = &ran;
+                runtime.run(|| {
+                    scope(|scope| {
+                        scope.spawn_at(group.id, |_| first.store(seat(), Ordering::Relaxed));
+                    });
+                    // Not at once: footprint's threads rob longer queues.
+                    scope(|scope| {
+                        scope.task().at(group.id).spawn(|()| second.store(seat(), Ordering::Relaxed));
+                    });
+                });
+                for seat in ran {
+                    let pu = &machine.pus[runtime.plan().seats[seat.into_inner()].pu.index()];
+                    assert_eq!(pu.node, group.node, "{strategy}, round {round}");
+                    if strategy == "shepherd" {
+                        assert_eq!(pu.group, group.id, "{strategy}, round {round}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn whoever_sleeps_is_woken_to_rob_a_queue_that_grows_long() {
     // One thread on each of two nodes; the pauses are over at once, and then they sleep until they are woken.
     let machine = Topology::parse("node:2 core:1 pu:1").unwrap();

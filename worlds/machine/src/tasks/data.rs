@@ -1,6 +1,7 @@
 //! Tasks that say what they read and write: they run in that order, where their bytes are.
 
 use super::alive::ByAddress;
+use super::place::Place;
 use super::scope::Scope;
 use crate::locality;
 use crate::worker::{Worker, here};
@@ -285,7 +286,7 @@ pub(super) struct Said {
     /// What of it other tasks may have said, too.
     pub(super) ordered: Vec<Access>,
     pub(super) kind: Option<Kind>,
-    pub(super) node: Option<NodeId>,
+    pub(super) place: Option<Place>,
 }
 
 impl<'scope> Scope<'scope> {
@@ -408,9 +409,9 @@ impl<'a, 'scope, V> TaskBuilder<'a, 'scope, V> {
         self
     }
 
-    /// It is to run in the neighbourhood of this node, wherever its bytes are.
-    pub fn at(mut self, node: NodeId) -> Self {
-        self.said.node = Some(node);
+    /// It is to run in the neighbourhood of this node or core group, wherever its bytes are; see [`Scope::spawn_at`].
+    pub fn at(mut self, place: impl Into<Place>) -> Self {
+        self.said.place = Some(place.into());
         self
     }
 
