@@ -154,7 +154,7 @@ impl Heap {
             && let Some(block) = current.slab().take_freed()
         {
             let block = not_null(block);
-            self.memory.ledger.taken(block);
+            self.memory.ledger.taken(block, || self.memory.usable_bytes(block));
             return Ok(block);
         }
         self.alloc_slow(layout, MapRoom::Usual).map(|(block, _)| block)
@@ -198,7 +198,7 @@ impl Heap {
             }
             None => self.memory.superblocks.map(self.local.node, layout, room)?,
         };
-        self.memory.ledger.taken(block);
+        self.memory.ledger.taken(block, || self.memory.usable_bytes(block));
         Ok((block, zero))
     }
 
@@ -360,6 +360,7 @@ impl Heap {
             // SAFETY: a mapped block of the caller's, who uses no more than the new size from now on.
             let resized = unsafe { self.memory.superblocks.resize(slab, size) };
             if resized {
+                self.memory.ledger.resized(block, || self.memory.usable_bytes(block));
                 return Ok(block);
             }
         }
@@ -921,6 +922,53 @@ mod tests {
         let block = one.alloc(bytes(10_000)).unwrap();
         free(&mut other, block, 10_000);
         free(&mut one, block, 10_000);
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    fn a_block_is_known_as_freed_wherever_it_waits() {
+        let (memory, _) = memory(options());
+        let (mut one, mut other) = (heap(&memory, 0), heap(&memory, 1));
+        let range = |block: NonNull<u8>, bytes: usize| block.addr().get()..block.addr().get() + bytes;
+        // Of a run, of a superblock, mapped; and one that begins inside of its block.
+        for (size, align) in [(3000, 8), (10_000, 8), (2 << 20, 8), (10_000, 1 << 13)] {
+            let layout = Layout::from_size_align(size, align).unwrap();
+            let (kept, freed) = (one.alloc(layout).unwrap(), one.alloc(layout).unwrap());
+            for by in 0..3 {
+                let block = if by == 0 { freed } else { one.alloc(layout).unwrap() };
+                assert_eq!(memory.freed_in(range(block, size)), None, "{size} bytes in use");
+                match by {
+                    // SAFETY: allocated with this layout, and freed once.
+                    0 => unsafe { one.free(block, layout) },
+                    // SAFETY: as above. It waits with the other heap, or in a mailbox.
+                    1 => unsafe { other.free(block, layout) },
+                    _ => free_by_nobody(&memory, block),
+                }
+                let start = block.addr().get();
+                assert_eq!(memory.freed_in(range(block, size)), Some(start), "{size} bytes freed in way {by}");
+                assert_eq!(memory.freed_in(start + 77..start + 78), Some(start + 77));
+                assert_eq!(memory.freed_in(range(kept, size)), None, "another one lives");
+            }
+            // SAFETY: as above.
+            unsafe { one.free(kept, layout) };
+        }
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    fn of_a_block_that_became_shorter_the_rest_is_nobodys() {
+        let (memory, _) = memory(options());
+        let mut heap = heap(&memory, 0);
+        let block = heap.alloc(bytes(3 << 20)).unwrap();
+        let start = block.addr().get();
+        assert_eq!(memory.freed_in(start..start + (3 << 20)), None);
+        // SAFETY: allocated so.
+        assert_eq!(unsafe { heap.realloc(block, bytes(3 << 20), 1 << 20) }, Ok(block));
+        assert_eq!(memory.freed_in(start..start + (1 << 20)), None);
+        let first = memory.freed_in(start..start + (3 << 20)).expect("two of three megabytes were given back");
+        assert!(first >= start + (1 << 20) && first - start - (1 << 20) < memory.pages().page_bytes());
+        assert_eq!(memory.freed_in(8..9), None, "other memory");
+        free(&mut heap, block, 1 << 20);
     }
 
     #[test]

@@ -1,21 +1,25 @@
-//! In debug builds, the beginning of every block in use, so that a double or foreign free is found at the call. In release
-//! builds, nothing.
+//! In debug builds, where every block in use begins and ends, so that a double or foreign free is found at the call, and the use
+//! of a freed block by who asks for it. In release builds, nothing.
+//!
+//! Headers could not tell: a freed block may be in its owner's list, with another heap, or in a mailbox, and their owners change
+//! them without a lock.
 
 #[cfg(debug_assertions)]
-use std::{collections::BTreeSet, sync::Mutex};
+use std::{collections::BTreeMap, sync::Mutex};
 
+use std::ops::Range;
 use std::ptr::NonNull;
 
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
-    /// Addresses. Compared, never followed.
+    /// By the address where a block begins, the one where it ends. Compared, never followed.
     #[cfg(debug_assertions)]
-    blocks: Mutex<BTreeSet<usize>>,
+    blocks: Mutex<BTreeMap<usize, usize>>,
 }
 
 /// The ledger's lock, held.
 #[cfg(debug_assertions)]
-pub(crate) type Lock<'a> = std::sync::MutexGuard<'a, BTreeSet<usize>>;
+pub(crate) type Lock<'a> = std::sync::MutexGuard<'a, BTreeMap<usize, usize>>;
 #[cfg(not(debug_assertions))]
 pub(crate) type Lock<'a> = std::marker::PhantomData<&'a ()>;
 
@@ -25,20 +29,41 @@ impl Ledger {
         self.blocks.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    fn with<R>(&self, f: impl FnOnce(&mut BTreeSet<usize>) -> R) -> R {
+    fn with<R>(&self, f: impl FnOnce(&mut BTreeMap<usize, usize>) -> R) -> R {
         f(&mut self.lock())
     }
 
-    /// Notes that a block is in use.
-    pub(crate) fn taken(&self, block: NonNull<u8>) {
-        let new = self.with(|blocks| blocks.insert(block.addr().get()));
-        assert!(new, "the block at {block:p} was handed out while in use");
+    /// Notes that a block of so many bytes is in use.
+    pub(crate) fn taken(&self, block: NonNull<u8>, bytes: impl FnOnce() -> usize) {
+        let other = self.resized(block, bytes);
+        assert!(other.is_none(), "the block at {block:p} was handed out while in use");
+    }
+
+    /// Notes that it has so many bytes now. Gives where it ended before.
+    pub(crate) fn resized(&self, block: NonNull<u8>, bytes: impl FnOnce() -> usize) -> Option<usize> {
+        let start = block.addr().get();
+        let end = start + bytes();
+        self.with(|blocks| blocks.insert(start, end))
     }
 
     /// Notes that it is not. Panics if it was not in use.
     pub(crate) fn freed(&self, block: NonNull<u8>) {
         let was = self.with(|blocks| blocks.remove(&block.addr().get()));
-        assert!(was, "freeing {block:p}, which is not in use: it was freed before, or never handed out");
+        assert!(was.is_some(), "freeing {block:p}, which is not in use: it was freed before, or never handed out");
+    }
+
+    /// The first address of a range that is in no block in use.
+    pub(crate) fn freed_in(&self, range: Range<usize>) -> Option<usize> {
+        self.with(|blocks| {
+            let mut at = range.start;
+            while at < range.end {
+                match blocks.range(..=at).next_back() {
+                    Some((_, &end)) if end > at => at = end,
+                    _ => return Some(at),
+                }
+            }
+            None
+        })
     }
 }
 
@@ -49,8 +74,17 @@ impl Ledger {
     }
 
     #[inline(always)]
-    pub(crate) fn taken(&self, _block: NonNull<u8>) {}
+    pub(crate) fn taken(&self, _block: NonNull<u8>, _bytes: impl FnOnce() -> usize) {}
+
+    #[inline(always)]
+    pub(crate) fn resized(&self, _block: NonNull<u8>, _bytes: impl FnOnce() -> usize) -> Option<usize> {
+        None
+    }
 
     #[inline(always)]
     pub(crate) fn freed(&self, _block: NonNull<u8>) {}
+
+    pub(crate) fn freed_in(&self, _range: Range<usize>) -> Option<usize> {
+        None
+    }
 }

@@ -11,6 +11,7 @@ use crate::sizes::{LINE, Series, SeriesError, Sizes};
 use crate::slab::{Kind, NOBODY, ORPHAN, RUN_BYTES, Slab};
 use crate::superblock::{Counts, Superblocks};
 use std::fmt;
+use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use vicus_topology::{NodeId, Topology};
@@ -309,6 +310,19 @@ impl Memory {
         let (slab, block) = self.find(pointer);
         let slab = self.small_slab(slab, block);
         slab.block_bytes() - (pointer.addr().get() - block.addr().get())
+    }
+
+    /// The first address of a range that begins in this memory, and is nobody's: it was freed, or never given out. `None` if all
+    /// is in use, or if it is other memory. Who frees some of it meanwhile may be seen or not.
+    ///
+    /// Placed memory is known in every build, heaps' blocks of all sizes in those with debug assertions: in others they count as
+    /// in use. So do the items of a [`DistPool`](crate::DistPool) for as long as it lives. That memory was freed and given out
+    /// again can't be told.
+    pub fn freed_in(&self, range: Range<usize>) -> Option<usize> {
+        match self.superblocks.ranges.index(range.start) {
+            Some(_) => self.ledger.freed_in(range),
+            None => self.placing.freed_in(range),
+        }
     }
 
     /// The superblock's header and the beginning of the block that an address is in. Panics if it is in none.

@@ -229,7 +229,7 @@ impl Placing {
     }
 
     /// The first address of a range that is ours and nobody's.
-    fn freed_in(&self, range: Range<usize>) -> Option<usize> {
+    pub(crate) fn freed_in(&self, range: Range<usize>) -> Option<usize> {
         let atlas = self.atlas.get()?;
         let mut at = range.start;
         while at < range.end && atlas.owns(at) {
@@ -401,12 +401,6 @@ impl Memory {
     /// does so.
     pub fn is_in_one_place(&self, address: usize) -> bool {
         self.superblocks.ranges.index(address).is_some() || self.placing.is_in_one_place(address)
-    }
-
-    /// The first address of a range that begins in the region of placed memory, and is nobody's: it was freed, or never given
-    /// out. `None` if all is in use, or if it is other memory.
-    pub fn freed_in(&self, range: Range<usize>) -> Option<usize> {
-        self.placing.freed_in(range)
     }
 
     /// As [`Memory::footprint`], of a range of addresses.

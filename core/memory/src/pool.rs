@@ -666,6 +666,7 @@ impl RawPool {
             let (bytes, node) = (self.options.block_bytes, self.memory.locations()[home]);
             let layout = Layout::from_size_align(bytes, bytes).expect("a power of two below 2^32");
             let (block, _) = self.memory.superblocks.map(node, layout, crate::superblock::MapRoom::Usual)?;
+            self.memory.ledger.taken(block, || bytes);
             #[expect(unsafe_code, reason = "the header is in the block")]
             // SAFETY: the block was just mapped, has room for its header, and nobody else knows it.
             unsafe {
@@ -682,6 +683,7 @@ impl RawPool {
     }
 
     fn unmap(&self, block: NonNull<u8>) {
+        self.memory.ledger.freed(block);
         #[expect(unsafe_code, reason = "gives back what was mapped")]
         // SAFETY: mapped once, and nobody has any of it: the pool is dropped, and items borrow the pool.
         unsafe {

@@ -56,6 +56,20 @@ fn place(item: &PoolItem<'_, Marked<'_>>) -> usize {
     std::ptr::from_ref(&**item).addr()
 }
 
+/// Its blocks come from no heap.
+#[test]
+fn a_pools_items_count_as_in_use_for_as_long_as_it_lives() {
+    let (memory, _) = memory();
+    let pool = DistPool::<u64>::new(&memory, PoolOptions::default()).unwrap();
+    let item = pool.handle(0).alloc(7).unwrap();
+    let start = std::ptr::from_ref(&*item).addr();
+    assert_eq!(memory.freed_in(start..start + 8), None);
+    drop(item);
+    assert_eq!(memory.freed_in(start..start + 8), None);
+    drop(pool);
+    assert_eq!(memory.freed_in(start..start + 8), cfg!(debug_assertions).then_some(start));
+}
+
 fn pool_soak(options: PoolOptions, steps: u64) {
     let what = format!("{options:?}");
     let (memory, pages) = memory();

@@ -66,8 +66,8 @@ pub use vicus_machine::{
 /// They run in the runtime whose task calls them ([`Runtime::run`]), else in [`Runtime::global`].
 pub mod tasks {
     pub use vicus_machine::{
-        Cancelled, Part, Scope, Shared, TaskBuilder, TaskRequest, for_each, for_each_mut, in_place_scope, is_cancelled,
-        join, scope,
+        Cancelled, Part, Place, Scope, Shared, TaskBuilder, TaskRequest, for_each, for_each_mut, in_place_scope,
+        is_cancelled, join, scope,
     };
     pub use vicus_schedule::{Access, Kind, Mode};
 }
@@ -151,7 +151,7 @@ pub mod memory {
 }
 
 pub use vicus_schedule::{ALL as STRATEGIES, Parameter, Plan, Setting, SettingError, Settings, Strategy, Values};
-pub use vicus_topology::Topology;
+pub use vicus_topology::{GroupId, NodeId, Topology};
 
 /// The README's program is a test.
 #[cfg(doctest)]

@@ -32,7 +32,7 @@ pub use pages::{SystemPages, free_bytes};
 pub use runtime::{Request, Runtime, RuntimeBuilder, StartError};
 pub use takes::Level;
 pub use tasks::{
-    Append, Cancelled, Data, Part, Scope, Shared, TaskBuilder, TaskRequest, Views, for_each, for_each_mut,
+    Append, Cancelled, Data, Part, Place, Scope, Shared, TaskBuilder, TaskRequest, Views, for_each, for_each_mut,
     in_place_scope, is_cancelled, join, scope,
 };
 pub use wait::block_on;

@@ -48,7 +48,8 @@ pub(crate) fn is_in_one_place(range: &Range<usize>) -> bool {
     process().is_some_and(|process| process.memory.is_in_one_place(range.start))
 }
 
-/// The first address of a range that is placed memory of this library, and nobody's.
+/// The first address of a range that is memory of this process's, and nobody's; see [`vicus_memory::Memory::freed_in`].
+#[cfg(debug_assertions)]
 pub(crate) fn freed_in(range: Range<usize>) -> Option<usize> {
     process()?.memory.freed_in(range)
 }

@@ -5,7 +5,7 @@ use crate::queues::SharedQueues;
 use crate::recorder::Recording;
 use crate::sleep::{Barrier, SleepPool, Wake};
 use crate::takes::Level;
-use crate::tasks::{Blocks, Done, Requests};
+use crate::tasks::{self, Blocks, Done, GroupQueues, Place, Requests};
 use crate::worker::Worker;
 use crate::{boxes, heaps, latency, pin};
 use std::alloc::Layout;
@@ -110,6 +110,7 @@ impl RuntimeBuilder {
             pools: plan.pools.iter().map(|pool| SleepPool::new(pool.seats.len())).collect(),
             blocks: Blocks::new(plan.seats.len()),
             for_waiting: (0..plan.queues.len()).map(|queue| plan.is_for_waiting(QueueId::new(queue))).collect(),
+            group_queues: GroupQueues::new(&plan, &topology),
             inboxes: plan.seats.iter().map(|_| Inbox::default()).collect(),
             spares: spares.collect(),
             lent: plan.seats.iter().map(|_| Lent::default()).collect(),
@@ -258,6 +259,7 @@ pub(crate) struct Shared {
     pub(crate) blocks: Blocks,
     /// By queue: [`Plan::is_for_waiting`].
     for_waiting: Vec<bool>,
+    pub(crate) group_queues: GroupQueues,
     /// By seat.
     pub(crate) inboxes: Vec<Inbox>,
     pub(crate) barrier: Barrier,
@@ -567,16 +569,26 @@ impl Runtime {
         &self.shared.topology
     }
 
-    /// How far a node's memory is from another node's threads: what the operating system says, 10 for the node itself on most
-    /// machines.
+    /// How far two places are from one another, nodes or core groups. What goes through memory is as far as the operating system
+    /// says of their nodes, of two ways the longer: 10 inside of a node on most machines, and so between its core groups, which
+    /// share nothing nearer. Groups of two nodes that have a cache in common are as far as its level, less than that; and a
+    /// group is at 0 from itself. Panics if there is no such place.
     ///
     /// ```
-    /// let runtime = vicus_machine::Runtime::builder().threads(1).start();
-    /// let node = runtime.topology().nodes[0].id;
-    /// assert_eq!(runtime.distance(node, node), runtime.topology().distances[0][0]);
+    /// use vicus_machine::Runtime;
+    /// use vicus_topology::Topology;
+    ///
+    /// // Two nodes of two L3 caches.
+    /// let machine = Topology::parse("node:2 l3:2 core:1").unwrap();
+    /// let runtime = Runtime::builder().topology(machine).threads(1).quiet().start();
+    /// let machine = runtime.topology();
+    /// let (node, group) = (machine.nodes[0].id, machine.core_groups[0].id);
+    /// assert_eq!(runtime.distance(node, node), machine.distances[0][0]);
+    /// assert_eq!(runtime.distance(group, group), 0);
+    /// assert!(runtime.distance(group, machine.core_groups[1].id) < runtime.distance(group, machine.nodes[1].id));
     /// ```
-    pub fn distance(&self, from: NodeId, to: NodeId) -> u32 {
-        self.shared.topology.numa_value(from, to)
+    pub fn distance(&self, a: impl Into<Place>, b: impl Into<Place>) -> u32 {
+        tasks::distance(&self.shared.topology, a.into(), b.into())
     }
 
     /// Memory in whole pages, zeroed, that lies over the nodes as chosen, until it is dropped. `None` takes the runtime's

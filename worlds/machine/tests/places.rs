@@ -70,10 +70,44 @@ fn a_task_that_is_sent_to_a_node_is_run_there_if_nobody_may_rob_it() {
         let machine = Topology::parse("node:4 core:1 pu:1").unwrap();
         let builder = Runtime::builder().topology(machine).threads(4).strategy(strategy.parse().unwrap());
         let runtime = builder.quiet().start();
-        for node in (0..4).cycle().take(40) {
+        // Requests begin at one entry after the other: each node is sent to from all of them.
+        for node in (0..4).flat_map(|node| [node; 10]) {
             let ran = AtomicUsize::new(usize::MAX);
             runtime.run(|| scope(|scope| scope.spawn_at(NodeId::new(node), |_| ran.store(seat(), Ordering::Relaxed))));
             assert_eq!(ran.into_inner(), node, "{strategy}");
+        }
+    }
+}
+
+#[test]
+fn a_task_that_is_sent_to_a_core_group_is_run_there_or_by_its_node() {
+    // One node of two last-level caches with a core each; then two nodes of two with two cores each.
+    for (machine, threads) in [("node:1 l3:2 core:1", 2), ("node:2 l3:2 core:2", 8)] {
+        let machine = Topology::parse(machine).unwrap();
+        for strategy in ["shepherd", "footprint"] {
+            let builder = Runtime::builder().topology(machine.clone()).threads(threads);
+            let runtime = builder.strategy(strategy.parse().unwrap()).quiet().start();
+            // As above.
+            for (round, group) in machine.core_groups.iter().flat_map(|group| [group; 10]).enumerate() {
+                let ran = [AtomicUsize::new(usize::MAX), AtomicUsize::new(usize::MAX)];
+                let [first, second] = &ran;
+                runtime.run(|| {
+                    scope(|scope| {
+                        scope.spawn_at(group.id, |_| first.store(seat(), Ordering::Relaxed));
+                    });
+                    // Not at once: footprint's threads rob longer queues.
+                    scope(|scope| {
+                        scope.task().at(group.id).spawn(|()| second.store(seat(), Ordering::Relaxed));
+                    });
+                });
+                for seat in ran {
+                    let pu = &machine.pus[runtime.plan().seats[seat.into_inner()].pu.index()];
+                    assert_eq!(pu.node, group.node, "{strategy}, round {round}");
+                    if strategy == "shepherd" {
+                        assert_eq!(pu.group, group.id, "{strategy}, round {round}");
+                    }
+                }
+            }
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Tasks that say what they read and write: they run in that order, where their bytes are.
 
+use super::alive::ByAddress;
+use super::place::Place;
 use super::scope::Scope;
 use crate::locality;
 use crate::worker::{Worker, here};
@@ -272,6 +274,7 @@ append! { A B C D E F G }
 pub struct TaskBuilder<'a, 'scope, V> {
     scope: &'a Scope<'scope>,
     said: Said,
+    by_address: ByAddress,
     views: V,
 }
 
@@ -283,7 +286,7 @@ pub(super) struct Said {
     /// What of it other tasks may have said, too.
     pub(super) ordered: Vec<Access>,
     pub(super) kind: Option<Kind>,
-    pub(super) node: Option<NodeId>,
+    pub(super) place: Option<Place>,
 }
 
 impl<'scope> Scope<'scope> {
@@ -310,7 +313,7 @@ impl<'scope> Scope<'scope> {
     /// assert!(b.iter().all(|&element| element == 2));
     /// ```
     pub fn task<'a>(&'a self) -> TaskBuilder<'a, 'scope, ()> {
-        TaskBuilder { scope: self, said: Said::default(), views: () }
+        TaskBuilder { scope: self, said: Said::default(), by_address: ByAddress::default(), views: () }
     }
 }
 
@@ -353,13 +356,15 @@ impl<'a, 'scope, V> TaskBuilder<'a, 'scope, V> {
             assert!(scope == own, "a task of one scope says that it uses what is shared in another one");
             self.said.ordered.push(access);
         }
-        TaskBuilder { scope: self.scope, said: self.said, views: self.views.append(data) }
+        let TaskBuilder { scope, said, by_address, views } = self;
+        TaskBuilder { scope, said, by_address, views: views.append(data) }
     }
 
     /// Says which bytes it reads and writes, for its order and its place alone: the closure does not get them. For data that the
     /// type system does not see, such as what a library of another language owns.
     ///
-    /// In a build with debug assertions, panics if some of it is memory of this library that was freed.
+    /// In a build with debug assertions, panics if some of it is memory of this library that was freed; and so does the task,
+    /// instead of running, if it is by then.
     #[track_caller]
     pub fn follows(mut self, accesses: &[Access]) -> Self {
         self.said.ordered.extend_from_slice(accesses);
@@ -368,12 +373,23 @@ impl<'a, 'scope, V> TaskBuilder<'a, 'scope, V> {
 
     /// Says which bytes it reads and writes, for its place alone.
     ///
-    /// In a build with debug assertions, panics if some of it is memory of this library that was freed.
+    /// In a build with debug assertions, panics if some of it is memory of this library that was freed; and so does the task,
+    /// instead of running, if it is by then. Memory that was given out again meanwhile passes, as do items of a pool that lives.
+    ///
+    /// ```
+    /// use vicus_machine::Runtime;
+    /// use vicus_schedule::{Access, Mode};
+    ///
+    /// let runtime = Runtime::builder().threads(1).start();
+    /// let table = runtime.alloc(std::alloc::Layout::new::<[u64; 1000]>(), None)?;
+    /// let access = Access::of(table.bytes(), Mode::Read);
+    /// runtime.run(|| vicus_machine::scope(|scope| scope.task().touches(&[access]).spawn(|()| ())));
+    /// drop(table); // Before the scope's end, that would have been a panic.
+    /// # Ok::<(), vicus_memory::PlaceError>(())
+    /// ```
     #[track_caller]
     pub fn touches(mut self, accesses: &[Access]) -> Self {
-        if cfg!(debug_assertions) {
-            accesses.iter().for_each(must_be_alive);
-        }
+        self.by_address.say(accesses);
         self.said.accesses.extend_from_slice(accesses);
         self
     }
@@ -393,9 +409,9 @@ impl<'a, 'scope, V> TaskBuilder<'a, 'scope, V> {
         self
     }
 
-    /// It is to run in the neighbourhood of this node, wherever its bytes are.
-    pub fn at(mut self, node: NodeId) -> Self {
-        self.said.node = Some(node);
+    /// It is to run in the neighbourhood of this node or core group, wherever its bytes are; see [`Scope::spawn_at`].
+    pub fn at(mut self, place: impl Into<Place>) -> Self {
+        self.said.place = Some(place.into());
         self
     }
 
@@ -405,26 +421,14 @@ impl<'a, 'scope, V> TaskBuilder<'a, 'scope, V> {
         V: Views + Send + 'scope,
         F: for<'v> FnOnce(V::Of<'v>) + Send + 'scope,
     {
-        let views = self.views;
-        self.scope.put_said(self.said, move |_| {
+        let TaskBuilder { scope, said, by_address, views } = self;
+        scope.put_said(said, move |_| {
+            by_address.runs();
             #[expect(unsafe_code, reason = "makes slices of parts")]
             // SAFETY: the task's turn has come: what it has to wait for is over, and those that have to wait for it do so until
             // this closure has returned, beyond which it cannot keep the slices, whose lifetime it must not know.
             f(unsafe { views.views() });
         });
-    }
-}
-
-/// Panics if memory is ours and nobody's.
-#[track_caller]
-fn must_be_alive(access: &Access) {
-    for stretch in access.stretches() {
-        let freed = locality::freed_in(stretch.clone());
-        assert!(
-            freed.is_none(),
-            "a task says {access:?}, but {:#x} was freed, or never allocated: expected memory that lives until the task is over",
-            freed.unwrap_or_default()
-        );
     }
 }
 

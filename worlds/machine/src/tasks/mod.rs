@@ -3,10 +3,12 @@
 //! A task's header lies where the task lies: in the stack frame of a `join`, or in a block of the heap. It goes through the
 //! same queues as a box, as the plan says. Who waits runs other tasks meanwhile.
 
+mod alive;
 mod data;
 mod join;
 mod latch;
 mod loops;
+mod place;
 mod request;
 mod run;
 mod scope;
@@ -15,6 +17,8 @@ mod slab;
 pub use data::{Append, Data, Part, Shared, TaskBuilder, Views};
 pub use join::join;
 pub use loops::{for_each, for_each_mut};
+pub use place::Place;
+pub(crate) use place::{GroupQueues, distance};
 pub(crate) use request::Requests;
 pub use request::{Cancelled, TaskRequest, is_cancelled};
 pub(crate) use run::Done;

@@ -2,6 +2,7 @@
 
 use super::Awaited;
 use super::data::{Graph, Node, Queued, Said, Turn};
+use super::place::Place;
 use super::slab::{BLOCK_ALIGN, BLOCK_BYTES};
 use crate::runtime::Runtime;
 use crate::worker::{Worker, here};
@@ -12,7 +13,6 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicIsize, Ordering};
 use std::sync::{Arc, Mutex};
 use vicus_schedule::{Kind, QueueId, RequestId, SeatId, TaskHeader, TaskRef};
-use vicus_topology::NodeId;
 
 /// Runs a closure that may spawn tasks, and returns when all of them are over. Tasks may borrow what lives longer than the
 /// scope.
@@ -91,10 +91,25 @@ impl<'scope> Scope<'scope> {
         self.put(Kind::Deferred, None, f);
     }
 
-    /// Spawns a task for the neighbourhood of a node, where its data lies. Under a strategy without queues for places, or if
-    /// nobody is nearer than the calling thread, it is a deferred task like any other.
-    pub fn spawn_at(&self, node: NodeId, f: impl FnOnce(&Scope<'scope>) + Send + 'scope) {
-        self.put(Kind::Deferred, Some(node), f);
+    /// Spawns a task for the neighbourhood of a node or a core group, where its data lies. A group without threads, or without a
+    /// queue of its own under the strategy, stands for its node. Under a strategy without queues for places, or if nobody is
+    /// nearer than the calling thread, it is a deferred task like any other.
+    ///
+    /// ```
+    /// use vicus_machine::{Runtime, scope};
+    ///
+    /// let runtime = Runtime::builder().threads(2).strategy("shepherd".parse().unwrap()).start();
+    /// let (node, group) = (runtime.topology().nodes[0].id, runtime.topology().core_groups[0].id);
+    /// let mut sums = [0; 2];
+    /// let [first, second] = &mut sums;
+    /// runtime.run(|| scope(|scope| {
+    ///     scope.spawn_at(node, |_| *first = 1);
+    ///     scope.spawn_at(group, |_| *second = 2);
+    /// }));
+    /// assert_eq!(sums, [1, 2]);
+    /// ```
+    pub fn spawn_at(&self, place: impl Into<Place>, f: impl FnOnce(&Scope<'scope>) + Send + 'scope) {
+        self.put(Kind::Deferred, Some(place.into()), f);
     }
 
     /// Drops the scope's tasks that have not begun. Those that run may ask [`Scope::is_cancelled`].
@@ -128,19 +143,19 @@ impl<'scope> Scope<'scope> {
         worker.expect("a scope's tasks are spawned by its own closure or by its tasks, on its own runtime's threads")
     }
 
-    fn put(&self, kind: Kind, node: Option<NodeId>, f: impl FnOnce(&Scope<'scope>) + Send + 'scope) {
+    fn put(&self, kind: Kind, place: Option<Place>, f: impl FnOnce(&Scope<'scope>) + Send + 'scope) {
         let worker = self.worker();
         let number = worker.recorder.number();
         let task = HeapJob::task(worker, self, number, f);
         self.open.adds(worker.seat);
-        worker.spawn(task, kind, node);
+        worker.spawn(task, kind, place);
     }
 
     /// Spawns a task that has said what it reads and writes.
     pub(super) fn put_said(&self, said: Said, f: impl FnOnce(&Scope<'scope>) + Send + 'scope) {
         let worker = self.worker();
-        let queue = match said.node {
-            Some(node) => worker.home_of(node),
+        let queue = match said.place {
+            Some(place) => worker.home_of(place),
             None => worker.dealt_by_bytes(&said.accesses),
         };
         let number = worker.recorder.number();
@@ -244,13 +259,23 @@ impl Awaited for Open {
 impl Worker {
     /// Queues a task of a scope.
     #[inline]
-    fn spawn(&mut self, task: TaskRef, kind: Kind, node: Option<NodeId>) {
-        let queue = node.and_then(|node| self.home_of(node));
+    fn spawn(&mut self, task: TaskRef, kind: Kind, place: Option<Place>) {
+        let queue = place.and_then(|place| self.home_of(place));
         self.queue(Queued { task, kind, queue });
     }
 
-    /// The queue for what is to run near a node, if not here.
-    fn home_of(&mut self, node: NodeId) -> Option<QueueId> {
+    /// The queue for what is to run near a place, if not here.
+    fn home_of(&mut self, place: Place) -> Option<QueueId> {
+        let node = match place {
+            Place::Node(node) => node,
+            Place::Group(group) => {
+                if let Some(queue) = self.shared.group_queues.of(group) {
+                    let own = self.shared.plan.seats[self.seat.index()].place[Kind::Deferred as usize];
+                    return (queue != own).then_some(queue);
+                }
+                self.shared.topology().core_groups.get(group.index())?.node
+            }
+        };
         self.spawned = self.spawned.wrapping_add(1);
         self.shared.plan.home_queue(self.seat, node, self.spawned)
     }
