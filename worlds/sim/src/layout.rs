@@ -88,6 +88,12 @@ impl Layout {
         (bytes > 0).then(|| Access::new(self.starts[copy * self.sizes.len() + envelope], bytes, mode))
     }
 
+    /// An access to a part of an envelope of a copy. If the part is empty, the envelope is not used again before, and that is all.
+    pub(crate) fn part(&self, copy: usize, envelope: usize, part: Range<u64>) -> Option<Access> {
+        let whole = self.envelope(copy, envelope, Mode::Read)?;
+        Some(Access::new(whole.start + part.start as usize, (part.end - part.start) as usize, Mode::Read))
+    }
+
     /// An access to a part of what a box of a copy keeps; `None` if the part is empty.
     pub(crate) fn state(&self, copy: usize, who: BoxId, part: Range<u64>, mode: Mode) -> Option<Access> {
         let start = self.states.get(&(copy, who)).filter(|_| !part.is_empty())?;

@@ -252,6 +252,7 @@ fn facts(log: &mut Log, now: u64, who: BoxId, fact: Fact) {
             What::EnvelopeReceived { who, input: input as u16, rows: rows as u32, pill }
         }
         Fact::Left { input } => What::EnvelopeLeft { who, input: input as u16 },
+        Fact::Kept { input } => What::EnvelopeKept { who, input: input as u16 },
         Fact::Sent { output, rows, pill, bytes } => {
             let output = output as u16;
             log.record(now, What::EnvelopeCreated { who, output, bytes: bytes as u32 });
