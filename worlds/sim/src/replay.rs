@@ -27,12 +27,11 @@
 //! A recorded duration contains the time for memory on the machine that recorded. It is taken off before the simulated machine's
 //! is added: the bytes of the envelopes, of what boxes keep, and of the store at [`ReplayOptions::bytes_per_ns`].
 
-use crate::layout::Layout;
+use crate::layout::{Layout, Part, Place};
 use crate::recorded::{Invocation, Recorded, title};
 use crate::{Cost, Program, Step, TaskSpec, Work};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::ops::Range;
 use vicus_memory::distribution::Distribution;
 use vicus_schedule::{Access, Kind, Mode, RequestId};
 use vicus_trace::Trace;
@@ -165,12 +164,8 @@ impl Replay {
             }
             for (at, invocation) in recorded.tasks.iter().enumerate().filter(|(_, task)| task.from_ns.is_some()) {
                 let mut accesses = accesses(&layout, copy, invocation, reads[at]);
-                for (place, part, mode) in state(&recorded, at, options.state_bytes_per_row) {
-                    accesses.extend(match place {
-                        Place::Own => layout.state(copy, invocation.who(), part, mode),
-                        Place::Envelope(envelope) => layout.part(copy, envelope, part),
-                    });
-                }
+                let kept = state(&recorded, at, options.state_bytes_per_row);
+                accesses.extend(kept.iter().filter_map(|part| layout.kept(copy, invocation.who(), part)));
                 let bytes: usize = accesses.iter().map(Access::total_bytes).sum();
                 let duration = invocation.duration_ns as f64;
                 let memory = (bytes as f64 / options.bytes_per_ns).min(duration);
@@ -248,18 +243,9 @@ fn accesses(layout: &Layout, copy: usize, invocation: &Invocation, from: u64) ->
     takes.chain(makes).chain(layout.store(from, invocation.reads)).collect()
 }
 
-/// Where a box keeps something.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
-    /// In memory of its own.
-    Own,
-    /// In an envelope that it has taken.
-    Envelope(usize),
-}
-
 /// What an invocation reads and writes of what its box keeps: first its own, then the envelopes, as if they lay one behind the
 /// other. The box's last invocation gives the envelopes back.
-pub(crate) fn state(recorded: &Recorded<'_>, task: usize, bytes_per_row: u64) -> Vec<(Place, Range<u64>, Mode)> {
+pub(crate) fn state(recorded: &Recorded<'_>, task: usize, bytes_per_row: u64) -> Vec<Part> {
     let invocation = &recorded.tasks[task];
     let (before, after) = invocation.held;
     let kept = recorded.kept(invocation);
