@@ -128,6 +128,8 @@ pub(crate) enum Seen {
     Head,
     /// A head that it has taken.
     Taken,
+    /// A head that it has taken to keep.
+    Kept,
 }
 
 pub(crate) struct Body {
@@ -221,6 +223,11 @@ pub enum Fact {
     },
     /// The action saw the head of this input and left it. Told once of each.
     Left {
+        /// The box's input.
+        input: usize,
+    },
+    /// The action keeps the head of this input, which it took, as long as the box lives ([`crate::Turn::keeps`]).
+    Kept {
         /// The box's input.
         input: usize,
     },
@@ -704,9 +711,12 @@ impl Body {
     fn note_heads(&mut self, heads: Vec<(usize, Fact)>, desk: &mut Desk) {
         for (input, received) in heads {
             match self.snapshot[input] {
-                Seen::Taken => {
+                seen @ (Seen::Taken | Seen::Kept) => {
                     self.left[input] = false;
                     desk.note(received);
+                    if seen == Seen::Kept {
+                        desk.note(Fact::Kept { input });
+                    }
                 }
                 Seen::Head if !std::mem::replace(&mut self.left[input], true) => desk.note(Fact::Left { input }),
                 Seen::Head | Seen::Nothing => {}

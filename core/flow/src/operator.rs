@@ -187,6 +187,14 @@ impl Turn<'_> {
         self.instance.hold(&self.cell.held, bytes)
     }
 
+    /// Says that the envelope which it has just taken from this input stays with the box as long as this lives, such as a table
+    /// that another box built. It is no part of what the box [holds](Turn::holds): who made it books it. Panics if it took none.
+    pub fn keeps(&mut self, input: usize) {
+        let seen = &mut self.body.snapshot[input];
+        assert!(matches!(seen, Seen::Taken | Seen::Kept), "input {input}: what is kept was taken in this invocation");
+        *seen = Seen::Kept;
+    }
+
     /// Asks to be invoked again even if nothing arrives. For boxes that have more to send than they should at once.
     pub fn run_again(&mut self) {
         self.body.run_again = true;

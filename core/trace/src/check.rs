@@ -46,6 +46,8 @@ pub enum Rule {
     BlockedDoesNotRun,
     /// What resumes was refused, and what is refused wasn't blocked already.
     RefusedThenResumed,
+    /// What a box keeps was received by the same invocation.
+    KeptWhenReceived,
     /// A request is submitted once, then ends once.
     RequestOnce,
 }
@@ -64,6 +66,7 @@ impl fmt::Display for Rule {
             Rule::SpawnedByWhoRuns => f.write_str("who spawned it doesn't run, or it was spawned already"),
             Rule::BlockedDoesNotRun => f.write_str("the box is blocked on a full via"),
             Rule::RefusedThenResumed => f.write_str("refused twice, or resumed without having been refused"),
+            Rule::KeptWhenReceived => f.write_str("the invocation has taken nothing from this input"),
             Rule::RequestOnce => f.write_str("the request was submitted already, or ends without running"),
         }
     }
@@ -95,6 +98,8 @@ struct BoxState {
     runs_on: Option<usize>,
     /// The outputs that are blocked: a handful at most.
     refused: Vec<u16>,
+    /// The inputs that its invocation has taken from.
+    received: Vec<u16>,
 }
 
 /// A task that is no box.
@@ -262,7 +267,10 @@ impl BoxState {
                     breaks(Rule::RunsOnce { already_on });
                 }
                 self.runs_on = Some(seat);
+                self.received.clear();
             }
+            What::EnvelopeReceived { input, .. } if !self.received.contains(&input) => self.received.push(input),
+            What::EnvelopeKept { input, .. } if !self.received.contains(&input) => breaks(Rule::KeptWhenReceived),
             What::InvocationEnds { .. } if self.runs_on == Some(seat) => self.runs_on = None,
             What::UserCodeBegins { .. } if !self.refused.is_empty() => breaks(Rule::BlockedDoesNotRun),
             What::Refused { output, .. } => {
@@ -418,6 +426,17 @@ mod tests {
         assert_eq!(broken(&events), [Rule::BlockedDoesNotRun]);
         assert_eq!(broken(&[(0, What::Resumed { who: A, output: 3 })]), [Rule::RefusedThenResumed]);
         assert_eq!(broken(&[(0, refused), (1, refused)]), [Rule::RefusedThenResumed]);
+    }
+
+    #[test]
+    fn what_is_kept_was_received() {
+        let [begins, .., ends] = run(A);
+        let received = What::EnvelopeReceived { who: A, input: 1, rows: 5, pill: false };
+        let kept = |input| (0, What::EnvelopeKept { who: A, input });
+        assert_eq!(broken(&[(0, begins), (0, received), kept(1), (0, ends)]), []);
+        assert_eq!(broken(&[(0, begins), (0, received), kept(0), (0, ends)]), [Rule::KeptWhenReceived]);
+        let later = [(0, begins), (0, received), (0, ends), (0, begins), kept(1), (0, ends)];
+        assert_eq!(broken(&later), [Rule::KeptWhenReceived]);
     }
 
     #[test]

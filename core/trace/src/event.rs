@@ -183,6 +183,14 @@ pub enum What {
         /// Which input.
         input: u16,
     },
+    /// A box keeps the envelope that it has just taken from an input, such as a table to be looked into, as long as it lives. What it
+    /// reads of it by and by isn't told; it is no part of [`What::Held`].
+    EnvelopeKept {
+        /// The box.
+        who: BoxId,
+        /// Which input.
+        input: u16,
+    },
     /// A box made an envelope: memory was taken for it.
     EnvelopeCreated {
         /// The box.
@@ -303,11 +311,12 @@ pub enum Kind {
     Footprint,
     Held,
     Spawned,
+    EnvelopeKept,
 }
 
 impl Kind {
     /// Every kind; the place in this list is the number in a file.
-    pub const ALL: [Kind; 23] = [
+    pub const ALL: [Kind; 24] = [
         Kind::Enqueued,
         Kind::Taken,
         Kind::InvocationBegins,
@@ -331,6 +340,7 @@ impl Kind {
         Kind::Footprint,
         Kind::Held,
         Kind::Spawned,
+        Kind::EnvelopeKept,
     ];
 
     /// The name that people type: `user-code-begins`.
@@ -359,6 +369,7 @@ impl Kind {
             Kind::Footprint => "footprint",
             Kind::Held => "held",
             Kind::Spawned => "spawned",
+            Kind::EnvelopeKept => "envelope-kept",
         }
     }
 }
@@ -418,6 +429,7 @@ impl What {
             What::LentEnds => Kind::LentEnds,
             What::BytesRead { .. } => Kind::BytesRead,
             What::EnvelopeLeft { .. } => Kind::EnvelopeLeft,
+            What::EnvelopeKept { .. } => Kind::EnvelopeKept,
             What::Footprint { .. } => Kind::Footprint,
             What::Held { .. } => Kind::Held,
             What::Spawned { .. } => Kind::Spawned,
@@ -435,6 +447,7 @@ impl What {
             | What::UserCodeEnds { who }
             | What::EnvelopeReceived { who, .. }
             | What::EnvelopeLeft { who, .. }
+            | What::EnvelopeKept { who, .. }
             | What::EnvelopeCreated { who, .. }
             | What::EnvelopeSent { who, .. }
             | What::BytesRead { who, .. }
@@ -475,7 +488,7 @@ impl fmt::Display for What {
             What::EnvelopeReceived { input, rows, pill, .. } => {
                 write!(f, "input {input}, {rows} rows{}", ends_stream(pill))
             }
-            What::EnvelopeLeft { input, .. } => write!(f, "input {input}"),
+            What::EnvelopeLeft { input, .. } | What::EnvelopeKept { input, .. } => write!(f, "input {input}"),
             What::EnvelopeCreated { output, bytes, .. } => write!(f, "output {output}, {bytes} bytes"),
             What::EnvelopeSent { output, rows, pill, .. } => {
                 write!(f, "output {output}, {rows} rows{}", ends_stream(pill))
@@ -574,6 +587,7 @@ impl What {
                 Columns { value, ..Columns::default() }
             }
             What::EnvelopeLeft { input: port, .. }
+            | What::EnvelopeKept { input: port, .. }
             | What::Refused { output: port, .. }
             | What::Resumed { output: port, .. } => Columns { port, ..Columns::default() },
             What::Woke { pool: value } | What::LentBegins { seat: value } => Columns { value, ..Columns::default() },
@@ -633,6 +647,7 @@ impl What {
             Kind::Footprint => What::Footprint { who, far: flag(port)?, bytes: value },
             Kind::Held => What::Held { who, bytes: value },
             Kind::Spawned => What::Spawned { who, by: value },
+            Kind::EnvelopeKept => What::EnvelopeKept { who, input: port },
         })
     }
 }

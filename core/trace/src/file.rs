@@ -21,7 +21,7 @@ use std::io::{self, Read, Write};
 
 const MAGIC: &[u8; 8] = b"VICUSTRC";
 /// Version 2 says what boxes take and what they leave, how much their inputs hold, and what closures say that they use; version 3 what
-/// boxes keep for themselves, and which closure is which and who spawned it.
+/// boxes keep for themselves and which envelopes, and which closure is which and who spawned it.
 const VERSION: u32 = 3;
 
 /// Why a file can't be read as a trace.

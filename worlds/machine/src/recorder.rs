@@ -245,6 +245,9 @@ impl On {
                 Fact::Left { input } => {
                     self.record(What::EnvelopeLeft { who, input: input as u16 });
                 }
+                Fact::Kept { input } => {
+                    self.record(What::EnvelopeKept { who, input: input as u16 });
+                }
                 Fact::Sent { output, rows, pill, bytes } => {
                     let (output, bytes) = (output as u16, u32::try_from(bytes).unwrap_or(u32::MAX));
                     self.record(What::EnvelopeCreated { who, output, bytes });

@@ -37,9 +37,7 @@ impl Heaps {
         if !arrays.is_empty() {
             let steps = program.tasks.iter().flat_map(|task| &task.steps);
             let works = steps.filter_map(|step| if let Step::Work(work) = step { Some(work) } else { None });
-            for access in
-                works.flat_map(|work| &work.accesses).filter(|access| !access.mode.writes() && access.total_bytes() > 0)
-            {
+            for access in works.flat_map(|work| &work.accesses).filter(|access| !access.mode.writes()) {
                 let array = program.array_at(access.start).and_then(|array| array.checked_sub(first));
                 if let Some(lent) = array.and_then(|array| arrays.get_mut(array)) {
                     lent.readers += 1;
@@ -82,5 +80,33 @@ impl Heaps {
             let block = std::mem::replace(&mut lent.block, NONE);
             self.free.entry((lent.owner, bytes)).or_default().push(block);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ArraySpec, Cost, TaskSpec, Work};
+    use vicus_memory::distribution::Distribution;
+    use vicus_schedule::Mode;
+
+    #[test]
+    fn a_block_is_lent_until_the_last_reference_to_its_array_is_gone() {
+        let array = |number: usize| ArraySpec { base: number << 20, bytes: 4096, distribution: Distribution::Standard };
+        let work = |bytes| {
+            let accesses = vec![Access::new(1 << 20, bytes, Mode::Read)];
+            Step::Work(Work { leaf: 0, cost: Cost::Nanos(0.0), accesses })
+        };
+        let task = TaskSpec { steps: vec![work(64), work(0)], ..TaskSpec::default() };
+        let program =
+            Program { arrays: (1..4).map(array).collect(), heap: 0..3, tasks: vec![task], ..Program::default() };
+        let mut heaps = Heaps::new(&program);
+        let reads = |bytes| Access::new(1 << 20, bytes, Mode::Read);
+        heaps.take(0, 4096, PuId::new(5));
+        heaps.done(0, 4096, &reads(64));
+        heaps.take(1, 4096, PuId::new(5));
+        heaps.done(0, 4096, &reads(0));
+        heaps.take(2, 4096, PuId::new(5));
+        assert_eq!([heaps.block(1), heaps.block(2)], [1, 0], "somebody still had it; nobody has");
     }
 }

@@ -16,6 +16,18 @@ const SMALL: usize = 8 << 10;
 /// Arrays begin at multiples of a page.
 const PAGE: usize = 4096;
 
+/// Where a box keeps something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// In memory of its own.
+    Own,
+    /// In an envelope that it has taken.
+    Envelope(usize),
+}
+
+/// A part of what a box keeps, and what is done with it.
+pub(crate) type Part = (Place, Range<u64>, Mode);
+
 pub(crate) struct Layout {
     pub(crate) arrays: Vec<ArraySpec>,
     /// The first array that is an envelope. All others are as well.
@@ -88,8 +100,22 @@ impl Layout {
         (bytes > 0).then(|| Access::new(self.starts[copy * self.sizes.len() + envelope], bytes, mode))
     }
 
-    /// An access to a part of what a box of a copy keeps; `None` if the part is empty.
-    pub(crate) fn state(&self, copy: usize, who: BoxId, part: Range<u64>, mode: Mode) -> Option<Access> {
+    /// An access to a part of what a box of a copy keeps; `None` if that has no bytes.
+    pub(crate) fn kept(&self, copy: usize, who: BoxId, (place, part, mode): &Part) -> Option<Access> {
+        match place {
+            Place::Own => self.state(copy, who, part.clone(), *mode),
+            Place::Envelope(envelope) => self.part(copy, *envelope, part.clone()),
+        }
+    }
+
+    /// An access to a part of an envelope of a copy. If the part is empty, the envelope is not used again before, and that is all.
+    fn part(&self, copy: usize, envelope: usize, part: Range<u64>) -> Option<Access> {
+        let whole = self.envelope(copy, envelope, Mode::Read)?;
+        Some(Access::new(whole.start + part.start as usize, (part.end - part.start) as usize, Mode::Read))
+    }
+
+    /// An access to a part of what a box of a copy keeps in memory of its own; `None` if the part is empty.
+    fn state(&self, copy: usize, who: BoxId, part: Range<u64>, mode: Mode) -> Option<Access> {
         let start = self.states.get(&(copy, who)).filter(|_| !part.is_empty())?;
         Some(Access::new(start + part.start as usize, (part.end - part.start) as usize, mode))
     }

@@ -240,8 +240,8 @@ impl<'a> Memory<'a> {
         if self.heaps.is_empty() {
             return;
         }
-        for access in accesses.iter().filter(|access| access.total_bytes() > 0) {
-            let array = self.pages.array_at(access.start);
+        for access in accesses {
+            let Some(array) = program.array_at(access.start) else { continue };
             self.heaps.done(array, program.arrays[array].bytes, access);
         }
     }

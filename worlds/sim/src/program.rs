@@ -15,7 +15,8 @@ pub struct Program {
     /// The memory, in the order of addresses. Invariant: no two overlap.
     pub arrays: Vec<ArraySpec>,
     /// Which arrays are of threads' heaps: who writes one first takes memory for it, which is given back when the last task has read
-    /// it, and then used again for the next one of the same size. No such array is read before it was written.
+    /// it, and then used again for the next one of the same size. No such array is read before it was written. An access of no bytes
+    /// is a reference: until that task has run, the memory isn't given back.
     pub heap: Range<usize>,
     /// The names of pieces of work; [`Work::leaf`] is an index.
     pub leaves: Vec<String>,

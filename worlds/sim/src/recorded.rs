@@ -32,6 +32,8 @@ pub(crate) struct Invocation {
     pub(crate) reads: u64,
     /// What its box keeps for itself, in bytes: when it begins, and when it ends.
     pub(crate) held: (u64, u64),
+    /// How many envelopes its box keeps when it ends.
+    pub(crate) keeps: usize,
     /// What it lets go when it is over, as indices of invocations.
     pub(crate) lets_go: Vec<usize>,
     /// What is over before it begins: its box's invocation before, and the makers of what it takes. Who lets it go is not
@@ -60,8 +62,18 @@ pub(crate) struct Taken {
     pub(crate) input: u16,
     /// Its index; `None` if the trace doesn't say who sent it.
     pub(crate) envelope: Option<usize>,
+    /// Whether the box keeps it: it is looked into later.
+    pub(crate) kept: bool,
     /// The event that says so.
     pub(crate) at: (usize, usize),
+}
+
+/// An envelope that a box keeps.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Kept {
+    pub(crate) envelope: usize,
+    /// Where it ends in all that its box keeps: its bytes, and those of the ones before.
+    pub(crate) end: u64,
 }
 
 /// An envelope that was sent.
@@ -90,6 +102,8 @@ pub(crate) struct Recorded<'a> {
     bytes: u64,
     /// By box, what it keeps for itself, in bytes: now, and at most so far.
     held: FxHashMap<BoxId, (u64, u64)>,
+    /// By box, the envelopes that it keeps, in the order in which it took them.
+    kept: FxHashMap<BoxId, Vec<Kept>>,
     /// The types of boxes.
     pub(crate) leaves: Vec<String>,
     /// By leaf, whether such boxes have left envelopes at their inputs, to take others first.
@@ -137,6 +151,7 @@ impl<'a> Recorded<'a> {
             let at = (entry.seat, entry.index);
             recorded.read(at, time, entry.event.what).map_err(|expected| ReplayError::odd(at, expected))?;
         }
+        recorded.lend();
         recorded.keep(requests);
         if recorded.tasks.iter().all(|task| task.from_ns.is_none()) {
             return Err(ReplayError::Empty);
@@ -164,6 +179,7 @@ impl<'a> Recorded<'a> {
             envelopes: Vec::new(),
             bytes: 0,
             held: FxHashMap::default(),
+            kept: FxHashMap::default(),
             leaves_heads: vec![false; leaves.len()],
             leaves,
             ended: BTreeMap::new(),
@@ -236,7 +252,18 @@ impl<'a> Recorded<'a> {
                 let maker = envelope.map(|envelope| self.envelopes[envelope].by);
                 let taker = self.runs(seat, who, "a received envelope")?;
                 maker.into_iter().for_each(|maker| taker.follows(maker));
-                taker.takes.push(Taken { input, envelope, at });
+                taker.takes.push(Taken { input, envelope, kept: false, at });
+            }
+            What::EnvelopeKept { who, input } => {
+                let taker = self.runs(seat, who, "an envelope that is kept")?;
+                let taken = taker.takes.iter_mut().rev().find(|taken| taken.input == input && !taken.kept);
+                let taken = taken.ok_or("that an envelope is taken before it is kept")?;
+                taken.kept = true;
+                if let Some(envelope) = taken.envelope {
+                    let kept = self.kept.entry(who).or_default();
+                    let end = kept.last().map_or(0, |kept| kept.end) + self.envelopes[envelope].bytes;
+                    kept.push(Kept { envelope, end });
+                }
             }
             What::EnvelopeLeft { who, .. } => {
                 let leaf = self.runs(seat, who, "an envelope that is left")?.leaf;
@@ -292,9 +319,19 @@ impl<'a> Recorded<'a> {
         states
     }
 
-    /// How many rows an invocation takes.
+    /// The envelopes that an invocation's box keeps when it ends.
+    pub(crate) fn kept(&self, invocation: &Invocation) -> &[Kept] {
+        self.kept.get(&invocation.who()).map_or(&[], |kept| &kept[..invocation.keeps])
+    }
+
+    /// Whether an invocation is its box's last.
+    pub(crate) fn is_last(&self, task: usize) -> bool {
+        self.latest.get(&self.tasks[task].who()) == Some(&task)
+    }
+
+    /// How many rows an invocation takes; those that are kept don't count.
     pub(crate) fn rows_taken(&self, invocation: &Invocation) -> u64 {
-        let taken = invocation.takes.iter().filter_map(|taken| taken.envelope);
+        let taken = invocation.takes.iter().filter(|taken| !taken.kept).filter_map(|taken| taken.envelope);
         taken.map(|envelope| u64::from(self.envelopes[envelope].rows)).sum()
     }
 
@@ -331,6 +368,7 @@ impl<'a> Recorded<'a> {
         let task = self.running[seat].pop().expect("it runs");
         self.under_way.remove(&who);
         let invocation = &mut self.tasks[task];
+        invocation.keeps = self.kept.get(&who).map_or(0, Vec::len);
         let duration_ns = time_ns.saturating_sub(invocation.from_ns.expect("it runs"));
         if duration_ns > LONGEST_NS {
             return Err(format!("{who} to end within {LONGEST_NS} ns of its time, not after {duration_ns}"));
@@ -350,6 +388,23 @@ impl<'a> Recorded<'a> {
     /// Whether an invocation hands out parts of a range that others read, with the place where each lies.
     pub(crate) fn hands_out(&self, task: usize) -> bool {
         self.leaves[self.tasks[task].leaf] == HANDS_OUT
+    }
+
+    /// Where a box has grown in the last invocation in which it did anything, it keeps nothing more for itself: what it books lies
+    /// in the envelopes that it has sent, such as a table for those who look into it.
+    fn lend(&mut self) {
+        let mut is_known = FxHashSet::default();
+        for task in self.tasks.iter_mut().rev().filter(|task| task.from_ns.is_some()) {
+            if is_known.contains(&task.who()) {
+                continue;
+            }
+            let (before, after) = task.held;
+            task.held.1 = before.min(after);
+            match task.takes.is_empty() && task.makes.is_empty() && before == after {
+                true => task.held = (0, 0),
+                false => _ = is_known.insert(task.who()),
+            }
+        }
     }
 
     /// Leaves out what is of other requests, as if it had never run.

@@ -5,8 +5,8 @@
 //! what it read from a store (`script.rs`). Which of its envelopes it finds when it is invoked, and so how often it is invoked,
 //! is decided anew by the plan, the threads, and the machine.
 //!
-//! Envelopes lie in blocks of threads' heaps, and parts of the store have homes, as in a replay ([`Replay`](crate::Replay)). What boxes
-//! keep for themselves counts as computing here.
+//! Envelopes lie in blocks of threads' heaps, parts of the store have homes, and what boxes keep is memory, as in a replay
+//! ([`Replay`](crate::Replay)).
 //!
 //! A box takes whatever is there, one envelope of each input. Boxes of a type that the trace has seen to leave an envelope at an
 //! input, such as a join that waits for its table, take in the recorded order. Who chose among outputs by their room makes the
@@ -17,8 +17,9 @@ mod script;
 mod stage;
 
 use crate::engine::perform;
-use crate::layout::Layout;
-use crate::recorded::{Envelope, HANDS_OUT, Invocation, Made, Recorded, title};
+use crate::layout::{Layout, Part, Place};
+use crate::recorded::{Envelope, HANDS_OUT, Invocation, Recorded, title};
+use crate::replay::state;
 use crate::{ArraySpec, Machine, Options, Outcome, ReplayError, ReplayOptions, SimError};
 use script::{Act, Cost, Script, Via};
 pub(crate) use stage::{Acting, Flow, Next, Stage};
@@ -83,11 +84,13 @@ impl Reenactment {
                 format!("its model and others to have {events} boxes at most, one for each event, not {boxes}");
             return Err(ReplayError::Request { request, expected });
         }
-        let invocations = recorded.tasks.iter().filter(|task| task.from_ns.is_some());
+        let invocations = (0..recorded.tasks.len()).filter(|&task| recorded.tasks[task].from_ns.is_some());
         let (mut count, mut cost) = (0, Cost::default());
-        for invocation in invocations {
+        for task in invocations {
             count += 1;
-            cost.add(cost_of(&recorded, invocation, options), 1.0);
+            let invocation = &recorded.tasks[task];
+            let state = state(&recorded, task, options.state_bytes_per_row);
+            cost.add(cost_of(&recorded, invocation, &state, options), 1.0);
         }
         let mut store = 0;
         let flows: Result<Vec<Flow>, ReplayError> =
@@ -125,13 +128,20 @@ impl Reenactment {
         self.layout.arrays.clone()
     }
 
-    /// By array of a heap, how many boxes take its envelope.
+    /// By array of a heap, how often its envelope is taken, looked into, and given back.
     pub(crate) fn readers(&self) -> Vec<u32> {
         let mut readers = vec![0; self.envelopes.len()];
         for flow in &self.flows {
             for via in flow.scripts.iter().flat_map(|script| &script.inputs) {
                 let sent = &flow.scripts[via.from.0].outputs[via.from.1];
-                sent.iter().take(via.takes).for_each(|&envelope| readers[envelope] += 1);
+                let taken = sent.iter().take(via.takes).enumerate();
+                let read = taken.filter(|(place, _)| via.kept.binary_search(place).is_err());
+                read.for_each(|(_, &envelope)| readers[envelope] += 1);
+            }
+            for (place, ..) in flow.scripts.iter().flat_map(|script| &script.acts).flat_map(|act| &act.state) {
+                if let Place::Envelope(envelope) = *place {
+                    readers[envelope] += 1;
+                }
             }
         }
         self.layout.of_envelopes(&readers)
@@ -144,12 +154,13 @@ impl Reenactment {
 }
 
 /// How long an invocation took, and how much of that was for memory.
-fn cost_of(recorded: &Recorded<'_>, invocation: &Invocation, options: &ReplayOptions) -> Cost {
-    let taken = invocation.takes.iter().filter_map(|taken| taken.envelope);
+fn cost_of(recorded: &Recorded<'_>, invocation: &Invocation, state: &[Part], options: &ReplayOptions) -> Cost {
+    let taken = invocation.takes.iter().filter(|taken| !taken.kept).filter_map(|taken| taken.envelope);
     let envelopes = taken.chain(invocation.makes.iter().map(|made| made.envelope));
     let bytes: u64 = envelopes.map(|envelope| recorded.envelopes[envelope].bytes).sum();
+    let kept: u64 = state.iter().map(|(_, part, _)| part.end - part.start).sum();
     let duration = invocation.duration_ns as f64;
-    Cost { recorded: duration, memory: ((bytes + invocation.reads) as f64 / options.bytes_per_ns).min(duration) }
+    Cost { recorded: duration, memory: ((bytes + kept + invocation.reads) as f64 / options.bytes_per_ns).min(duration) }
 }
 
 /// A request's model, and what its boxes did. `store` is where what they read begins.
@@ -166,7 +177,8 @@ fn flow(recorded: &Recorded<'_>, request: u32, options: &ReplayOptions, store: &
     let mut scripts: Vec<Script> = Vec::new();
     for (index, info) in model.boxes.iter().enumerate() {
         let sent = |output| recorded.sent(request, Source { index: index as u32, output }).to_vec();
-        let via = |source: &Source| Via { from: (source.index as usize, source.output.into()), takes: 0 };
+        let via =
+            |source: &Source| Via { from: (source.index as usize, source.output.into()), takes: 0, kept: Vec::new() };
         let inputs = info.inputs.iter().map(via).collect();
         scripts.push(Script { inputs, outputs: (0..outputs[index]).map(sent).collect(), ..Script::default() });
     }
@@ -218,8 +230,8 @@ fn write(
 ) -> Result<(), ReplayError> {
     let mut at = vec![0u64; scripts.len()];
     let mut orders: Vec<Vec<u16>> = vec![Vec::new(); scripts.len()];
-    let of_request = |task: &&Invocation| task.request == request && task.from_ns.is_some();
-    for invocation in recorded.tasks.iter().filter(of_request) {
+    let of_request = |(_, task): &(usize, &Invocation)| task.request == request && task.from_ns.is_some();
+    for (task, invocation) in recorded.tasks.iter().enumerate().filter(of_request) {
         let index = invocation.index as usize;
         let script = &mut scripts[index];
         script.leaf = invocation.leaf;
@@ -227,7 +239,11 @@ fn write(
             let envelope = taken.envelope.ok_or_else(|| {
                 ReplayError::odd(taken.at, "an input that there is, and that an envelope is sent before it is taken")
             })?;
-            script.inputs[usize::from(taken.input)].takes += 1;
+            let via = &mut script.inputs[usize::from(taken.input)];
+            via.takes += 1;
+            if taken.kept {
+                via.kept.push(via.takes - 1);
+            }
             orders[index].push(taken.input);
             at[index] += 1 + u64::from(recorded.envelopes[envelope].rows);
         }
@@ -235,7 +251,12 @@ fn write(
             let expected = format!("of box {index} that somebody reads its output {}", made.output);
             return Err(ReplayError::Request { request, expected });
         }
-        add_act(script, at[index], cost_of(recorded, invocation, options), invocation.reads, &invocation.makes);
+        let state = state(recorded, task, options.state_bytes_per_row);
+        let cost = cost_of(recorded, invocation, &state, options);
+        add_act(
+            script,
+            Act { at: at[index], cost, store: (0, invocation.reads), state, makes: invocation.makes.clone() },
+        );
     }
     for (script, order) in scripts.iter_mut().zip(orders) {
         let chooses = script.inputs.len() > 1 && recorded.leaves_heads[script.leaf];
@@ -249,17 +270,18 @@ fn write(
 }
 
 /// Adds an invocation; what neither took nor sent anything is part of the one before, or, if that is the first, of the one after.
-fn add_act(script: &mut Script, at: u64, cost: Cost, reads: u64, makes: &[Made]) {
+fn add_act(script: &mut Script, act: Act) {
     let before = script.acts.last().map_or(0, |act| act.at);
     let alone = script.acts.len() == 1 && script.acts[0].at == 0 && script.acts[0].makes.is_empty();
     match script.acts.last_mut() {
-        Some(act) if alone || (at == before && makes.is_empty()) => {
-            act.cost.add(cost, 1.0);
-            act.store.1 += reads;
-            act.at = at;
-            act.makes.extend_from_slice(makes);
+        Some(last) if alone || (act.at == before && act.makes.is_empty()) => {
+            last.cost.add(act.cost, 1.0);
+            last.store.1 += act.store.1;
+            last.at = act.at;
+            last.state.extend(act.state);
+            last.makes.extend(act.makes);
         }
-        _ => script.acts.push(Act { at, cost, store: (0, reads), makes: makes.to_vec() }),
+        _ => script.acts.push(act),
     }
 }
 

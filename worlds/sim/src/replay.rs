@@ -18,18 +18,20 @@
 //! * For each row that it takes, an invocation reads [`ReplayOptions::state_bytes_per_row`] of what its box kept before, at random.
 //! * Where a box gives up bytes, it has read them; where it puts out rows without taking any, it has read as many bytes.
 //!
+//! An envelope that a box keeps, such as a table that another built, is a part of what it keeps. It isn't read when it is taken, but
+//! by and by, where its maker's heap has it, and its block is used again when the box has run for the last time.
+//!
 //! The memory model knows ranges and no random lines: what is read at random is a part in one piece, whose place hangs on the
 //! invocation's number and goes through all that is kept.
 //!
 //! A recorded duration contains the time for memory on the machine that recorded. It is taken off before the simulated machine's
 //! is added: the bytes of the envelopes, of what boxes keep, and of the store at [`ReplayOptions::bytes_per_ns`].
 
-use crate::layout::Layout;
+use crate::layout::{Layout, Part, Place};
 use crate::recorded::{Invocation, Recorded, title};
 use crate::{Cost, Program, Step, TaskSpec, Work};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::ops::Range;
 use vicus_memory::distribution::Distribution;
 use vicus_schedule::{Access, Kind, Mode, RequestId};
 use vicus_trace::Trace;
@@ -162,10 +164,8 @@ impl Replay {
             }
             for (at, invocation) in recorded.tasks.iter().enumerate().filter(|(_, task)| task.from_ns.is_some()) {
                 let mut accesses = accesses(&layout, copy, invocation, reads[at]);
-                let parts = state(&recorded, at, options.state_bytes_per_row);
-                accesses.extend(
-                    parts.into_iter().filter_map(|(part, mode)| layout.state(copy, invocation.who(), part, mode)),
-                );
+                let kept = state(&recorded, at, options.state_bytes_per_row);
+                accesses.extend(kept.iter().filter_map(|part| layout.kept(copy, invocation.who(), part)));
                 let bytes: usize = accesses.iter().map(Access::total_bytes).sum();
                 let duration = invocation.duration_ns as f64;
                 let memory = (bytes as f64 / options.bytes_per_ns).min(duration);
@@ -235,27 +235,44 @@ fn heads(layout: &Layout, copy: usize, invocation: &Invocation) -> Vec<Access> {
     heads.filter_map(|envelope| layout.envelope(copy, envelope, Mode::Read)).collect()
 }
 
-/// What an invocation of a copy touches.
+/// What an invocation of a copy touches beside what its box keeps.
 fn accesses(layout: &Layout, copy: usize, invocation: &Invocation, from: u64) -> Vec<Access> {
-    let taken = invocation.takes.iter().filter_map(|taken| taken.envelope);
+    let taken = invocation.takes.iter().filter(|taken| !taken.kept).filter_map(|taken| taken.envelope);
     let takes = taken.filter_map(|envelope| layout.envelope(copy, envelope, Mode::Read));
     let makes = invocation.makes.iter().filter_map(|made| layout.envelope(copy, made.envelope, Mode::Write));
     takes.chain(makes).chain(layout.store(from, invocation.reads)).collect()
 }
 
-/// What an invocation reads and writes of what its box keeps.
-fn state(recorded: &Recorded<'_>, task: usize, bytes_per_row: u64) -> [(Range<u64>, Mode); 2] {
+/// What an invocation reads and writes of what its box keeps: first its own, then the envelopes, as if they lay one behind the
+/// other. The box's last invocation gives the envelopes back.
+pub(crate) fn state(recorded: &Recorded<'_>, task: usize, bytes_per_row: u64) -> Vec<Part> {
     let invocation = &recorded.tasks[task];
     let (before, after) = invocation.held;
+    let kept = recorded.kept(invocation);
+    let whole = before + kept.last().map_or(0, |last| last.end);
     let rows = recorded.rows_taken(invocation);
     let reads = match rows {
         0 => recorded.bytes_made(invocation),
         rows => rows.saturating_mul(bytes_per_row),
     };
     let given_up = before.saturating_sub(after);
-    let reads = reads.clamp(given_up, before);
-    let from = if reads == given_up { after.min(before) } else { somewhere(task, before - reads) };
-    [(from..from + reads, Mode::Read), (before..before.max(after), Mode::Write)]
+    let reads = reads.clamp(given_up, whole);
+    let from = if reads == given_up { after.min(before) } else { somewhere(task, whole - reads) };
+    let to = from + reads;
+    let mut parts = vec![(Place::Own, from.min(before)..to.min(before), Mode::Read)];
+    for each in &kept[kept.partition_point(|kept| before + kept.end <= from)..] {
+        let end = before + each.end;
+        let start = end - recorded.envelopes[each.envelope].bytes;
+        if start >= to {
+            break;
+        }
+        parts.push((Place::Envelope(each.envelope), from.max(start) - start..to.min(end) - start, Mode::Read));
+    }
+    parts.push((Place::Own, before..before.max(after), Mode::Write));
+    if recorded.is_last(task) {
+        parts.extend(kept.iter().map(|kept| (Place::Envelope(kept.envelope), 0..0, Mode::Read)));
+    }
+    parts
 }
 
 /// A line's place not beyond `last`, which hangs on a number, and is seldom near that of the next number.
@@ -413,6 +430,88 @@ mod tests {
             crate::simulate(&machine, &plan, &replay.program, &options).unwrap().counts.far_bytes
         };
         assert_eq!((far(0), far(other)), (0.0, f64::from(1 << 19)));
+    }
+
+    /// A builder books the table that it has sent with the request's budget: its bytes are counted as an envelope's, once.
+    #[test]
+    fn what_a_box_books_at_its_end_lies_in_what_it_has_sent() {
+        let [made, sent] = sends(0, 8192);
+        let held = |bytes| What::Held { who: SOURCE, bytes };
+        let mut events = Vec::new();
+        for (act, by) in [(vec![held(4096)], BoxId::NOBODY), (vec![held(9000), made, sent], 0), (vec![], 0)] {
+            events.extend([queued(SOURCE, TaskKind::Deferred, by), What::InvocationBegins { who: SOURCE }]);
+            events.extend(act);
+            events.push(What::InvocationEnds { who: SOURCE });
+        }
+        let trace = trace(vec![named("build", &[])], 1, events.into_iter().map(|what| (0, what)));
+        let replay = Replay::of(&trace, &ReplayOptions::default()).unwrap();
+        let touched = |task: usize| -> Vec<(Mode, usize)> {
+            accesses_of(&replay, task).iter().map(|access| (access.mode, access.bytes)).collect()
+        };
+        assert_eq!(touched(1), [(Mode::Write, 4096)], "rows as they come");
+        assert_eq!(touched(2), [(Mode::Write, 8192), (Mode::Read, 4096)], "the table is made of them");
+        assert_eq!(touched(3), []);
+    }
+
+    /// A source builds a table of two envelopes and sends rows to be looked up in it, twice 512; a join keeps the table.
+    fn join() -> Trace {
+        let mut events = vec![(0, queued(SOURCE, TaskKind::Deferred, BoxId::NOBODY))];
+        events.push((0, What::InvocationBegins { who: SOURCE }));
+        let sent = [sends(0, 8192), sends(1, 65536), sends(2, 4096), sends(2, 4096)];
+        events.extend(sent.into_iter().flatten().map(|what| (0, what)));
+        events.push((0, What::InvocationEnds { who: SOURCE }));
+        let takes = |input| What::EnvelopeReceived { who: SINK, input, rows: 512, pill: false };
+        let keeps = |input| What::EnvelopeKept { who: SINK, input };
+        let acts = [vec![takes(0), keeps(0), takes(1), keeps(1)], vec![takes(2)], vec![takes(2)]];
+        for (act, by) in acts.into_iter().zip([0, 1, 1]) {
+            events.extend([(0, queued(SINK, TaskKind::Immediate, by)), (0, What::InvocationBegins { who: SINK })]);
+            events.extend(act.into_iter().map(|what| (0, what)));
+            events.push((1_000_000, What::InvocationEnds { who: SINK }));
+        }
+        let mut time = 0;
+        let events = events.into_iter().map(|(lasts, what)| {
+            time += lasts;
+            (time, what)
+        });
+        trace(vec![named("source", &[]), named("join", &[0, 1, 2])], 1, events)
+    }
+
+    #[test]
+    fn a_kept_envelope_is_looked_into_for_each_row_and_given_back_at_the_end() {
+        let replay = Replay::of(&join(), &ReplayOptions::default()).unwrap();
+        replay.program.check().unwrap();
+        let bases: Vec<usize> = replay.program.arrays.iter().map(|array| array.base).collect();
+        assert_eq!((bases.len(), replay.program.heap.clone()), (4, 0..4), "the table, and rows");
+        let of_table = |task: usize| -> Vec<(usize, usize)> {
+            let inside = accesses_of(&replay, task).iter().filter(|access| access.start < bases[2]);
+            inside
+                .inspect(|access| assert_eq!(access.mode, Mode::Read))
+                .map(|access| (access.start, access.bytes))
+                .collect()
+        };
+        assert_eq!(accesses_of(&replay, 2), [], "what is kept is not read at once");
+        // A line for each row, as if one envelope lay behind the other.
+        let looked_into = |parts: &[(usize, usize)]| {
+            let bytes: usize = parts.iter().map(|&(_, bytes)| bytes).sum();
+            assert_eq!(bytes, 512 * 64, "{parts:?}");
+            if let [(first, bytes), (second, _)] = *parts {
+                assert_eq!((first + bytes, second), (bases[0] + 8192, bases[1]));
+            }
+            parts.iter().for_each(|&(at, _)| assert!(at.is_multiple_of(64), "{parts:?}"));
+        };
+        looked_into(&of_table(3));
+        let last = of_table(4);
+        let (given_back, parts): (Vec<_>, Vec<_>) = last.into_iter().partition(|&(_, bytes)| bytes == 0);
+        assert_eq!(given_back, [(bases[0], 0), (bases[1], 0)]);
+        looked_into(&parts);
+        // The source took no time; each lookup reads its rows and the table.
+        assert!((replay.taken_off_ns - 2.0 * f64::from(4096 + 512 * 64) / 10.0).abs() < 1e-6);
+        let works = replay.program.tasks[1..].iter().map(|task| match &task.steps[0] {
+            Step::Work(Work { cost: Cost::Nanos(ns), .. }) => *ns,
+            step => panic!("{step:?}"),
+        });
+        assert!((works.sum::<f64>() + replay.taken_off_ns - replay.recorded_ns).abs() < 1e-6);
+        assert_eq!(replay.recorded_ns, 3e6);
     }
 
     /// The nodes that tasks ran on, but for the first one, and how each task went. Nobody looks around for work, and who submits

@@ -3,9 +3,10 @@
 use super::by_hand::ByHand;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
+use vicus_flow::stepwise::Request;
 use vicus_flow::{
-    Bound, BoxModel, Column, Envelope, FlowError, InputCounts, Model, ModelBuilder, OutputCounts, Place, Schema, Turn,
-    Type, library,
+    Bound, BoxModel, Column, Envelope, Fact, FlowError, InputCounts, Model, ModelBuilder, OutputCounts, Place, Schema,
+    Turn, Type, library,
 };
 
 fn numbers() -> Schema {
@@ -223,6 +224,45 @@ fn what_operators_hold_is_gone_when_the_request_is_over() {
     world.instance.settle().expect("it is over").unwrap();
     assert_eq!(Arc::strong_count(&held), 2, "though the instance is still held");
     assert!(world.instance.settle().is_none(), "it is settled once");
+}
+
+#[test]
+fn who_records_is_told_which_envelopes_a_box_keeps() {
+    let mut net = ModelBuilder::new("keeper");
+    let from = net.source(source("from", 1, 2));
+    let keeper = || {
+        let mut table = None;
+        move |turn: &mut Turn<'_>| {
+            match turn.take(0) {
+                Some(pill) if pill.is_pill() => turn.send_pills(),
+                Some(envelope) if table.is_none() => {
+                    table = Some(envelope);
+                    turn.keeps(0);
+                }
+                _ => {}
+            }
+            Ok(())
+        }
+    };
+    let keeper = net.add(BoxModel::new("keeper", keeper).input(&numbers()).output(&numbers()));
+    net.connect(from.output(0), keeper.input(0));
+    net.end(keeper.output(0));
+    let (mut request, first) = Request::start(&net.build().unwrap(), Vec::new());
+    request.record();
+    let mut queue = vec![first];
+    let mut told = Vec::new();
+    while let Some(task) = queue.pop() {
+        let is_keeper = task.index() == keeper;
+        let begun = request.begin(task, Place(0));
+        queue.extend(request.finish(begun, Place(0)));
+        told.extend(request.facts().filter(|_| is_keeper).filter_map(|fact| match fact {
+            Fact::Received { rows, pill, .. } => Some(format!("{rows} rows{}", if pill { ", pill" } else { "" })),
+            Fact::Kept { input } => Some(format!("kept of {input}")),
+            _ => None,
+        }));
+    }
+    request.settle().0.unwrap();
+    assert_eq!(told, ["1 rows", "kept of 0", "1 rows", "0 rows, pill"]);
 }
 
 #[test]

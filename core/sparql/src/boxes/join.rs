@@ -399,8 +399,14 @@ impl HashJoin {
 impl Operator for HashJoin {
     fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
         if self.table.is_none() {
-            self.buckets = self.buckets.take().or_else(|| turn.take(1));
-            self.rows = self.rows.take().or_else(|| turn.take(2));
+            for (part, input) in [(&mut self.buckets, 1), (&mut self.rows, 2)] {
+                if part.is_none() {
+                    *part = turn.take(input);
+                    if part.is_some() {
+                        turn.keeps(input);
+                    }
+                }
+            }
             let (Some(buckets), Some(_)) = (&self.buckets, &self.rows) else { return Ok(()) };
             let rows = self.rows.take().expect("it is there");
             let table = HashTable::new(&self.terms, &self.hash, self.width, buckets, rows);

@@ -6,6 +6,7 @@ use crate::{Cost, Program, Reenacted, Reenactment, SimError, Step, TaskRecord, T
 use vicus_flow::stepwise::Queued;
 use vicus_flow::{FlowError, Place};
 use vicus_schedule::{Access, Mode, RequestId};
+use vicus_trace::BoxId;
 
 /// The requests on stage.
 pub(super) struct Live<'a> {
@@ -98,6 +99,8 @@ impl<'a> Live<'a> {
             let makes = done.makes.iter().map(|made| made.envelope).collect();
             accesses.extend(self.envelopes(copy, makes, Mode::Write));
             accesses.extend(done.store.iter().flat_map(|&(from, bytes)| self.enacted.layout.store(from, bytes)));
+            let who = BoxId { request: flow.request, index: acting.index as u32 };
+            accesses.extend(done.state.iter().filter_map(|part| self.enacted.layout.kept(copy, who, part)));
             let cost = Cost::Nanos((done.cost.recorded - done.cost.memory).max(0.0));
             Work { leaf: flow.scripts[acting.index].leaf as u32, cost, accesses }
         });

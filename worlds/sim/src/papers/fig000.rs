@@ -56,7 +56,8 @@ fn figure(
             "Replays of queries that ran on one thread, planned for the machine's: the same invocations, each as long as in the quickest of \
              several runs, without its time for memory. The paper has an engine of its own \
              and 5 million triples; q4, which puts most out, has a quarter of the others' triples here.",
-            "What a box keeps for itself (hash tables, rows to be sorted) lies where it has grown. How much that is was recorded; it is \
+            "What a box keeps for itself (rows to be sorted, groups) lies where it has grown, and a hash table in the envelopes of who \
+             built it. How much that is was recorded; it is \
              assumed that a box reads a line of it, 64 bytes, for each row that it takes, and what it puts out when it takes none.",
         ],
         baseline: "nls",

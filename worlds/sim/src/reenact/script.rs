@@ -3,11 +3,13 @@
 //! A box's position is what it has taken from all its inputs together: a row is 1, and so is an envelope, a pill too. A recorded
 //! act ends at a position; by then it had sent its envelopes, and had worked for so long. Whoever re-enacts the box takes what
 //! is there, which may be less or more than in the recorded act. Work is paid in proportion to the way between two positions;
-//! envelopes are sent when the act's position is reached. So a box that answers at its input's end answers there again, and
+//! envelopes are sent when the act's position is reached, and what the
+//! box keeps is read and written then. So a box that answers at its input's end answers there again, and
 //! what is paid and sent until all is taken is what was recorded, however the invocations are cut.
 //!
 //! An act that took nothing is one that the box had asked for. It is an invocation of its own again.
 
+use crate::layout::Part;
 use crate::recorded::Made;
 
 /// What a box did in one request.
@@ -33,6 +35,8 @@ pub(crate) struct Act {
     pub(crate) cost: Cost,
     /// Where what it read from the store begins, and how much.
     pub(crate) store: (u64, u64),
+    /// What it reads and writes of what its box keeps.
+    pub(crate) state: Vec<Part>,
     pub(crate) makes: Vec<Made>,
 }
 
@@ -59,6 +63,8 @@ pub(crate) struct Via {
     pub(crate) from: (usize, usize),
     /// How many envelopes the box took; what more comes is dropped.
     pub(crate) takes: usize,
+    /// Which of these it kept, by their places among them, in order.
+    pub(crate) kept: Vec<usize>,
 }
 
 /// How far a box is.
@@ -82,12 +88,14 @@ pub(crate) struct Progress {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Done {
     pub(crate) cost: Cost,
-    /// Envelopes that it took, and their units.
+    /// Envelopes that it took and didn't keep, and the units of all.
     pub(crate) takes: Vec<usize>,
     pub(crate) units: u64,
     pub(crate) makes: Vec<Made>,
     /// Stretches of the store.
     pub(crate) store: Vec<(u64, u64)>,
+    /// What it reads and writes of what it keeps.
+    pub(crate) state: Vec<Part>,
     /// It has more to do without taking anything.
     pub(crate) again: bool,
 }
@@ -136,6 +144,7 @@ impl Progress {
                 break;
             }
             done.makes.extend_from_slice(&act.makes);
+            done.state.extend_from_slice(&act.state);
             self.act += 1;
         }
         done.again = script.is_free(self.act);
@@ -176,7 +185,13 @@ mod tests {
 
     fn act(at: u64, ns: f64, store: (u64, u64), sends: usize) -> Act {
         let made = |envelope| Made { output: 0, envelope };
-        Act { at, cost: Cost { recorded: ns, memory: 0.0 }, store, makes: (0..sends).map(made).collect() }
+        Act {
+            at,
+            cost: Cost { recorded: ns, memory: 0.0 },
+            store,
+            makes: (0..sends).map(made).collect(),
+            ..Act::default()
+        }
     }
 
     /// Takes so many units, and says what that costs, how many envelopes it sends, and whether it goes on by itself.

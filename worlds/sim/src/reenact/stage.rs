@@ -88,11 +88,13 @@ impl Shared {
     /// A box has taken the next envelope of an input. What it didn't take when it was recorded is dropped.
     fn took(&mut self, index: usize, input: usize) -> usize {
         let script = &self.scripts[index];
-        let Via { from, takes } = script.inputs[input];
+        let Via { from, takes, kept } = &script.inputs[input];
         let taken = &mut self.boxes[index].taken[input];
         let envelope = self.scripts[from.0].outputs[from.1][*taken];
-        if *taken < takes {
-            self.done.takes.push(envelope);
+        if *taken < *takes {
+            if kept.binary_search(taken).is_err() {
+                self.done.takes.push(envelope);
+            }
             self.done.units += 1 + u64::from(self.envelopes[envelope].rows);
         }
         *taken += 1;

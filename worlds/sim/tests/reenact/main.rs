@@ -6,7 +6,7 @@ mod recording;
 use recording::{PART, Recording, limited, parts, record, streams};
 use vicus_flow::BoxCounts;
 use vicus_schedule::{ALL, Setting};
-use vicus_sim::{Machine, Options, Outcome, Parameters, Reenacted, Reenactment, ReplayOptions};
+use vicus_sim::{Machine, Options, Outcome, Parameters, Reenacted, Reenactment, Replay, ReplayOptions};
 use vicus_topology::Topology;
 use vicus_trace::{Trace, What};
 
@@ -119,6 +119,29 @@ fn envelopes_lie_in_heaps() {
         moved < 2.0 * large + small / 4.0,
         "{moved} bytes moved, {small} in small envelopes and {large} in large ones"
     );
+}
+
+/// The join looks into its table for each row of the stream, as in a replay, however its invocations are cut.
+#[test]
+fn what_boxes_keep_is_memory() {
+    let machine = Machine::by_name("xeon-e7-4820").unwrap();
+    let Recording { trace, .. } = record(&streams(8, 400), 3);
+    let touched = |state_bytes_per_row: u64, threads: usize| {
+        let options = ReplayOptions { state_bytes_per_row, ..ReplayOptions::default() };
+        let reenactment = Reenactment::of(&trace, &options).unwrap();
+        let replay = Replay::of(&trace, &options).unwrap();
+        let differ = (reenactment.taken_off_ns - replay.taken_off_ns).abs();
+        assert!(differ < 1e-3, "{} ns taken off, and {}", reenactment.taken_off_ns, replay.taken_off_ns);
+        let counts = enact(&machine, "las", threads, &reenactment, &free_of_cost()).0.counts;
+        counts.near_bytes + counts.far_bytes + counts.cached_bytes
+    };
+    let rows: u64 = (0..400).map(|at| 50 + at % 7).sum();
+    for threads in [1, 16] {
+        let more = touched(64, threads) - touched(0, threads);
+        // Each row is looked up; boxes that collect rows look into these, too, but there are no more than they take.
+        let least = 0.9 * 64.0 * rows as f64;
+        assert!(more > least, "{more} bytes more on {threads} threads, at least {least} expected");
+    }
 }
 
 /// A splitter's envelopes say where the parts lie that they tell of; those of any other box don't. Nobody looks around for work that

@@ -54,6 +54,7 @@ fn collect(columns: usize) -> BoxModel {
             if open {
                 let Some(envelope) = turn.take(0) else { return Ok(()) };
                 kept += envelope.rows();
+                turn.holds((kept * columns * 8) as u64)?;
                 open = !envelope.is_pill();
                 if !open {
                     turn.send(0, rows(columns, kept / 2));
@@ -69,7 +70,7 @@ fn collect(columns: usize) -> BoxModel {
     BoxModel::new("collect", operator).input(&schema(columns)).output(&schema(columns))
 }
 
-/// Takes its second input when the first has ended, and sends half of its rows.
+/// Keeps its first input as a table, takes its second one when the first has ended, and sends half of its rows.
 struct Join {
     columns: usize,
     built: bool,
@@ -78,7 +79,11 @@ struct Join {
 impl Operator for Join {
     fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
         if !self.built {
-            self.built = turn.take(0).is_some_and(|envelope| envelope.is_pill());
+            let taken = turn.take(0);
+            self.built = taken.as_ref().is_some_and(Envelope::is_pill);
+            if taken.is_some() && !self.built {
+                turn.keeps(0);
+            }
         }
         if self.built
             && let Some(envelope) = turn.take(1)
@@ -252,6 +257,7 @@ fn facts(log: &mut Log, now: u64, who: BoxId, fact: Fact) {
             What::EnvelopeReceived { who, input: input as u16, rows: rows as u32, pill }
         }
         Fact::Left { input } => What::EnvelopeLeft { who, input: input as u16 },
+        Fact::Kept { input } => What::EnvelopeKept { who, input: input as u16 },
         Fact::Sent { output, rows, pill, bytes } => {
             let output = output as u16;
             log.record(now, What::EnvelopeCreated { who, output, bytes: bytes as u32 });
