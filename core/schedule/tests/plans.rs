@@ -322,7 +322,7 @@ fn a_plan_tells_people_all_that_it_decides() {
         text("vicinity")
             .contains(" bytes, coarse memory only, an intensely used datum's home first: to tasks of pool0")
     );
-    assert!(text("las").contains("\n  else sleeps after 2000 ns\n"));
+    assert!(text("las").contains("\n  else sleeps after 10000 ns\n"));
     let bobox = text("bobox");
     assert!(
         bobox.contains("q0 immediate of seat0: Deque, home node0, pushed by seat0 alone, wakes [pool0]\n"),

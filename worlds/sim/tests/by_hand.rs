@@ -237,7 +237,7 @@ fn a_slow_core_takes_longer_from_then_on() {
 #[test]
 fn a_wake_takes_its_time_and_a_late_one_longer() {
     let machine = machine("node:1 core:2");
-    // Both seats look around for 2 µs; the first one works for 50 µs, and then gives the sleeper a task.
+    // Both seats look around for 10 µs; the first one works for 50 µs, and then gives the sleeper a task.
     let mut program = compute(1, 1000.0);
     program.tasks[1].pinned = Some(1);
     program.tasks[0].steps.insert(0, Step::Work(Work { leaf: 0, cost: Cost::Nanos(50_000.0), accesses: Vec::new() }));
