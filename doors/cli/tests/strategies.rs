@@ -21,7 +21,7 @@ fn each_strategy_stands_there_with_its_paper_and_parameters() {
     assert_eq!(names, all);
     assert!(text.contains("Falt et al., §4\n  pin=auto (default) or group or pu: "), "{text}");
     for parameter in [
-        "spin_ns=2000",
+        "spin_ns=10000",
         "several=4",
         "share_bytes=0",
         "even=stays (default) or dealt",
