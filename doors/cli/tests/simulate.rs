@@ -433,6 +433,7 @@ fn a_measured_machine_can_be_simulated() {
     let text = std::fs::read_to_string(&file).expect("the file is there");
     let leaves = ["bdiv", "bmod", "cross", "fib", "fwd", "lu0", "map", "merge", "multiply", "node", "place"];
     assert!(leaves.iter().all(|leaf| text.contains(&format!("\n\"{leaf}\" = "))), "{text}");
+    assert!(text.contains("\n[leaf_bandwidth]\n\"cross\" = "), "{text}");
     let table = printed(&["simulate", "--machine", &file, "--kernel", "vecmul", "--threads", "1"]);
     // What was measured counts, not the defaults.
     let measured = text.lines().find_map(|line| line.strip_prefix("wake_ns = ")).expect("a parameter");

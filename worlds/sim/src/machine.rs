@@ -29,6 +29,9 @@ pub struct Machine {
     pub flops_per_cycle: f64,
     /// The same for pieces of work whose speed is known by name.
     pub leaves: BTreeMap<String, f64>,
+    /// How fast a core gets bytes from its own node's memory while it computes such a piece, where that is known: the instructions
+    /// between two lines say how many a core has under way. Elsewhere it is what streams get, and [`Parameters::overlap`].
+    pub leaf_bandwidths: BTreeMap<String, f64>,
     /// How much more the hardware threads of a core do together than one of them alone.
     pub smt_speedup: f64,
     /// What each level of cache costs, the lowest first.
@@ -175,6 +178,7 @@ impl Machine {
             clock_ghz: 3.0,
             flops_per_cycle: 4.0,
             leaves: BTreeMap::new(),
+            leaf_bandwidths: BTreeMap::new(),
             smt_speedup: 1.25,
             caches: levels.into_iter().map(costs).collect(),
             memory: MemoryCosts {
@@ -213,6 +217,7 @@ impl Machine {
             "core_bandwidth" => {
                 machine.memory.core_bandwidth *= factor;
                 machine.memory.stream_bandwidth *= factor;
+                machine.leaf_bandwidths.values_mut().for_each(|bandwidth| *bandwidth *= factor);
                 // A core that has one miss at a time has latencies alone.
                 self.homes.is_none()
             }

@@ -227,10 +227,12 @@ impl<'a> Memory<'a> {
             }
             self.now.streams += usize::from(self.now.stretches > before);
         }
-        let alone_ns = match &self.machine.homes {
+        let measured = self.machine.leaf_bandwidths.get(&program.leaves[work.leaf as usize]);
+        let alone_ns = match (&self.machine.homes, measured) {
             // A core that has one miss at a time stands still meanwhile.
-            Some(homes) => compute_ns + self.home_ns(homes, pu),
-            None => (1.0 - self.overlap) * compute_ns + self.memory_ns(pu, node).max(self.overlap * compute_ns),
+            (Some(homes), _) => compute_ns + self.home_ns(homes, pu),
+            (None, None) => self.together_ns(compute_ns, self.hits_ns(pu) + self.memory_ns(node)),
+            (None, Some(&bandwidth)) => self.measured_ns(compute_ns, bandwidth, pu, node),
         };
         self.summary(pu, node, alone_ns)
     }
@@ -423,18 +425,43 @@ impl<'a> Memory<'a> {
         hits.map(|(bytes, speed)| bytes / speed * 1e9).sum()
     }
 
-    /// How long the bytes take that nobody else delays, on a machine with nodes.
-    fn memory_ns(&self, pu: PuId, node: NodeId) -> f64 {
+    /// How long computing takes while so much time goes by for bytes to arrive.
+    fn together_ns(&self, compute_ns: f64, bytes_ns: f64) -> f64 {
+        (1.0 - self.overlap) * compute_ns + bytes_ns.max(self.overlap * compute_ns)
+    }
+
+    /// By node, the bytes that a core waits for.
+    fn waits(&self) -> impl Iterator<Item = f64> {
+        self.now.reads.iter().zip(&self.now.streamed).map(|(read, streamed)| read + streamed)
+    }
+
+    /// How long it takes where the speed is known at which its bytes come from memory: the part whose bytes are near after the one
+    /// whose bytes are not.
+    fn measured_ns(&self, compute_ns: f64, bandwidth: f64, pu: PuId, node: NodeId) -> f64 {
+        let hits: f64 = self.now.hits.iter().sum();
+        let all = hits + self.waits().sum::<f64>();
+        if all == 0.0 {
+            return compute_ns;
+        }
+        let own = self.machine.core_bandwidth(node, node);
+        let from_memory = self.waits().enumerate().map(|(from, bytes)| {
+            let farther = own / self.machine.core_bandwidth(node, NodeId::new(from));
+            (bytes / bandwidth * 1e9 * farther).max(compute_ns * bytes / all)
+        });
+        self.together_ns(compute_ns * hits / all, self.hits_ns(pu)) + from_memory.sum::<f64>()
+    }
+
+    /// How long the bytes from memory take that nobody else delays, on a machine with nodes.
+    fn memory_ns(&self, node: NodeId) -> f64 {
         let one_stream = self.machine.memory.stream_bandwidth / self.machine.memory.core_bandwidth;
         // Who fetches ahead begins anew on each page.
         let page = self.machine.memory.page_bytes * self.now.stretches;
-        let waits = || self.now.reads.iter().zip(&self.now.streamed).map(|(read, streamed)| read + streamed);
-        let short = waits().sum::<f64>() < page as f64;
+        let short = self.waits().sum::<f64>() < page as f64;
         let share = if self.now.streams == 1 || short { one_stream } else { 1.0 };
-        let nodes = waits().enumerate().filter(|(_, bytes)| *bytes > 0.0);
+        let nodes = self.waits().enumerate().filter(|(_, bytes)| *bytes > 0.0);
         let ns =
             |(from, bytes): (usize, f64)| bytes / (share * self.machine.core_bandwidth(node, NodeId::new(from))) * 1e9;
-        self.hits_ns(pu) + nodes.map(ns).sum::<f64>()
+        nodes.map(ns).sum()
     }
 
     /// The same on a machine with home caches: one miss after the other.
@@ -601,6 +628,28 @@ mod tests {
             demand
         });
         works.collect()
+    }
+
+    #[test]
+    fn a_leaf_of_known_bandwidth_is_as_slow_as_its_bytes_and_computes_where_they_are_near() {
+        let mut machine = Machine::from_topology(Topology::parse("node:2 l3:1 core:1").unwrap());
+        machine.leaf_bandwidths.insert("leaf".to_owned(), 4e9);
+        let read = Access::new(MB, MB, Mode::Read);
+        let mut program = program(1, MB, "on:0", &[read, read, read]);
+        // 3 GHz, 4 operations in a cycle: 100 microseconds.
+        let work = |flops| Step::Work(Work { leaf: 0, cost: Cost::Flops(flops), accesses: vec![read] });
+        program.tasks[0].steps = vec![work(1_200_000), work(1_200_000), work(1_200_000)];
+        let farther = machine.core_bandwidth(NodeId::new(0), NodeId::new(0))
+            / machine.core_bandwidth(NodeId::new(1), NodeId::new(0));
+        let from_memory = MB as f64 / 4.0;
+        let found = run(&machine, &program, &[0, 0, 1]);
+        let took: Vec<f64> = found.iter().map(|demand| demand.alone_ns).collect();
+        assert!((took[0] - from_memory).abs() < 1e-6, "{took:?}");
+        assert!((took[1] - 100_000.0).abs() < 1e-6, "its bytes are in the cache, and faster than that: {took:?}");
+        assert!(farther > 1.0 && (took[2] - farther * from_memory).abs() < 1e-6, "{took:?}");
+        // Who computes for longer than the bytes take doesn't wait for them.
+        program.tasks[0].steps = vec![work(12_000_000)];
+        assert!((run(&machine, &program, &[0])[0].alone_ns - 1_000_000.0).abs() < 1e-6);
     }
 
     #[test]

@@ -4,6 +4,7 @@ use super::kernels::once;
 use super::measure::{self, Outcome, median, quartiles};
 use crate::{calibrate, engine};
 use anyhow::{Context, ensure};
+use std::ops::Range;
 use std::path::PathBuf;
 use vicus::{Runtime, Setting, Settings};
 use vicus_kernels::{AnyKernel, Kernel, NAMES, Size, by_name};
@@ -24,9 +25,13 @@ pub(crate) struct Args {
     /// Numbers of threads; by default one, and one for each PU that may be used.
     #[arg(long, value_delimiter = ',', value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     threads: Vec<u16>,
-    /// How often each is run; the medians count.
+    /// How often each is run; the quartile counts that is faster, as in what was calibrated.
     #[arg(long, default_value_t = 7, value_parser = measure::count)]
     repeats: usize,
+    /// How often all of it is done, with the machine measured anew if no file is given. The medians of rounds count: a machine that
+    /// others use as well is slower for seconds at a time.
+    #[arg(long, default_value_t = 1, value_parser = measure::count)]
+    rounds: usize,
     /// Fails if a prediction is off by more than this share of what was measured.
     #[arg(long, value_name = "SHARE")]
     within: Option<f64>,
@@ -47,25 +52,34 @@ fn times(kernel: &str) -> f64 {
 pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
     let strategies = crate::strategy::several(&args.strategy, "las")?;
     args.threads.iter().try_for_each(|&threads| engine::check_threads(Some(threads.into())))?;
-    let machine = machine(args)?;
     let here = vicus::this_machine().topology.default_threads();
     let threads: Vec<usize> = args.threads.iter().copied().map(usize::from).collect();
     let threads = if threads.is_empty() { vec![1, here] } else { threads };
-    println!("{}: {}", machine.name, machine.parameters);
-    println!(
-        "{:10} {:16} {:>7} {:>12} {:>17} {:>12} {:>6}",
-        "kernel", "strategy", "threads", "measured ms", "quartiles", "predicted ms", "ratio"
-    );
     let named: Vec<&str> = args.kernel.iter().map(String::as_str).collect();
-    let mut results = Vec::new();
+    let mut sides = Vec::new();
     for name in if named.is_empty() { NAMES } else { &named } {
         let kernel = by_name(name, Size::Times(times(name)))?;
         for setting in &strategies {
-            for &threads in &threads {
-                results.push(compare(args, &machine, &kernel, setting, threads)?);
-            }
+            let side =
+                |&threads| Side { kernel: kernel.clone(), setting: setting.clone(), threads, rounds: Vec::new() };
+            sides.extend(threads.iter().map(side));
         }
     }
+    for round in 1..=args.rounds {
+        let machine = machine(args)?;
+        println!("{}: {}", machine.name, machine.parameters);
+        heading();
+        for side in &mut sides {
+            side.measure(args, &machine)?;
+            println!("{}", side.line(side.rounds.len() - 1..side.rounds.len()));
+        }
+        if round == args.rounds && round > 1 {
+            println!("medians of {round} rounds, with the quartiles of their ratios");
+            heading();
+            sides.iter().for_each(|side| println!("{}", side.line(0..round)));
+        }
+    }
+    let results: Vec<Outcome> = sides.iter().map(Side::outcome).collect();
     let off = |outcome: &Outcome| (outcome.ratio - 1.0).abs();
     let worst = results.iter().max_by(|a, b| off(a).total_cmp(&off(b)));
     if let Some(worst) = worst {
@@ -75,6 +89,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
         }
     }
     Ok(results)
+}
+
+fn heading() {
+    println!(
+        "{:10} {:16} {:>7} {:>12} {:>12} {:>6} {:>11}",
+        "kernel", "strategy", "threads", "measured ms", "predicted ms", "ratio", "quartiles"
+    );
 }
 
 fn machine(args: &Args) -> anyhow::Result<Machine> {
@@ -88,29 +109,48 @@ fn machine(args: &Args) -> anyhow::Result<Machine> {
     Ok(machine)
 }
 
-fn compare(
-    args: &Args,
-    machine: &Machine,
-    kernel: &AnyKernel,
-    setting: &Setting,
+/// A kernel in one way, and in each round how many milliseconds were measured and predicted.
+struct Side {
+    kernel: AnyKernel,
+    setting: Setting,
     threads: usize,
-) -> anyhow::Result<Outcome> {
-    let runtime = engine::start(Runtime::builder().strategy(setting.clone()), Some(threads))?;
-    // The first one warms up.
-    once(kernel, &runtime)?;
-    let seconds = (0..args.repeats).map(|_| Ok(once(kernel, &runtime)?.0)).collect::<anyhow::Result<Vec<_>>>()?;
-    let plan = machine.plan(setting, threads);
-    let program = Recorder::record(kernel, threads);
-    let options = Options { parameters: machine.parameters, ..Options::default() };
-    let predicted = simulate(machine, &plan, &program, &options)?.wall_ns / 1e6;
-    let (measured, (low, high)) = (median(&seconds) * 1e3, quartiles(&seconds));
-    println!(
-        "{:10} {:16} {threads:>7} {measured:>12.2} {:>17} {predicted:>12.2} {:>6.2}",
-        kernel.name(),
-        setting.to_string(),
-        format!("{:.2}-{:.2}", low * 1e3, high * 1e3),
-        predicted / measured
-    );
-    let name = format!("{} {setting} {threads} threads", kernel.name());
-    Ok(Outcome::new(name, "ms", predicted, "measured", measured))
+    rounds: Vec<(f64, f64)>,
+}
+
+impl Side {
+    fn measure(&mut self, args: &Args, machine: &Machine) -> anyhow::Result<()> {
+        let runtime = engine::start(Runtime::builder().strategy(self.setting.clone()), Some(self.threads))?;
+        // The first one warms up.
+        once(&self.kernel, &runtime)?;
+        let seconds =
+            (0..args.repeats).map(|_| Ok(once(&self.kernel, &runtime)?.0)).collect::<anyhow::Result<Vec<_>>>()?;
+        let plan = machine.plan(&self.setting, self.threads);
+        let program = Recorder::record(&self.kernel, self.threads);
+        let options = Options { parameters: machine.parameters, ..Options::default() };
+        let predicted = simulate(machine, &plan, &program, &options)?.wall_ns / 1e6;
+        // What else the machine has to do makes it slower, and not faster.
+        self.rounds.push((quartiles(&seconds).0 * 1e3, predicted));
+        Ok(())
+    }
+
+    fn line(&self, rounds: Range<usize>) -> String {
+        let rounds = &self.rounds[rounds];
+        let of = |what: fn(&(f64, f64)) -> f64| rounds.iter().map(what).collect::<Vec<_>>();
+        let (measured, predicted) = (median(&of(|round| round.0)), median(&of(|round| round.1)));
+        let ratios = of(|round| round.1 / round.0);
+        let (low, high) = quartiles(&ratios);
+        let (kernel, setting, ratio) = (self.kernel.name(), self.setting.to_string(), median(&ratios));
+        let spread = format!("{low:.2}-{high:.2}");
+        format!(
+            "{kernel:10} {setting:16} {:>7} {measured:>12.2} {predicted:>12.2} {ratio:>6.2} {spread:>11}",
+            self.threads
+        )
+    }
+
+    fn outcome(&self) -> Outcome {
+        let of = |what: fn(&(f64, f64)) -> f64| median(&self.rounds.iter().map(what).collect::<Vec<_>>());
+        let name = format!("{} {} {} threads", self.kernel.name(), self.setting, self.threads);
+        let outcome = Outcome::new(name, "ms", of(|round| round.1), "measured", of(|round| round.0));
+        Outcome { ratio: of(|round| round.1 / round.0), ..outcome }
+    }
 }

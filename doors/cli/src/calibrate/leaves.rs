@@ -1,12 +1,15 @@
-//! How fast each kind of leaf computes: the kernels with inputs that a core's caches hold, on one thread without tasks.
+//! How fast each kind of leaf computes, on one thread without tasks: the kernels with inputs that a core's caches hold; and how fast
+//! its bytes come when none of them is in a cache, of those that do little with each byte.
 
-use super::{Effort, median};
+use super::{Effort, median, quartiles};
 use crate::bench::kernels::once;
+use crate::threads::Threads;
 use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
+use vicus::Runtime;
 use vicus_kernels::{
     AnyKernel, Array, Element, Fib, Jacobi2d, Jacobi3d, Kernel, Leaf, Map, Matmul, Nqueens, Order, Reduction, Schedule,
     Serial, SparseLu, Task, Uts, Vecmul, World,
@@ -15,45 +18,123 @@ use vicus_memory::distribution::Distribution;
 use vicus_schedule::Access;
 use vicus_sim::Machine;
 
-/// The kernels, as small as leaves keep their speed; those that stream, so small that the first cache has all of it.
+/// The kernels, as small as leaves keep their speed; those that stream, so small that the first cache has all of it. Those that use
+/// each byte often have their data where tasks find it, in the last cache.
 fn small() -> Vec<AnyKernel> {
     vec![
         Map { vectors: 8, bytes: 16 << 10, ..Map::default() }.into(),
         Vecmul { pairs: 8, bytes: 8 << 10, ..Vecmul::default() }.into(),
         Reduction { bytes: 8 << 10, depth: 1, ..Reduction::default() }.into(),
-        Matmul { blocks: 2, ..Matmul::default() }.into(),
+        Matmul { blocks: 6, ..Matmul::default() }.into(),
         Jacobi2d { size: 257, block: 256, ..Jacobi2d::default() }.into(),
         Jacobi3d { sites: [6, 6, 600], block: [1, 1], ..Jacobi3d::default() }.into(),
-        SparseLu { blocks: 4, ..SparseLu::default() }.into(),
+        SparseLu { blocks: 5, ..SparseLu::default() }.into(),
         Fib { n: 25, ..Fib::default() }.into(),
-        Nqueens { n: 10 }.into(),
+        // Ways of a smaller board are soon foreseen.
+        Nqueens { n: 12 }.into(),
         Uts { tree: vicus_kernels::Tree::Geometric { mean: 4.0, depth: 7 }, ..Uts::default() }.into(),
     ]
 }
 
-/// By leaf, operations in a nanosecond while its data is near.
-pub(super) fn measure(effort: Effort, machine: &Machine) -> anyhow::Result<BTreeMap<&'static str, f64>> {
+/// Whether it does little with each byte.
+fn streams(kernel: &AnyKernel) -> bool {
+    !["matmul", "sparselu"].contains(&kernel.name())
+}
+
+/// The kernels that stream, with so many bytes that caches don't matter, in tasks as large as in the papers' inputs.
+fn large(bytes: usize) -> Vec<AnyKernel> {
+    // Twice as many in two arrays.
+    let (vectors, rows) = (bytes >> 20, ((bytes >> 2) as f64).sqrt() as usize);
+    let layers = (bytes >> 3) / (600 * 600);
+    let jacobi3d = Jacobi3d { sites: [layers.max(3), 600, 600], sweeps: 2, ..Jacobi3d::default() };
+    vec![
+        Map { vectors: 2 * vectors, ..Map::default() }.into(),
+        Vecmul { pairs: vectors, ..Vecmul::default() }.into(),
+        // Runs as long as the paper's.
+        Reduction { bytes, depth: (bytes >> 18).max(1).ilog2(), ..Reduction::default() }.into(),
+        Jacobi2d { size: rows.next_multiple_of(512), sweeps: 2, ..Jacobi2d::default() }.into(),
+        Jacobi3d { streaming: true, ..jacobi3d.clone() }.into(),
+        jacobi3d.into(),
+    ]
+}
+
+/// What is measured of leaves, by their names.
+pub(super) struct Leaves {
+    /// Operations in a nanosecond while the data is near.
+    pub(super) per_ns: BTreeMap<&'static str, f64>,
+    /// Of those that stream, bytes in a second while no data is near.
+    pub(super) bandwidth: BTreeMap<&'static str, f64>,
+}
+
+pub(super) fn measure(effort: Effort, machine: &Machine) -> anyhow::Result<Leaves> {
+    Ok(Leaves { per_ns: near(effort, machine)?, bandwidth: far(effort, machine) })
+}
+
+fn far(effort: Effort, machine: &Machine) -> BTreeMap<&'static str, f64> {
+    let runtime = super::tasks::runtime("las", 1);
+    let caches = machine.topology.caches.iter().map(|cache| cache.bytes as usize);
+    let bytes = (4 * caches.max().unwrap_or(0)).max(128 << 20).min(effort.most_bytes / 4);
+    let mut leaves = BTreeMap::new();
+    for kernel in large(bytes) {
+        let mut found: BTreeMap<&'static str, Vec<f64>> = BTreeMap::new();
+        for _ in 0..effort.samples.min(5) {
+            let world = Streaming {
+                threads: Threads::new(&runtime),
+                clock_ns: clock_ns(),
+                counts: AtomicBool::new(false),
+                leaves: Mutex::default(),
+            };
+            let counts = |whether| world.counts.store(whether, Ordering::Relaxed);
+            runtime.run(|| kernel.run(&world, || counts(true), || counts(false)));
+            for (leaf, moved) in world.leaves.into_inner().expect("nothing panicked") {
+                found.entry(leaf).or_default().push(moved.bytes / moved.ns * 1e9);
+            }
+        }
+        leaves.extend(found.into_iter().map(|(leaf, rates)| (leaf, quartiles(&rates).1)));
+    }
+    leaves
+}
+
+fn near(effort: Effort, machine: &Machine) -> anyhow::Result<BTreeMap<&'static str, f64>> {
     let runtime = super::tasks::runtime("las", 1);
     let mut leaves = BTreeMap::new();
     for kernel in small() {
-        let world = Warm::new(machine);
-        let mut whole = Vec::new();
+        let mut rates: BTreeMap<&'static str, Vec<f64>> = BTreeMap::new();
         for _ in 0..effort.samples {
+            let world = Warm { touches: streams(&kernel), ..Warm::new(machine) };
             // What comes before and after counts in no measured part.
             kernel.run(&world, || world.counts(true), || world.counts(false));
-            whole.push(once(&kernel, &runtime)?.0 * 1e9);
+            let joins = world.joins.into_inner() as f64;
+            for (leaf, timed) in world.leaves.into_inner().expect("nothing panicked") {
+                let ns = match timed.has_data {
+                    true => timed.ns,
+                    false => without_joins(effort, &kernel, &runtime, joins, machine)?,
+                };
+                rates.entry(leaf).or_default().push(timed.flops as f64 / ns);
+            }
         }
-        let joins = world.joins.into_inner() as f64 / effort.samples as f64;
-        let join_ns = 2.0 * machine.parameters.own_cycles / machine.clock_ghz;
-        for (leaf, Timed { flops, rates, has_data }) in world.leaves.into_inner().expect("nothing panicked") {
-            // What happens between joins is the time of leaves that are nothing but counts.
-            let counts = || flops as f64 / effort.samples as f64 / (median(&whole) - joins * join_ns).max(1.0);
-            leaves.insert(leaf, if has_data { median(&rates) } else { counts() });
-        }
+        leaves.extend(rates.into_iter().map(|(leaf, rates)| (leaf, quartiles(&rates).1)));
     }
     // What is written past the caches can't be near. It is computed alike.
     leaves.extend(leaves.get("relax 3d").copied().map(|rate| ("relax 3d streaming", rate)));
     Ok(leaves)
+}
+
+/// What happens between joins is the time of leaves that are nothing but counts.
+fn without_joins(
+    effort: Effort,
+    kernel: &AnyKernel,
+    runtime: &Runtime,
+    joins: f64,
+    machine: &Machine,
+) -> anyhow::Result<f64> {
+    // A run may take less than a core needs to get used to it.
+    let (began, mut whole) = (Instant::now(), Vec::new());
+    while whole.is_empty() || began.elapsed() < 2 * effort.sample {
+        whole.push(once(kernel, runtime)?.0 * 1e9);
+    }
+    let join_ns = 2.0 * machine.parameters.own_cycles / machine.clock_ghz;
+    Ok((quartiles(&whole).0 - joins * join_ns).max(1.0))
 }
 
 /// What asking for the time takes.
@@ -68,15 +149,18 @@ fn clock_ns() -> f64 {
 #[derive(Default)]
 struct Timed {
     flops: u64,
-    rates: Vec<f64>,
+    /// For computing.
+    ns: f64,
     has_data: bool,
 }
 
-/// Like [`Serial`], with a clock; all that a piece of work touches is in the caches when it begins.
+/// Like [`Serial`], with a clock.
 struct Warm<'m> {
     serial: Serial,
     machine: &'m Machine,
     clock_ns: f64,
+    /// Whether it brings all that a piece of work touches into the caches before.
+    touches: bool,
     /// Whether the kernel is in its measured part.
     counts: AtomicBool,
     joins: AtomicU64,
@@ -90,6 +174,7 @@ impl Warm<'_> {
             serial: Serial::default(),
             machine,
             clock_ns: clock_ns(),
+            touches: true,
             counts: AtomicBool::new(false),
             joins: AtomicU64::new(0),
             arrays: AtomicUsize::new(0),
@@ -121,15 +206,15 @@ impl World for Warm<'_> {
         if !self.counts.load(Ordering::Relaxed) {
             return f();
         }
-        accesses.iter().for_each(touch);
+        accesses.iter().filter(|_| self.touches).for_each(touch);
         let began = Instant::now();
         f();
         let ns = began.elapsed().as_nanos() as f64 - self.clock_ns;
-        let computing = self.machine.computing_ns(accesses, ns.max(1.0));
+        let computing = if self.touches { self.machine.computing_ns(accesses, ns.max(1.0)) } else { ns.max(1.0) };
         let mut leaves = self.leaves.lock().expect("nothing panics under this lock");
         let timed = leaves.entry(leaf.name).or_default();
         timed.flops += leaf.flops;
-        timed.rates.push(leaf.flops as f64 / computing);
+        timed.ns += computing;
         timed.has_data |= !accesses.is_empty();
     }
 
@@ -144,6 +229,56 @@ impl World for Warm<'_> {
 
     fn each(&self, iterations: usize, schedule: Schedule, body: impl Fn(usize) + Sync) {
         self.serial.each(iterations, schedule, body);
+    }
+}
+
+/// Threads with a clock.
+struct Streaming<'r> {
+    threads: Threads<'r>,
+    clock_ns: f64,
+    /// Whether the kernel is in its measured part.
+    counts: AtomicBool,
+    leaves: Mutex<BTreeMap<&'static str, Moved>>,
+}
+
+#[derive(Default)]
+struct Moved {
+    bytes: f64,
+    ns: f64,
+}
+
+impl World for Streaming<'_> {
+    fn threads(&self) -> usize {
+        self.threads.threads()
+    }
+
+    fn array<T: Element>(&self, len: usize, distribution: &Distribution) -> Array<'_, T> {
+        self.threads.array(len, distribution)
+    }
+
+    fn work(&self, leaf: Leaf, accesses: &[Access], f: impl FnOnce()) {
+        if !self.counts.load(Ordering::Relaxed) {
+            return f();
+        }
+        let began = Instant::now();
+        f();
+        let ns = (began.elapsed().as_nanos() as f64 - self.clock_ns).max(1.0);
+        let mut leaves = self.leaves.lock().expect("nothing panics under this lock");
+        let moved = leaves.entry(leaf.name).or_default();
+        moved.bytes += accesses.iter().map(Access::total_bytes).sum::<usize>() as f64;
+        moved.ns += ns;
+    }
+
+    fn join<A: Send, B: Send>(&self, a: impl FnOnce() -> A + Send, b: impl FnOnce() -> B + Send) -> (A, B) {
+        self.threads.join(a, b)
+    }
+
+    fn tasks<F: FnOnce() + Send>(&self, order: Order, tasks: impl Iterator<Item = (Task, F)>) {
+        self.threads.tasks(order, tasks);
+    }
+
+    fn each(&self, iterations: usize, schedule: Schedule, body: impl Fn(usize) + Sync) {
+        self.threads.each(iterations, schedule, body);
     }
 }
 

@@ -1,6 +1,6 @@
 //! How fast caches and memory are read, by one core and by all, and how long a core waits for a line.
 
-use super::{Effort, median};
+use super::{Effort, quartiles};
 use std::alloc::Layout;
 use std::hint::black_box;
 use std::ops::Range;
@@ -297,7 +297,7 @@ impl Bench<'_> {
                 sums.lock().expect("nothing panics under this lock")[sample] += per_second;
             }
         });
-        median(&sums.into_inner().expect("nothing panicked"))
+        quartiles(&sums.into_inner().expect("nothing panicked")).1
     }
 
     /// From the first thread's node to others, by the value in the matrix.

@@ -64,6 +64,8 @@ struct File {
     flops_per_cycle: PerCycle,
     #[serde(default)]
     leaf_flops_per_cycle: BTreeMap<String, PerCycle>,
+    #[serde(default)]
+    leaf_bandwidth: BTreeMap<String, Bandwidth>,
     smt_speedup: Option<f64>,
     #[serde(default)]
     cache: Vec<CacheTable>,
@@ -204,6 +206,7 @@ impl File {
             clock_ghz: self.clock_ghz.0,
             flops_per_cycle: self.flops_per_cycle.0,
             leaves: self.leaf_flops_per_cycle.into_iter().map(|(leaf, flops)| (leaf, flops.0)).collect(),
+            leaf_bandwidths: self.leaf_bandwidth.into_iter().map(|(leaf, bandwidth)| (leaf, bandwidth.0)).collect(),
             smt_speedup,
             caches,
             memory,
@@ -461,6 +464,8 @@ bandwidth = 10e9
         let message = mistake("bytes = 8388608", "bytes = -1");
         assert!(message.contains("line 10") && message.contains("nonzero u64"), "{message}");
         assert!(mistake("bytes = 8388608", "bytes = 0").contains("nonzero u64"));
+        let message = mistake("[links]", "[leaf_bandwidth]\nmap = -1e9\n\n[links]");
+        assert!(message.contains("map = -1e9") && message.contains("expected a number from 1e3 to 1e18"), "{message}");
         assert!(mistake("node:2 ", "node:65536 ").contains("at most 2048 PUs"));
         assert!(mistake("clock_ghz = 2.5", "clock_ghz = inf").contains("expected a number from 1e-3 to 1e2"));
     }
