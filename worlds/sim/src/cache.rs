@@ -3,16 +3,18 @@
 //! A piece is a granule: the largest stretch that the program's accesses never cut, such as a row of a block. Conflicts
 //! between lines are not modelled.
 
-use rustc_hash::FxHashMap;
-
 const NONE: u32 = u32::MAX;
 
 /// The least recently used granule goes first.
+///
+/// Half of a simulation's time is spent here, so slots are chained by the hash of their granule themselves: a general map keeps its
+/// keys a second time, and moves them.
 pub(crate) struct Cache {
     capacity: u64,
     used: u64,
     slots: Vec<Slot>,
-    index: FxHashMap<u32, u32>,
+    /// By hash, the first slot of its chain. Invariant: a power of two, and at least twice as many as slots.
+    chains: Vec<u32>,
     /// The slots that hold nothing.
     free: Vec<u32>,
     youngest: u32,
@@ -27,6 +29,8 @@ struct Slot {
     dirty: bool,
     younger: u32,
     older: u32,
+    /// The next one of its chain.
+    next: u32,
 }
 
 impl Cache {
@@ -35,7 +39,7 @@ impl Cache {
             capacity,
             used: 0,
             slots: Vec::new(),
-            index: FxHashMap::default(),
+            chains: vec![NONE; 16],
             free: Vec::new(),
             youngest: NONE,
             oldest: NONE,
@@ -44,12 +48,11 @@ impl Cache {
 
     /// Whether it holds this version of a granule, which is then the youngest.
     pub(crate) fn holds(&mut self, granule: u32, version: u32) -> bool {
-        let Some(&at) = self.index.get(&granule) else { return false };
+        let Some(at) = self.find(granule) else { return false };
         if self.slots[at as usize].version != version {
             return false;
         }
-        self.unlink(at);
-        self.link(at);
+        self.renew(at);
         true
     }
 
@@ -65,12 +68,14 @@ impl Cache {
         if u64::from(bytes) > self.capacity {
             return false;
         }
-        let mut dirty = dirty;
-        if let Some(&at) = self.index.get(&granule) {
-            let slot = &self.slots[at as usize];
+        if let Some(at) = self.find(granule) {
+            let slot = &mut self.slots[at as usize];
+            debug_assert_eq!(slot.bytes, bytes, "a granule is as large as before");
             // What another core wrote since is in memory, or will be written by that core's cache.
-            dirty |= slot.dirty && slot.version == version;
-            self.remove(at);
+            slot.dirty = dirty || (slot.dirty && slot.version == version);
+            slot.version = version;
+            self.renew(at);
+            return true;
         }
         while self.used + u64::from(bytes) > self.capacity {
             let slot = &self.slots[self.oldest as usize];
@@ -79,29 +84,71 @@ impl Cache {
             }
             self.remove(self.oldest);
         }
-        let slot = Slot { granule, bytes, version, dirty, younger: NONE, older: NONE };
-        let at = match self.free.pop() {
-            Some(at) => {
-                self.slots[at as usize] = slot;
-                at
-            }
-            None => {
-                self.slots.push(slot);
-                self.slots.len() as u32 - 1
-            }
-        };
-        self.index.insert(granule, at);
+        let at = self.free.pop().unwrap_or(self.slots.len() as u32);
+        if 2 * at as usize == self.chains.len() {
+            self.grow();
+        }
+        let chain = self.chain(granule);
+        let next = std::mem::replace(&mut self.chains[chain], at);
+        let slot = Slot { granule, bytes, version, dirty, younger: NONE, older: NONE, next };
+        match self.slots.get_mut(at as usize) {
+            Some(free) => *free = slot,
+            None => self.slots.push(slot),
+        }
         self.used += u64::from(bytes);
         self.link(at);
         true
     }
 
+    /// The chain of a granule, by Knuth's multiplicative hash: those of a column lie as far apart as those of a row.
+    fn chain(&self, granule: u32) -> usize {
+        (granule.wrapping_mul(0x9E37_79B1) >> (u32::BITS - self.chains.len().trailing_zeros())) as usize
+    }
+
+    fn find(&self, granule: u32) -> Option<u32> {
+        let mut at = self.chains[self.chain(granule)];
+        while at != NONE {
+            let slot = &self.slots[at as usize];
+            if slot.granule == granule {
+                return Some(at);
+            }
+            at = slot.next;
+        }
+        None
+    }
+
+    /// Twice as many chains. All slots are in use.
+    fn grow(&mut self) {
+        self.chains = vec![NONE; 2 * self.chains.len()];
+        for at in 0..self.slots.len() {
+            let chain = self.chain(self.slots[at].granule);
+            self.slots[at].next = std::mem::replace(&mut self.chains[chain], at as u32);
+        }
+    }
+
     fn remove(&mut self, at: u32) {
         self.unlink(at);
-        let slot = &self.slots[at as usize];
-        self.index.remove(&slot.granule);
-        self.used -= u64::from(slot.bytes);
+        let Slot { granule, bytes, next, .. } = self.slots[at as usize];
+        let chain = self.chain(granule);
+        if self.chains[chain] == at {
+            self.chains[chain] = next;
+        } else {
+            let mut before = self.chains[chain];
+            while self.slots[before as usize].next != at {
+                before = self.slots[before as usize].next;
+            }
+            self.slots[before as usize].next = next;
+        }
+        self.used -= u64::from(bytes);
         self.free.push(at);
+    }
+
+    /// The youngest from now on.
+    fn renew(&mut self, at: u32) {
+        if self.youngest != at {
+            self.unlink(at);
+            self.link(at);
+        }
     }
 
     fn link(&mut self, at: u32) {
@@ -154,10 +201,11 @@ mod tests {
             let mut cache = Cache::new(1000);
             let mut list: VecDeque<(u32, u32)> = VecDeque::new();
             for _ in 0..2000 {
-                let granule = chance.below(30) as u32;
+                // As of two columns of a matrix, and enough for more chains.
+                let granule = 1024 * chance.below(30) as u32 + 7 * chance.below(2) as u32;
                 let found = list.iter().position(|&(other, _)| other == granule);
                 assert_eq!(cache.holds(granule, 0), found.is_some(), "seed {seed}");
-                let bytes = 1 + chance.below(200) as u32;
+                let bytes = 1 + chance.below([30, 200][seed as usize % 2]) as u32;
                 let (granule, bytes) = found.map_or((granule, bytes), |at| list.remove(at).unwrap());
                 cache.put(granule, bytes, 0, false, &mut evicted);
                 list.push_back((granule, bytes));

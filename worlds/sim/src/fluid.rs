@@ -187,29 +187,28 @@ impl Fluid {
     fn share_out(&mut self) {
         self.stale = false;
         self.used.fill(0.0);
-        let mut wanted = vec![0.0; self.capacities.len()];
+        let (mut wanted, mut rooms) = (vec![0.0; self.capacities.len()], vec![0.0; self.capacities.len()]);
         for &at in &self.live {
             let class = &self.classes[at];
             class.shares.iter().for_each(|&(resource, share)| wanted[resource] += share * class.flows.len() as f64);
         }
-        let mut open = self.live.clone();
+        let mut open: Vec<(usize, f64)> = self.live.iter().map(|&at| (at, 0.0)).collect();
         while !open.is_empty() {
-            let room = |resource: usize| match wanted[resource] > 1e-12 {
-                true => ((self.capacities[resource] - self.used[resource]) / wanted[resource]).max(0.0),
-                false => f64::INFINITY,
-            };
-            let rooms: Vec<f64> = (0..wanted.len()).map(room).collect();
-            let bound = |at: usize| {
-                let class = &self.classes[at];
-                class.shares.iter().map(|&(resource, _)| rooms[resource]).fold(class.limit, f64::min)
-            };
-            let bounds: Vec<f64> = open.iter().map(|&at| bound(at)).collect();
-            let level = bounds.iter().copied().fold(f64::INFINITY, f64::min);
-            let mut left = Vec::with_capacity(open.len());
-            for (&at, bound) in open.iter().zip(bounds) {
+            for (resource, room) in rooms.iter_mut().enumerate() {
+                *room = match wanted[resource] > 1e-12 {
+                    true => ((self.capacities[resource] - self.used[resource]) / wanted[resource]).max(0.0),
+                    false => f64::INFINITY,
+                };
+            }
+            let mut level = f64::INFINITY;
+            for (at, bound) in &mut open {
+                let class = &self.classes[*at];
+                *bound = class.shares.iter().map(|&(resource, _)| rooms[resource]).fold(class.limit, f64::min);
+                level = level.min(*bound);
+            }
+            open.retain(|&(at, bound)| {
                 if bound > level * (1.0 + 1e-12) {
-                    left.push(at);
-                    continue;
+                    return true;
                 }
                 let class = &mut self.classes[at];
                 // A flow that gets nothing would never end.
@@ -219,8 +218,8 @@ impl Fluid {
                     wanted[resource] -= share * flows;
                     self.used[resource] += share * flows * level;
                 }
-            }
-            open = left;
+                false
+            });
         }
         self.live.iter().for_each(|&at| self.classes[at].set_end(self.now));
     }

@@ -221,9 +221,9 @@ impl<'a> Memory<'a> {
                 let array = self.pages.array_at(access.start);
                 self.heaps.take(array, program.arrays[array].bytes, pu);
             }
-            let access = &self.lying(access);
-            for stretch in stretches(access) {
-                self.touch(pu, node, stretch, access);
+            let Some((access, array)) = self.lying(access) else { continue };
+            for stretch in stretches(&access) {
+                self.touch(pu, node, array, stretch, &access);
             }
             self.now.streams += usize::from(self.now.stretches > before);
         }
@@ -248,14 +248,17 @@ impl<'a> Memory<'a> {
         }
     }
 
-    /// An access where the memory is that its array has.
-    fn lying(&self, access: &Access) -> Access {
-        if self.heaps.is_empty() || access.total_bytes() == 0 {
-            return *access;
+    /// An access where the memory is that its array has, and whose memory that is; `None` if it has no bytes.
+    fn lying(&self, access: &Access) -> Option<(Access, usize)> {
+        if access.total_bytes() == 0 {
+            return None;
         }
         let array = self.pages.array_at(access.start);
-        let inside = access.start - self.pages.base(array);
-        Access { start: self.pages.base(self.heaps.block(array)) + inside, ..*access }
+        if self.heaps.is_empty() {
+            return Some((*access, array));
+        }
+        let (inside, block) = (access.start - self.pages.base(array), self.heaps.block(array));
+        Some((Access { start: self.pages.base(block) + inside, ..*access }, block))
     }
 
     /// By place (node, or home cache), the bytes of a footprint, as far as anybody knows. The place of the intensely used datum.
@@ -263,14 +266,13 @@ impl<'a> Memory<'a> {
         places.clear();
         places.resize(self.now.reads.len(), 0.0);
         let mut intense = None;
-        for access in accesses.iter().filter(|access| access.total_bytes() > 0) {
-            let access = &self.lying(access);
-            let array = self.pages.array_at(access.start);
+        for access in accesses {
+            let Some((access, array)) = self.lying(access) else { continue };
             if only_coarse && !self.pages.is_coarse(array) {
                 continue;
             }
             let before = if access.intense { places.clone() } else { Vec::new() };
-            for stretch in stretches(access) {
+            for stretch in stretches(&access) {
                 self.pages.add_places(array, stretch, None, places);
             }
             if access.intense {
@@ -294,8 +296,7 @@ impl<'a> Memory<'a> {
     }
 
     /// A stretch is read or written: granule by granule, through the caches.
-    fn touch(&mut self, pu: PuId, node: NodeId, stretch: Range<usize>, access: &Access) {
-        let array = self.pages.array_at(stretch.start);
+    fn touch(&mut self, pu: PuId, node: NodeId, array: usize, stretch: Range<usize>, access: &Access) {
         let base = self.pages.base(array);
         let Cut { first, granule, bytes } = self.cuts[array];
         let inside = stretch.start - base..stretch.end - base;

@@ -14,6 +14,8 @@ const UNTOUCHED: u16 = u16::MAX;
 /// The places of all arrays.
 pub(crate) struct Pages {
     arrays: Vec<Lies>,
+    /// Where each begins, close together: a recorded query has as many as envelopes.
+    bases: Vec<usize>,
     /// What is placed as a whole, in bytes.
     unit: usize,
     /// By location, the node, or the core group whose last-level cache it is.
@@ -75,13 +77,14 @@ impl Pages {
                 freed: false,
             })
         };
+        let bases = arrays.iter().map(|array| array.base).collect();
         let arrays = arrays.iter().map(lies).collect::<Result<_, _>>()?;
-        Ok(Pages { arrays, unit, locations, touched_from, turn: interleave.then_some(0) })
+        Ok(Pages { arrays, bases, unit, locations, touched_from, turn: interleave.then_some(0) })
     }
 
     /// The array that an address lies in. The program has been checked: there is one.
     pub(crate) fn array_at(&self, address: usize) -> usize {
-        self.arrays.partition_point(|array| array.base <= address) - 1
+        self.bases.partition_point(|&base| base <= address) - 1
     }
 
     pub(crate) fn base(&self, array: usize) -> usize {
