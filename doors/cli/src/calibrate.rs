@@ -1,8 +1,9 @@
 //! `vicus calibrate`: what things cost on this machine, as a file for `vicus simulate`.
 //!
 //! Each is measured by itself: how fast memory and caches are read, how fast each kind of leaf computes on data that is in the
-//! core's cache, and how fast on data that is in none, and what making, moving and waking takes. The leaves of fib, nqueens and uts are what a small input leaves between
-//! joins on one thread, so that for these the simulator only says what larger inputs and more threads make of it.
+//! core's cache, how fast its bytes come if none is, and what making, moving and waking takes. The leaves of fib, nqueens and uts are
+//! what a small input leaves between joins on one thread, so that for these the simulator only says what larger inputs and more
+//! threads make of it.
 
 mod leaves;
 mod streams;
@@ -35,7 +36,7 @@ pub(crate) struct Args {
 /// How thoroughly to measure.
 #[derive(Clone, Copy)]
 pub(crate) struct Effort {
-    /// How often each is measured. The quartile counts that is faster: what else a machine has to do makes it slower, and not faster.
+    /// How often each is measured.
     samples: usize,
     /// How long a sweep is repeated for a sample, so that clocks don't matter.
     sample: Duration,
@@ -56,7 +57,8 @@ impl Effort {
         median(&self.samples(measure))
     }
 
-    /// How many nanoseconds something takes that is done so many times for a sample.
+    /// How many nanoseconds something takes that is done so many times for a sample. The quartile counts that is faster: what else a
+    /// machine has to do makes it slower, and not faster.
     fn nanoseconds(self, times: usize, mut work: impl FnMut()) -> f64 {
         let once = || {
             let began = Instant::now();
@@ -66,7 +68,7 @@ impl Effort {
         quartiles(&self.samples(once)).0
     }
 
-    /// How many bytes a sweep over so many moves in a second.
+    /// How many bytes a sweep over so many moves in a second; the quartile that is faster.
     fn bytes_per_second(self, bytes: usize, mut sweep: impl FnMut()) -> f64 {
         sweep();
         let once = || {
@@ -102,13 +104,14 @@ pub(crate) fn measured(effort: Effort) -> anyhow::Result<String> {
     text.costs(topology, &streams);
     let parameters = tasks::measure(effort, streams.clock_ghz, streams.overlap);
     text.parameters(&parameters);
-    // The leaves' bytes are taken off as the simulator will add them.
+    // Of leaves that stream, the bytes are taken off as the simulator will add them.
     let so_far = Machine::parse("this machine", &text.0)?;
     let leaves = leaves::measure(effort, &so_far)?;
     text.leaves(&leaves, streams.clock_ghz);
     let machine = Machine::parse("this machine", &text.0)?;
     ensure!(
-        machine.leaves.len() == leaves.per_ns.values().filter(|rate| rate.is_finite()).count(),
+        machine.leaf_bandwidths.len() == leaves.bandwidth.len()
+            && machine.leaves.len() == leaves.per_ns.values().filter(|rate| rate.is_finite()).count(),
         "the file that was written says what was measured"
     );
     Ok(text.0)
@@ -185,14 +188,14 @@ impl Text {
     }
 
     fn leaves(&mut self, leaves: &Leaves, clock_ghz: f64) {
-        self.line("\n# Operations in a cycle, with all data in the core's cache.\n[leaf_flops_per_cycle]");
+        self.line("\n# Operations in a cycle, with all data in the core's cache; of leaves that use each byte often, in the last cache.\n[leaf_flops_per_cycle]");
         for (leaf, per_ns) in &leaves.per_ns {
             match per_ns.is_finite() {
                 true => self.line(format_args!("{leaf:?} = {:.4e}", per_ns / clock_ghz)),
                 false => self.line(format_args!("# {leaf:?}: its bytes take all of its time")),
             }
         }
-        self.line("\n# Read and written by a core, none of them in its caches.\n[leaf_bandwidth]");
+        self.line("\n# Of all bytes that a leaf declares, halos included, while they come from the core's own node.\n[leaf_bandwidth]");
         for (leaf, bandwidth) in &leaves.bandwidth {
             self.line(format_args!("{leaf:?} = {bandwidth:.3e}"));
         }

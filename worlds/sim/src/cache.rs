@@ -7,13 +7,13 @@ const NONE: u32 = u32::MAX;
 
 /// The least recently used granule goes first.
 ///
-/// Half of a simulation's time is spent here, so slots are chained by the hash of their granule themselves: a general map keeps its
-/// keys a second time, and moves them.
+/// Slots are chained by the hash of their granule themselves. Kernels whose data is cut fine spend most of their simulation here, a third
+/// more of it with a general map, which keeps the keys a second time and moves them.
 pub(crate) struct Cache {
     capacity: u64,
     used: u64,
     slots: Vec<Slot>,
-    /// By hash, the first slot of its chain. Invariant: a power of two, and at least twice as many as slots.
+    /// By hash, the first slot of its chain. Invariant: a power of two from 16, and at least twice as many as slots.
     chains: Vec<u32>,
     /// The slots that hold nothing.
     free: Vec<u32>,
@@ -100,7 +100,7 @@ impl Cache {
         true
     }
 
-    /// The chain of a granule, by Knuth's multiplicative hash: those of a column lie as far apart as those of a row.
+    /// The chain of a granule, by Knuth's multiplicative hash: those of a column of blocks, whose numbers lie a power of two apart, spread too.
     fn chain(&self, granule: u32) -> usize {
         (granule.wrapping_mul(0x9E37_79B1) >> (u32::BITS - self.chains.len().trailing_zeros())) as usize
     }
@@ -192,6 +192,20 @@ mod tests {
         assert!(!cache.holds(1, 0) && cache.holds(0, 0) && cache.holds(2, 0));
         assert!(!cache.holds(2, 1), "somebody has written it since");
         assert!(!cache.put(4, 301, 0, false, &mut evicted), "larger than the cache");
+    }
+
+    #[test]
+    fn what_was_written_stays_to_be_written_until_somebody_else_has_written_it() {
+        let (mut cache, mut evicted) = (Cache::new(100), Vec::new());
+        cache.put(0, 100, 1, true, &mut evicted);
+        cache.put(0, 100, 1, false, &mut evicted);
+        cache.put(1, 100, 0, false, &mut evicted);
+        assert_eq!(evicted, [(0, 100)], "read again, the same version still is this cache's to write");
+        evicted.clear();
+        cache.put(0, 100, 1, true, &mut evicted);
+        cache.put(0, 100, 2, false, &mut evicted);
+        cache.put(1, 100, 0, false, &mut evicted);
+        assert_eq!(evicted, [], "another core has written the later one");
     }
 
     #[test]

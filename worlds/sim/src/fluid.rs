@@ -192,6 +192,7 @@ impl Fluid {
             let class = &self.classes[at];
             class.shares.iter().for_each(|&(resource, share)| wanted[resource] += share * class.flows.len() as f64);
         }
+        // With the rate up to which its resources have room.
         let mut open: Vec<(usize, f64)> = self.live.iter().map(|&at| (at, 0.0)).collect();
         while !open.is_empty() {
             for (resource, room) in rooms.iter_mut().enumerate() {

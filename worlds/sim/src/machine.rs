@@ -30,7 +30,8 @@ pub struct Machine {
     /// The same for pieces of work whose speed is known by name.
     pub leaves: BTreeMap<String, f64>,
     /// How fast a core gets bytes from its own node's memory while it computes such a piece, where that is known: the instructions
-    /// between two lines say how many a core has under way. Elsewhere it is what streams get, and [`Parameters::overlap`].
+    /// between two lines say how many a core has under way. Elsewhere it is what streams get, and [`Parameters::overlap`]. None if
+    /// there are home caches: then a core waits for one line at a time.
     pub leaf_bandwidths: BTreeMap<String, f64>,
     /// How much more the hardware threads of a core do together than one of them alone.
     pub smt_speedup: f64,

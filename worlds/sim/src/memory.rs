@@ -217,7 +217,7 @@ impl<'a> Memory<'a> {
         self.clear(pu);
         for access in &work.accesses {
             let before = self.now.stretches;
-            if access.mode.writes() && !self.heaps.is_empty() {
+            if access.mode.writes() && access.total_bytes() > 0 && !self.heaps.is_empty() {
                 let array = self.pages.array_at(access.start);
                 self.heaps.take(array, program.arrays[array].bytes, pu);
             }
@@ -431,22 +431,24 @@ impl<'a> Memory<'a> {
         (1.0 - self.overlap) * compute_ns + bytes_ns.max(self.overlap * compute_ns)
     }
 
-    /// By node, the bytes that a core waits for.
-    fn waits(&self) -> impl Iterator<Item = f64> {
-        self.now.reads.iter().zip(&self.now.streamed).map(|(read, streamed)| read + streamed)
+    /// The nodes whose bytes a core waits for, and for how many.
+    fn waits(&self) -> impl Iterator<Item = (NodeId, f64)> {
+        let bytes = self.now.reads.iter().zip(&self.now.streamed).map(|(read, streamed)| read + streamed);
+        // There may be more places than nodes, where nothing lies.
+        bytes.enumerate().filter(|(_, bytes)| *bytes > 0.0).map(|(node, bytes)| (NodeId::new(node), bytes))
     }
 
     /// How long it takes where the speed is known at which its bytes come from memory: the part whose bytes are near after the one
     /// whose bytes are not.
     fn measured_ns(&self, compute_ns: f64, bandwidth: f64, pu: PuId, node: NodeId) -> f64 {
         let hits: f64 = self.now.hits.iter().sum();
-        let all = hits + self.waits().sum::<f64>();
+        let all = hits + self.waits().map(|(_, bytes)| bytes).sum::<f64>();
         if all == 0.0 {
             return compute_ns;
         }
         let own = self.machine.core_bandwidth(node, node);
-        let from_memory = self.waits().enumerate().map(|(from, bytes)| {
-            let farther = own / self.machine.core_bandwidth(node, NodeId::new(from));
+        let from_memory = self.waits().map(|(from, bytes)| {
+            let farther = own / self.machine.core_bandwidth(node, from);
             (bytes / bandwidth * 1e9 * farther).max(compute_ns * bytes / all)
         });
         self.together_ns(compute_ns * hits / all, self.hits_ns(pu)) + from_memory.sum::<f64>()
@@ -457,12 +459,10 @@ impl<'a> Memory<'a> {
         let one_stream = self.machine.memory.stream_bandwidth / self.machine.memory.core_bandwidth;
         // Who fetches ahead begins anew on each page.
         let page = self.machine.memory.page_bytes * self.now.stretches;
-        let short = self.waits().sum::<f64>() < page as f64;
+        let short = self.waits().map(|(_, bytes)| bytes).sum::<f64>() < page as f64;
         let share = if self.now.streams == 1 || short { one_stream } else { 1.0 };
-        let nodes = self.waits().enumerate().filter(|(_, bytes)| *bytes > 0.0);
-        let ns =
-            |(from, bytes): (usize, f64)| bytes / (share * self.machine.core_bandwidth(node, NodeId::new(from))) * 1e9;
-        nodes.map(ns).sum()
+        let ns = |(from, bytes)| bytes / (share * self.machine.core_bandwidth(node, from)) * 1e9;
+        self.waits().map(ns).sum()
     }
 
     /// The same on a machine with home caches: one miss after the other.
@@ -648,9 +648,23 @@ mod tests {
         assert!((took[0] - from_memory).abs() < 1e-6, "{took:?}");
         assert!((took[1] - 100_000.0).abs() < 1e-6, "its bytes are in the cache, and faster than that: {took:?}");
         assert!(farther > 1.0 && (took[2] - farther * from_memory).abs() < 1e-6, "{took:?}");
+        // Half of the bytes in the cache: half of the work as fast as there, the other half as fast as memory.
+        let half = Access::new(MB, MB / 2, Mode::Read);
+        program.tasks[0].steps = vec![work(0), work(1_200_000)];
+        let Step::Work(first) = &mut program.tasks[0].steps[0] else { unreachable!("it is work") };
+        first.accesses = vec![half];
+        let took = run(&machine, &program, &[0, 0])[1].alone_ns;
+        assert!((took - (50_000.0 + from_memory / 2.0)).abs() < 1e-6, "{took}");
         // Who computes for longer than the bytes take doesn't wait for them.
         program.tasks[0].steps = vec![work(12_000_000)];
         assert!((run(&machine, &program, &[0])[0].alone_ns - 1_000_000.0).abs() < 1e-6);
+        let slower = machine.scaled("core_bandwidth", 0.5).unwrap();
+        program.tasks[0].steps = vec![work(1_200_000)];
+        assert!((run(&slower, &program, &[0])[0].alone_ns - 2.0 * from_memory).abs() < 1e-6);
+        // More core groups than nodes.
+        let mut groups = Machine::from_topology(Topology::parse("node:1 l3:3 core:1").unwrap());
+        groups.leaf_bandwidths.clone_from(&machine.leaf_bandwidths);
+        assert!((run(&groups, &program, &[2])[0].alone_ns - from_memory).abs() < 1e-6);
     }
 
     #[test]

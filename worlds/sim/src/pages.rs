@@ -27,7 +27,6 @@ pub(crate) struct Pages {
 }
 
 struct Lies {
-    base: usize,
     bytes: usize,
     arrangement: Arrangement,
     /// By page, the location that touched it first; empty unless nobody placed it.
@@ -69,7 +68,6 @@ impl Pages {
             };
             let pages = if arrangement == Arrangement::Unplaced { units } else { 0 };
             Ok(Lies {
-                base: array.base,
                 bytes: array.bytes,
                 coarse: array.distribution == Distribution::Coarse,
                 arrangement,
@@ -88,7 +86,7 @@ impl Pages {
     }
 
     pub(crate) fn base(&self, array: usize) -> usize {
-        self.arrays[array].base
+        self.bases[array]
     }
 
     pub(crate) fn is_coarse(&self, array: usize) -> bool {
@@ -115,8 +113,8 @@ impl Pages {
     /// given. What nobody has touched yet, and nobody touches now, is nowhere.
     pub(crate) fn add_places(&mut self, array: usize, stretch: Range<usize>, node: Option<NodeId>, places: &mut [f64]) {
         let unit = self.unit;
-        let lies = &mut self.arrays[array];
-        let (start, end) = (stretch.start - lies.base, stretch.end - lies.base);
+        let (base, lies) = (self.bases[array], &mut self.arrays[array]);
+        let (start, end) = (stretch.start - base, stretch.end - base);
         debug_assert!(end <= lies.bytes, "inside the array");
         if start >= end {
             return;

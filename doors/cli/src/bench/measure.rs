@@ -15,7 +15,7 @@ pub(crate) struct Outcome {
     pub(crate) ours: f64,
     pub(crate) peer: String,
     pub(crate) theirs: f64,
-    /// ours / theirs; lower is better.
+    /// ours / theirs; lower is better. Of several rounds, the median of theirs.
     pub(crate) ratio: f64,
     /// What `kernels` says besides.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]

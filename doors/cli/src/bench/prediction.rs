@@ -56,30 +56,30 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
     let threads: Vec<usize> = args.threads.iter().copied().map(usize::from).collect();
     let threads = if threads.is_empty() { vec![1, here] } else { threads };
     let named: Vec<&str> = args.kernel.iter().map(String::as_str).collect();
-    let mut sides = Vec::new();
+    let mut cases = Vec::new();
     for name in if named.is_empty() { NAMES } else { &named } {
         let kernel = by_name(name, Size::Times(times(name)))?;
         for setting in &strategies {
-            let side =
-                |&threads| Side { kernel: kernel.clone(), setting: setting.clone(), threads, rounds: Vec::new() };
-            sides.extend(threads.iter().map(side));
+            let case =
+                |&threads| Case { kernel: kernel.clone(), setting: setting.clone(), threads, rounds: Vec::new() };
+            cases.extend(threads.iter().map(case));
         }
     }
     for round in 1..=args.rounds {
         let machine = machine(args)?;
         println!("{}: {}", machine.name, machine.parameters);
         heading();
-        for side in &mut sides {
-            side.measure(args, &machine)?;
-            println!("{}", side.line(side.rounds.len() - 1..side.rounds.len()));
+        for case in &mut cases {
+            case.measure(args, &machine)?;
+            println!("{}", case.line(case.rounds.len() - 1..case.rounds.len()));
         }
         if round == args.rounds && round > 1 {
             println!("medians of {round} rounds, with the quartiles of their ratios");
             heading();
-            sides.iter().for_each(|side| println!("{}", side.line(0..round)));
+            cases.iter().for_each(|case| println!("{}", case.line(0..round)));
         }
     }
-    let results: Vec<Outcome> = sides.iter().map(Side::outcome).collect();
+    let results: Vec<Outcome> = cases.iter().map(Case::outcome).collect();
     let off = |outcome: &Outcome| (outcome.ratio - 1.0).abs();
     let worst = results.iter().max_by(|a, b| off(a).total_cmp(&off(b)));
     if let Some(worst) = worst {
@@ -93,7 +93,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
 
 fn heading() {
     println!(
-        "{:10} {:16} {:>7} {:>12} {:>12} {:>6} {:>11}",
+        "{:10} {:16} {:>7} {:>12} {:>12} {:>6} {:>20}",
         "kernel", "strategy", "threads", "measured ms", "predicted ms", "ratio", "quartiles"
     );
 }
@@ -109,15 +109,28 @@ fn machine(args: &Args) -> anyhow::Result<Machine> {
     Ok(machine)
 }
 
-/// A kernel in one way, and in each round how many milliseconds were measured and predicted.
-struct Side {
+/// A kernel in one way.
+struct Case {
     kernel: AnyKernel,
     setting: Setting,
     threads: usize,
-    rounds: Vec<(f64, f64)>,
+    rounds: Vec<Round>,
 }
 
-impl Side {
+/// In milliseconds.
+struct Round {
+    /// The quartiles of what was measured. The lower one counts: what else the machine has to do makes it slower, and not faster.
+    measured: (f64, f64),
+    predicted: f64,
+}
+
+impl Round {
+    fn ratio(&self) -> f64 {
+        self.predicted / self.measured.0
+    }
+}
+
+impl Case {
     fn measure(&mut self, args: &Args, machine: &Machine) -> anyhow::Result<()> {
         let runtime = engine::start(Runtime::builder().strategy(self.setting.clone()), Some(self.threads))?;
         // The first one warms up.
@@ -128,29 +141,38 @@ impl Side {
         let program = Recorder::record(&self.kernel, self.threads);
         let options = Options { parameters: machine.parameters, ..Options::default() };
         let predicted = simulate(machine, &plan, &program, &options)?.wall_ns / 1e6;
-        // What else the machine has to do makes it slower, and not faster.
-        self.rounds.push((quartiles(&seconds).0 * 1e3, predicted));
+        let (low, high) = quartiles(&seconds);
+        self.rounds.push(Round { measured: (low * 1e3, high * 1e3), predicted });
         Ok(())
     }
 
+    /// One round with the quartiles of what was measured, or several with those of the ratios.
     fn line(&self, rounds: Range<usize>) -> String {
         let rounds = &self.rounds[rounds];
-        let of = |what: fn(&(f64, f64)) -> f64| rounds.iter().map(what).collect::<Vec<_>>();
-        let (measured, predicted) = (median(&of(|round| round.0)), median(&of(|round| round.1)));
-        let ratios = of(|round| round.1 / round.0);
-        let (low, high) = quartiles(&ratios);
-        let (kernel, setting, ratio) = (self.kernel.name(), self.setting.to_string(), median(&ratios));
-        let spread = format!("{low:.2}-{high:.2}");
+        let spread = match rounds {
+            [Round { measured: (low, high), .. }] => format!("{low:.2}-{high:.2} ms"),
+            _ => {
+                let (low, high) = quartiles(&rounds.iter().map(Round::ratio).collect::<Vec<_>>());
+                format!("{low:.2}-{high:.2}")
+            }
+        };
+        let middle = |what: fn(&Round) -> f64| median(&rounds.iter().map(what).collect::<Vec<_>>());
         format!(
-            "{kernel:10} {setting:16} {:>7} {measured:>12.2} {predicted:>12.2} {ratio:>6.2} {spread:>11}",
-            self.threads
+            "{:10} {:16} {:>7} {:>12.2} {:>12.2} {:>6.2} {spread:>20}",
+            self.kernel.name(),
+            self.setting.to_string(),
+            self.threads,
+            middle(|round| round.measured.0),
+            middle(|round| round.predicted),
+            middle(Round::ratio)
         )
     }
 
     fn outcome(&self) -> Outcome {
-        let of = |what: fn(&(f64, f64)) -> f64| median(&self.rounds.iter().map(what).collect::<Vec<_>>());
+        let middle = |what: fn(&Round) -> f64| median(&self.rounds.iter().map(what).collect::<Vec<_>>());
         let name = format!("{} {} {} threads", self.kernel.name(), self.setting, self.threads);
-        let outcome = Outcome::new(name, "ms", of(|round| round.1), "measured", of(|round| round.0));
-        Outcome { ratio: of(|round| round.1 / round.0), ..outcome }
+        let outcome =
+            Outcome::new(name, "ms", middle(|round| round.predicted), "measured", middle(|round| round.measured.0));
+        Outcome { ratio: middle(Round::ratio), ..outcome }
     }
 }

@@ -30,14 +30,14 @@ fn small() -> Vec<AnyKernel> {
         Jacobi3d { sites: [6, 6, 600], block: [1, 1], ..Jacobi3d::default() }.into(),
         SparseLu { blocks: 5, ..SparseLu::default() }.into(),
         Fib { n: 25, ..Fib::default() }.into(),
-        // Ways of a smaller board are soon foreseen.
+        // A branch predictor learns a smaller board.
         Nqueens { n: 12 }.into(),
         Uts { tree: vicus_kernels::Tree::Geometric { mean: 4.0, depth: 7 }, ..Uts::default() }.into(),
     ]
 }
 
 /// Whether it does little with each byte.
-fn streams(kernel: &AnyKernel) -> bool {
+fn is_streaming(kernel: &AnyKernel) -> bool {
     !["matmul", "sparselu"].contains(&kernel.name())
 }
 
@@ -62,7 +62,7 @@ fn large(bytes: usize) -> Vec<AnyKernel> {
 pub(super) struct Leaves {
     /// Operations in a nanosecond while the data is near.
     pub(super) per_ns: BTreeMap<&'static str, f64>,
-    /// Of those that stream, bytes in a second while no data is near.
+    /// Of those that stream, bytes in a second while no data is in a cache: of those that they declare, halos included.
     pub(super) bandwidth: BTreeMap<&'static str, f64>,
 }
 
@@ -77,6 +77,7 @@ fn far(effort: Effort, machine: &Machine) -> BTreeMap<&'static str, f64> {
     let mut leaves = BTreeMap::new();
     for kernel in large(bytes) {
         let mut found: BTreeMap<&'static str, Vec<f64>> = BTreeMap::new();
+        // Each takes a large part of a second.
         for _ in 0..effort.samples.min(5) {
             let world = Streaming {
                 threads: Threads::new(&runtime),
@@ -101,7 +102,7 @@ fn near(effort: Effort, machine: &Machine) -> anyhow::Result<BTreeMap<&'static s
     for kernel in small() {
         let mut rates: BTreeMap<&'static str, Vec<f64>> = BTreeMap::new();
         for _ in 0..effort.samples {
-            let world = Warm { touches: streams(&kernel), ..Warm::new(machine) };
+            let world = Warm::new(machine, is_streaming(&kernel));
             // What comes before and after counts in no measured part.
             kernel.run(&world, || world.counts(true), || world.counts(false));
             let joins = world.joins.into_inner() as f64;
@@ -169,12 +170,12 @@ struct Warm<'m> {
 }
 
 impl Warm<'_> {
-    fn new(machine: &Machine) -> Warm<'_> {
+    fn new(machine: &Machine, touches: bool) -> Warm<'_> {
         Warm {
             serial: Serial::default(),
             machine,
             clock_ns: clock_ns(),
-            touches: true,
+            touches,
             counts: AtomicBool::new(false),
             joins: AtomicU64::new(0),
             arrays: AtomicUsize::new(0),
@@ -209,8 +210,8 @@ impl World for Warm<'_> {
         accesses.iter().filter(|_| self.touches).for_each(touch);
         let began = Instant::now();
         f();
-        let ns = began.elapsed().as_nanos() as f64 - self.clock_ns;
-        let computing = if self.touches { self.machine.computing_ns(accesses, ns.max(1.0)) } else { ns.max(1.0) };
+        let ns = (began.elapsed().as_nanos() as f64 - self.clock_ns).max(1.0);
+        let computing = if self.touches { self.machine.computing_ns(accesses, ns) } else { ns };
         let mut leaves = self.leaves.lock().expect("nothing panics under this lock");
         let timed = leaves.entry(leaf.name).or_default();
         timed.flops += leaf.flops;
@@ -252,8 +253,9 @@ impl World for Streaming<'_> {
         self.threads.threads()
     }
 
-    fn array<T: Element>(&self, len: usize, distribution: &Distribution) -> Array<'_, T> {
-        self.threads.array(len, distribution)
+    fn array<T: Element>(&self, len: usize, _: &Distribution) -> Array<'_, T> {
+        // Where this thread touches it first, whatever the kernel would have.
+        self.threads.array(len, &Distribution::Standard)
     }
 
     fn work(&self, leaf: Leaf, accesses: &[Access], f: impl FnOnce()) {

@@ -176,6 +176,10 @@ impl File {
         }
         if let Some(homes) = &self.homes {
             homes.check(&topology)?;
+            if !self.leaf_bandwidth.is_empty() {
+                return Err("leaf_bandwidth: none is expected beside homes, where a core waits for one line at a time"
+                    .to_owned());
+            }
         }
         let cache = |table: &CacheTable| CacheCosts {
             level: table.level,

@@ -328,7 +328,7 @@ impl Effort {
 }
 
 /// How many seeds a median has when parameters vary.
-const FEW: usize = 9;
+const FEW: usize = 7;
 
 /// All runs of a figure under the same circumstances.
 #[derive(Clone, Debug, PartialEq)]
