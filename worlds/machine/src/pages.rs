@@ -80,8 +80,8 @@ impl SystemPages {
             Placement::Interleaved(nodes) => (MPOL_INTERLEAVE, self.mask(nodes)?),
             Placement::Standard => (MPOL_DEFAULT, Vec::new()),
         };
-        // The kernel reads one bit less than it is told.
-        let bits = if mask.is_empty() { 0 } else { mask.len() * libc::c_ulong::BITS as usize + 1 };
+        // The kernel reads one bit less than it is told. It refuses none at all if there is an address.
+        let bits = mask.len() * libc::c_ulong::BITS as usize + 1;
         // SAFETY: the kernel keeps the contents; the mask has as many bits as told, and one that is not read.
         Ok(unsafe { libc::syscall(libc::SYS_mbind, start.as_ptr(), bytes, mode, mask.as_ptr(), bits, flags) })
     }
