@@ -351,6 +351,23 @@ mod tests {
         assert!((replay.taken_off_ns - 2.0 * (409.6 + 509.6)).abs() < 1e-6, "{}", replay.taken_off_ns);
     }
 
+    /// A source's events, each with how long it comes after the one before, and then the sink's invocations of a millisecond each, with
+    /// what happens in them: the first spawned by the source, the others by the sink. With the times at which they happened.
+    fn then_sink(mut events: Vec<(u64, What)>, acts: impl IntoIterator<Item = Vec<What>>) -> Vec<(u64, What)> {
+        for (at, act) in acts.into_iter().enumerate() {
+            let by = u32::from(at > 0);
+            events.extend([(0, queued(SINK, TaskKind::Immediate, by)), (0, What::InvocationBegins { who: SINK })]);
+            events.extend(act.into_iter().map(|what| (0, what)));
+            events.push((1_000_000, What::InvocationEnds { who: SINK }));
+        }
+        let mut time = 0;
+        for (at, _) in &mut events {
+            time += *at;
+            *at = time;
+        }
+        events
+    }
+
     /// A sink takes an envelope and has grown; takes another; puts rows out; and gives up a part of what it has kept.
     fn keeper() -> Replay {
         let mut events = vec![(0, queued(SOURCE, TaskKind::Deferred, BoxId::NOBODY))];
@@ -364,17 +381,7 @@ mod tests {
         ];
         let held = |bytes| What::Held { who: SINK, bytes };
         let acts = [vec![received(SINK), held(1 << 20)], vec![received(SINK)], out.to_vec(), vec![held(1 << 19)]];
-        for (act, by) in acts.into_iter().zip([0, 1, 1, 1]) {
-            events.push((0, queued(SINK, TaskKind::Immediate, by)));
-            events.push((0, What::InvocationBegins { who: SINK }));
-            events.extend(act.into_iter().map(|what| (0, what)));
-            events.push((1_000_000, What::InvocationEnds { who: SINK }));
-        }
-        let mut time = 0;
-        let events = events.into_iter().map(|(lasts, what)| {
-            time += lasts;
-            (time, what)
-        });
+        let events = then_sink(events, acts);
         Replay::of(&trace(vec![named("source", &[]), named("sink", &[0])], 1, events), &ReplayOptions::default())
             .unwrap()
     }
@@ -463,16 +470,7 @@ mod tests {
         let takes = |input| What::EnvelopeReceived { who: SINK, input, rows: 512, pill: false };
         let keeps = |input| What::EnvelopeKept { who: SINK, input };
         let acts = [vec![takes(0), keeps(0), takes(1), keeps(1)], vec![takes(2)], vec![takes(2)]];
-        for (act, by) in acts.into_iter().zip([0, 1, 1]) {
-            events.extend([(0, queued(SINK, TaskKind::Immediate, by)), (0, What::InvocationBegins { who: SINK })]);
-            events.extend(act.into_iter().map(|what| (0, what)));
-            events.push((1_000_000, What::InvocationEnds { who: SINK }));
-        }
-        let mut time = 0;
-        let events = events.into_iter().map(|(lasts, what)| {
-            time += lasts;
-            (time, what)
-        });
+        let events = then_sink(events, acts);
         trace(vec![named("source", &[]), named("join", &[0, 1, 2])], 1, events)
     }
 

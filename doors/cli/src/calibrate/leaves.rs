@@ -147,6 +147,13 @@ fn clock_ns() -> f64 {
     median(&samples.collect::<Vec<_>>())
 }
 
+/// How many nanoseconds something takes, without the clock's own.
+fn clocked(clock_ns: f64, f: impl FnOnce()) -> f64 {
+    let began = Instant::now();
+    f();
+    (began.elapsed().as_nanos() as f64 - clock_ns).max(1.0)
+}
+
 #[derive(Default)]
 struct Timed {
     flops: u64,
@@ -208,9 +215,7 @@ impl World for Warm<'_> {
             return f();
         }
         accesses.iter().filter(|_| self.touches).for_each(touch);
-        let began = Instant::now();
-        f();
-        let ns = (began.elapsed().as_nanos() as f64 - self.clock_ns).max(1.0);
+        let ns = clocked(self.clock_ns, f);
         let computing = if self.touches { self.machine.computing_ns(accesses, ns) } else { ns };
         let mut leaves = self.leaves.lock().expect("nothing panics under this lock");
         let timed = leaves.entry(leaf.name).or_default();
@@ -262,9 +267,7 @@ impl World for Streaming<'_> {
         if !self.counts.load(Ordering::Relaxed) {
             return f();
         }
-        let began = Instant::now();
-        f();
-        let ns = (began.elapsed().as_nanos() as f64 - self.clock_ns).max(1.0);
+        let ns = clocked(self.clock_ns, f);
         let mut leaves = self.leaves.lock().expect("nothing panics under this lock");
         let moved = leaves.entry(leaf.name).or_default();
         moved.bytes += accesses.iter().map(Access::total_bytes).sum::<usize>() as f64;
