@@ -105,6 +105,8 @@ pub(crate) struct BoxCell {
     clock: AtomicU64,
     /// Bytes that it has taken from the request's budget. Written by the runner alone.
     pub(crate) held: AtomicU64,
+    /// Bytes that it holds and keeps: what its next invocation works on beside what arrives. Written by the runner alone.
+    state_bytes: AtomicU64,
     pub(crate) tally: Tally,
     pub(crate) inputs: std::boxed::Box<[Input]>,
     /// Touched only between begin and finish, and at the very end by whoever settles the request.
@@ -119,6 +121,20 @@ unsafe impl Sync for BoxCell {}
 // SAFETY: as above; operators and envelopes are `Send`.
 unsafe impl Send for BoxCell {}
 
+/// So much of what a box holds or keeps is taken to be touched for a row that it gets: a cache line.
+const TOUCHED: u64 = 64;
+
+impl BoxCell {
+    /// The kind of a task that rows bring about (Falt et al. §4.1): immediate if most of what it works on is the envelope, which
+    /// is hot where it was made; deferred if most of it is the box's own.
+    fn kind_for(&self, envelope: &Envelope) -> Kind {
+        let state = self.state_bytes.load(Ordering::Relaxed);
+        // A pill may have the box go through all of it.
+        let touched = if envelope.is_pill() { state } else { state.min(TOUCHED * envelope.rows() as u64) };
+        if touched > envelope.bytes() { Kind::Deferred } else { Kind::Immediate }
+    }
+}
+
 /// What an action sees of an input.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Seen {
@@ -126,8 +142,8 @@ pub(crate) enum Seen {
     Nothing,
     /// A head.
     Head,
-    /// A head that it has taken.
-    Taken,
+    /// A head that it has taken, of so many bytes.
+    Taken(u64),
     /// A head that it has taken to keep.
     Kept,
 }
@@ -139,8 +155,9 @@ pub(crate) struct Body {
     pub(crate) snapshot: std::boxed::Box<[Seen]>,
     /// By input, whether its head was reported as left. Kept while somebody records.
     left: std::boxed::Box<[bool]>,
-    /// How many bytes it was reported to hold. Kept while somebody records.
+    /// How many bytes it holds, and how many it keeps of what it took.
     held: u64,
+    pub(crate) kept: u64,
     /// What the action sent; it leaves at the end.
     pub(crate) outbox: Vec<(usize, Envelope)>,
     /// Senders that the action made room for.
@@ -198,8 +215,9 @@ impl Output {
 pub struct Activation {
     /// What the queue holds.
     pub task: TaskRef,
-    /// How it is to be queued. The framework decides it, never the user: a box that received rows is immediate; one
-    /// that the initialization pill woke, that asked to run again, or that found room after a refusal is deferred.
+    /// How it is to be queued. The framework decides it, never the user: a box that received rows is immediate, unless what it
+    /// holds and keeps ([`Turn::holds`], [`Turn::keeps`]) outweighs them; that one, and one
+    /// that the initialization pill woke, that asked to run again, or that found room after a refusal, is deferred.
     pub kind: Kind,
     /// Which box.
     pub index: BoxId,
@@ -340,6 +358,7 @@ impl Instance {
                     snapshot: vec![Seen::Nothing; model.inputs.len()].into(),
                     left: vec![false; model.inputs.len()].into(),
                     held: 0,
+                    kept: 0,
                     outbox: Vec::new(),
                     resumed: Vec::new(),
                     consumed: false,
@@ -359,6 +378,7 @@ impl Instance {
                     state: StateWord::new(),
                     clock: AtomicU64::new(0),
                     held: AtomicU64::new(0),
+                    state_bytes: AtomicU64::new(0),
                     tally: Tally::new(model.inputs.len(), model.outputs.len()),
                     inputs: model.inputs.iter().map(input).collect(),
                     body: UnsafeCell::new(body),
@@ -711,7 +731,7 @@ impl Body {
     fn note_heads(&mut self, heads: Vec<(usize, Fact)>, desk: &mut Desk) {
         for (input, received) in heads {
             match self.snapshot[input] {
-                seen @ (Seen::Taken | Seen::Kept) => {
+                seen @ (Seen::Taken(_) | Seen::Kept) => {
                     self.left[input] = false;
                     desk.note(received);
                     if seen == Seen::Kept {
@@ -786,10 +806,16 @@ impl Running<'_> {
                 if near + far > 0 {
                     desk.note(Fact::Read { near, far });
                 }
-                if let Some(bytes) = held.filter(|&bytes| bytes != body.held) {
-                    body.held = bytes;
+            }
+            if let Some(bytes) = held.filter(|&bytes| bytes != body.held) {
+                body.held = bytes;
+                if desk.recording {
                     desk.note(Fact::Held { bytes });
                 }
+            }
+            let state = body.held.saturating_add(body.kept);
+            if state != cell.state_bytes.load(Ordering::Relaxed) {
+                cell.state_bytes.store(state, Ordering::Relaxed);
             }
             match done {
                 Ok(Ok(())) => {}
@@ -940,6 +966,7 @@ impl Instance {
             cell.clock.fetch_max(desk.clock, Ordering::AcqRel);
         }
         let home = envelope.home();
+        let kind = if kind == Kind::Immediate { cell.kind_for(&envelope) } else { kind };
         match cell.inputs[receiver.input].ring.put(envelope) {
             Put::Taken => {
                 if cell.state.arrive().0 {

@@ -100,9 +100,10 @@ impl Turn<'_> {
         if self.body.snapshot[input] != Seen::Head {
             return None;
         }
-        self.body.snapshot[input] = Seen::Taken;
         self.body.consumed = true;
-        let taken = self.cell.inputs[input].ring.take()?;
+        let taken = self.cell.inputs[input].ring.take();
+        self.body.snapshot[input] = Seen::Taken(taken.as_ref().map_or(0, |taken| taken.bytes));
+        let taken = taken?;
         self.cell.tally.took(input, &taken.value, taken.bytes, self.place);
         if taken.resumes {
             self.body.resumed.push(self.cell.inputs[input].sender);
@@ -178,7 +179,8 @@ impl Turn<'_> {
         self.cell.tally.read_at(home == self.place, bytes);
     }
 
-    /// Says how many bytes the box holds beyond this invocation: all in all, not since the last time. Cheap.
+    /// Says how many bytes the box holds beyond this invocation: all in all, not since the last time. Cheap. It decides in which
+    /// way the box is queued, too ([`Activation::kind`](crate::Activation::kind)).
     ///
     /// # Errors
     /// The request's boxes hold more than it may ([`Instance::set_budget`]); to be passed on.
@@ -191,7 +193,11 @@ impl Turn<'_> {
     /// that another box built. It is no part of what the box [holds](Turn::holds): who made it books it. Panics if it took none.
     pub fn keeps(&mut self, input: usize) {
         let seen = &mut self.body.snapshot[input];
-        assert!(matches!(seen, Seen::Taken | Seen::Kept), "input {input}: what is kept was taken in this invocation");
+        match *seen {
+            Seen::Taken(bytes) => self.body.kept += bytes,
+            Seen::Kept => return,
+            _ => panic!("input {input}: what is kept was taken in this invocation"),
+        }
         *seen = Seen::Kept;
     }
 

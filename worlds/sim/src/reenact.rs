@@ -5,6 +5,8 @@
 //! what it read from a store (`script.rs`). Which of its envelopes it finds when it is invoked, and so how often it is invoked,
 //! is decided anew by the plan, the threads, and the machine.
 //!
+//! Which kind a task is follows from what its box keeps by then, as on threads; a replay's tasks are of the kinds that were recorded.
+//!
 //! Envelopes lie in blocks of threads' heaps, parts of the store have homes, and what boxes keep is memory, as in a replay
 //! ([`Replay`](crate::Replay)).
 //!
@@ -253,9 +255,10 @@ fn write(
         }
         let state = state(recorded, task, options.state_bytes_per_row);
         let cost = cost_of(recorded, invocation, &state, options);
+        let keeps = invocation.held.1.saturating_add(recorded.kept(invocation).last().map_or(0, |kept| kept.end));
         add_act(
             script,
-            Act { at: at[index], cost, store: (0, invocation.reads), state, makes: invocation.makes.clone() },
+            Act { at: at[index], cost, store: (0, invocation.reads), state, keeps, makes: invocation.makes.clone() },
         );
     }
     for (script, order) in scripts.iter_mut().zip(orders) {
@@ -279,6 +282,7 @@ fn add_act(script: &mut Script, act: Act) {
             last.store.1 += act.store.1;
             last.at = act.at;
             last.state.extend(act.state);
+            last.keeps = act.keeps;
             last.makes.extend(act.makes);
         }
         _ => script.acts.push(act),

@@ -129,6 +129,87 @@ fn what_the_pill_wakes_and_what_runs_again_or_finds_room_is_deferred_and_what_ge
     assert_eq!(world.finish(left), ["~left"]);
 }
 
+/// A source that sends an envelope of each size in turn, then the pill, and behind it a box with this code.
+fn fed<F>(sizes: &'static [usize], act: F) -> Arc<Model>
+where
+    F: Fn(&mut Turn<'_>, Envelope) + Clone + Send + Sync + 'static,
+{
+    let feeder = move || {
+        let mut sizes = sizes.iter();
+        move |turn: &mut Turn<'_>| {
+            turn.take(0);
+            match sizes.next() {
+                Some(&size) => {
+                    turn.send(0, Envelope::new([Column::from(vec![7u64; size])]));
+                    turn.run_again();
+                }
+                None => turn.send_pill(0),
+            }
+            Ok(())
+        }
+    };
+    let worker = move || {
+        let act = act.clone();
+        move |turn: &mut Turn<'_>| {
+            if let Some(envelope) = turn.take(0) {
+                act(turn, envelope);
+            }
+            Ok(())
+        }
+    };
+    let mut net = ModelBuilder::new("fed");
+    let from = net.source(BoxModel::new("feeder", feeder).output(&numbers()));
+    let worker = net.add(BoxModel::new("worker", worker).input(&numbers()).output(&numbers()));
+    net.connect(from.output(0), worker.input(0));
+    net.end(worker.output(0));
+    net.build().unwrap()
+}
+
+/// How the worker is queued for each of the envelopes, and for the pill.
+fn kinds(model: &Arc<Model>) -> Vec<String> {
+    let mut world = ByHand::with_pills(model);
+    let mut seen = Vec::new();
+    while world.queued().iter().any(|name| name == "~feeder") {
+        seen.extend(world.run("feeder").1.into_iter().filter(|name| name.ends_with("worker")));
+        world.run("worker");
+    }
+    seen
+}
+
+#[test]
+fn a_box_whose_own_bytes_outweigh_the_rows_is_deferred() {
+    // Falt et al., §4.1. A row has 8 bytes, and touches a line of what the box holds.
+    let holds = |bytes: u64| move |turn: &mut Turn<'_>, _: Envelope| turn.holds(bytes).unwrap();
+    assert_eq!(kinds(&fed(&[1, 1], holds(0))), ["worker", "worker", "worker"]);
+    assert_eq!(
+        kinds(&fed(&[1, 100], holds(800))),
+        ["worker", "worker", "~worker"],
+        "as much as the rows; nothing is in a pill"
+    );
+    assert_eq!(kinds(&fed(&[1, 100, 1], holds(801))), ["worker", "~worker", "~worker", "~worker"]);
+    assert_eq!(kinds(&fed(&[1, 0], holds(1 << 20))), ["worker", "worker", "~worker"], "no row touches anything");
+    // What it says later counts from then on, and so does what it says no more.
+    let sizes = |turn: &mut Turn<'_>, envelope: Envelope| {
+        turn.holds(if envelope.rows() == 2 { 1 << 20 } else { 0 }).unwrap();
+    };
+    assert_eq!(kinds(&fed(&[1, 2, 3, 1], sizes)), ["worker", "worker", "~worker", "worker", "worker"]);
+}
+
+#[test]
+fn what_a_box_keeps_is_its_own() {
+    let keeps = |turn: &mut Turn<'_>, envelope: Envelope| {
+        if envelope.rows() == 3 {
+            turn.keeps(0);
+            turn.keeps(0);
+        }
+    };
+    // 24 bytes are kept, then 48, whoever says it twice.
+    assert_eq!(
+        kinds(&fed(&[3, 4, 2, 3, 6, 5], keeps)),
+        ["worker", "worker", "~worker", "worker", "worker", "~worker", "~worker"]
+    );
+}
+
 #[test]
 fn a_refused_box_is_not_invoked_until_there_is_room() {
     let mut world = ByHand::with_pills(&two_into(pair(|turn| drop(turn.take(1))), Bound { envelopes: 2, bytes: 8 }));

@@ -37,6 +37,8 @@ pub(crate) struct Act {
     pub(crate) store: (u64, u64),
     /// What it reads and writes of what its box keeps.
     pub(crate) state: Vec<Part>,
+    /// How many bytes its box then keeps, in memory of its own and in envelopes.
+    pub(crate) keeps: u64,
     pub(crate) makes: Vec<Made>,
 }
 
@@ -96,6 +98,8 @@ pub(crate) struct Done {
     pub(crate) store: Vec<(u64, u64)>,
     /// What it reads and writes of what it keeps.
     pub(crate) state: Vec<Part>,
+    /// How many bytes it keeps, if that was told.
+    pub(crate) keeps: Option<u64>,
     /// It has more to do without taking anything.
     pub(crate) again: bool,
 }
@@ -145,6 +149,7 @@ impl Progress {
             }
             done.makes.extend_from_slice(&act.makes);
             done.state.extend_from_slice(&act.state);
+            done.keeps = Some(act.keeps);
             self.act += 1;
         }
         done.again = script.is_free(self.act);

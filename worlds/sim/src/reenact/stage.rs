@@ -25,6 +25,9 @@ struct Shared {
     done: Done,
 }
 
+/// More bytes than a machine has, and few enough that sums of them don't overflow: traces may say anything.
+const HELD: u64 = 1 << 50;
+
 /// The operator of a box.
 struct Player {
     shared: Arc<Mutex<Shared>>,
@@ -68,6 +71,9 @@ impl Shared {
             let output = usize::from(made.output);
             let columns = turn.schema(output).columns().len();
             turn.send(output, if pill { vicus_flow::Envelope::pill() } else { envelope(columns, rows) });
+        }
+        if let Some(bytes) = self.done.keeps {
+            turn.holds(bytes.min(HELD)).expect("a re-enacted request has no budget");
         }
         if self.done.again {
             turn.run_again();

@@ -8,7 +8,7 @@ use vicus_flow::BoxCounts;
 use vicus_schedule::{ALL, Setting};
 use vicus_sim::{Machine, Options, Outcome, Parameters, Reenacted, Reenactment, Replay, ReplayOptions};
 use vicus_topology::Topology;
-use vicus_trace::{Trace, What};
+use vicus_trace::{TaskKind, Trace, What};
 
 fn enact(
     machine: &Machine,
@@ -141,6 +141,32 @@ fn what_boxes_keep_is_memory() {
         // Each row is looked up; boxes that collect rows look into these, too, but there are no more than they take.
         let least = 0.9 * 64.0 * rows as f64;
         assert!(more > least, "{more} bytes more on {threads} threads, at least {least} expected");
+    }
+}
+
+/// A box that keeps more than it gets is deferred, as it was when it was recorded.
+#[test]
+fn kinds_follow_from_what_boxes_keep() {
+    let machine = Machine::by_name("core-i7-860").unwrap();
+    let recorded = record(&streams(2, 60), 1).trace;
+    let reenactment = Reenactment::of(&recorded, &ReplayOptions::default()).unwrap();
+    let options = Options { trace: Some(1 << 14), ..Options::default() };
+    let enacted = enact(&machine, "las", 2, &reenactment, &options).0.trace.unwrap();
+    for (trace, what) in [(recorded, "recorded"), (enacted, "enacted")] {
+        // A simulated trace has a box for each invocation.
+        let boxes = &trace.header().models[0].boxes;
+        let collects = |index: u32| boxes.get(index as usize).is_some_and(|info| info.type_name == "collect");
+        let (mut immediate, mut deferred) = (0, 0);
+        for entry in trace.merged() {
+            if let What::Enqueued { who, kind, by } = entry.event.what
+                && collects(who.index)
+                && !collects(by)
+            {
+                *(if kind == TaskKind::Deferred { &mut deferred } else { &mut immediate }) += 1;
+            }
+        }
+        // There are two of them, and the second envelope may have more rows than the first, the only one yet.
+        assert!((2..=4).contains(&immediate) && deferred > 20, "{what}: {immediate} immediate, {deferred} deferred");
     }
 }
 
