@@ -17,10 +17,10 @@ use sides::Runtimes;
 /// Vicus' tasks beside rayon's and oneTBB's.
 #[derive(Parser)]
 struct Args {
-    /// Numbers of threads.
+    /// Numbers of threads, with commas between them.
     #[arg(long, value_delimiter = ',', default_values_t = [1, 2])]
     threads: Vec<usize>,
-    /// What to measure.
+    /// What to measure, with commas between.
     #[arg(long, value_delimiter = ',', default_values = ["join", "nqueens", "uts", "spawn", "metg"])]
     what: Vec<String>,
     /// How many times each side is measured.

@@ -39,10 +39,9 @@ impl<T> ByRequest<T> {
     /// Puts a task as the youngest of its request.
     pub fn push(&mut self, request: RequestId, task: T) {
         self.tasks += 1;
-        let at = self.requests.partition_point(|entry| entry.0 < request);
-        match self.requests.get_mut(at) {
-            Some(entry) if entry.0 == request => entry.1.push_back(task),
-            _ => {
+        match self.place(request) {
+            Ok(at) => self.requests[at].1.push_back(task),
+            Err(at) => {
                 let mut tasks = self.spare.pop().unwrap_or_default();
                 tasks.push_back(task);
                 self.requests.insert(at, (request, tasks));
@@ -67,12 +66,14 @@ impl<T> ByRequest<T> {
 
     /// Takes out the task of a request that is next to an end, of those for which `wanted` says yes.
     pub fn remove(&mut self, request: RequestId, end: End, wanted: impl Fn(&T) -> bool) -> Option<T> {
-        self.take(self.place(request)?, |tasks| {
-            let at = match end {
-                End::Youngest => tasks.iter().rposition(wanted)?,
-                End::Oldest => tasks.iter().position(wanted)?,
-            };
-            tasks.remove(at)
+        self.take(self.place(request).ok()?, |tasks| {
+            // The one at the end itself, mostly.
+            match end {
+                End::Youngest if wanted(tasks.back()?) => tasks.pop_back(),
+                End::Oldest if wanted(tasks.front()?) => tasks.pop_front(),
+                End::Youngest => tasks.remove(tasks.len() - 2 - tasks.iter().rev().skip(1).position(wanted)?),
+                End::Oldest => tasks.remove(1 + tasks.iter().skip(1).position(wanted)?),
+            }
         })
     }
 
@@ -83,8 +84,14 @@ impl<T> ByRequest<T> {
         }
     }
 
-    fn place(&self, request: RequestId) -> Option<usize> {
-        self.requests.binary_search_by_key(&request, |entry| entry.0).ok()
+    /// Where a request is, or where it would be.
+    #[inline]
+    fn place(&self, request: RequestId) -> Result<usize, usize> {
+        // Often there is but one.
+        match self.requests.front() {
+            Some(oldest) if oldest.0 == request => Ok(0),
+            _ => self.requests.binary_search_by_key(&request, |entry| entry.0),
+        }
     }
 
     fn take(&mut self, request: usize, take: impl FnOnce(&mut VecDeque<T>) -> Option<T>) -> Option<T> {
@@ -124,6 +131,33 @@ mod tests {
         let mut queue = three_requests();
         let order: Vec<_> = std::iter::from_fn(|| queue.oldest_of_second_oldest()).collect();
         assert_eq!(order, ["7a", "7b", "9a", "5a", "5b"]);
+    }
+
+    #[test]
+    fn one_of_a_request_is_the_next_to_an_end_that_is_wanted() {
+        let filled = || {
+            let mut queue = three_requests();
+            ["7c", "7d"].map(|task| queue.push(RequestId(7), task));
+            queue
+        };
+        let not = |unwanted: &'static [&'static str]| move |task: &&str| !unwanted.contains(task);
+        for (end, unwanted, taken) in [
+            (End::Youngest, &[][..], Some("7d")),
+            (End::Youngest, &["7d"], Some("7c")),
+            (End::Youngest, &["7d", "7c", "7b"], Some("7a")),
+            (End::Oldest, &[], Some("7a")),
+            (End::Oldest, &["7a", "7b"], Some("7c")),
+            (End::Oldest, &["7a", "7b", "7c", "7d"], None),
+            (End::Youngest, &["7a", "7b", "7c", "7d"], None),
+        ] {
+            let mut queue = filled();
+            assert_eq!(queue.remove(RequestId(7), end, not(unwanted)), taken, "{end:?} without {unwanted:?}");
+            let rest: Vec<_> = std::iter::from_fn(|| queue.remove(RequestId(7), End::Oldest, |_| true)).collect();
+            let expected: Vec<_> = ["7a", "7b", "7c", "7d"].into_iter().filter(|task| Some(*task) != taken).collect();
+            assert_eq!(rest, expected);
+            assert_eq!(queue.len(), 3, "those of others stay");
+        }
+        assert_eq!(filled().remove(RequestId(6), End::Oldest, |_| true), None);
     }
 
     #[test]

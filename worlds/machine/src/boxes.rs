@@ -28,9 +28,9 @@ impl Worker {
         // SAFETY: the task was queued and is not counted as finished before the end of this function; `enter` holds a
         // reference beyond that.
         let (instance, index) = unsafe { instance_of(task) };
-        let (rule, far) = (self.found.map_or(0, |found| found.0), self.is_far());
+        let (rule, far) = (self.way.rule(), self.is_far());
         instance.count_taken(seat, rule, far);
-        self.recorder.taken(instance, index, self.found, far);
+        self.recorder.taken(instance, index, self.way, far);
         if !instance.is_stopped() {
             // Its operator may wait for tasks, and other boxes may run meanwhile: they have a desk of their own.
             let mut desk = self.desk.take().unwrap_or_else(|| self.new_desk());
@@ -127,8 +127,14 @@ impl Worker {
     }
 
     /// Turns away from the current request. If this seat ran its last task, the request is over.
+    #[inline]
     pub(crate) fn leave(&mut self) {
-        let Some(instance) = self.current.take() else { return };
+        if let Some(instance) = self.current.take() {
+            self.has_left(instance);
+        }
+    }
+
+    fn has_left(&mut self, instance: Arc<Instance>) {
         // What is freed at its end is freed now, and not when this thread slept last.
         heaps::tick();
         if let Some(outcome) = self.shared.settle(&instance) {

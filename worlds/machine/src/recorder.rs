@@ -7,13 +7,13 @@
 //! Closures get numbers, by which a trace tells them apart: each seat counts its own, in steps of the number of seats.
 
 use crate::runtime::Shared;
-use crate::takes::{Level, SeatTakes};
+use crate::takes::{Level, SeatTakes, Way};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use vicus_flow::{BoxId, Desk, Fact, Instance, Model, ModelBox};
-use vicus_schedule::{Kind, Plan, PoolId, QueueId, RequestId, SeatId, TaskHeader, TaskRef};
+use vicus_schedule::{Kind, Plan, PoolId, RequestId, SeatId, TaskHeader, TaskRef};
 use vicus_topology::Topology;
 use vicus_trace::{Bound, BoxInfo, Header, Log, ModelInfo, Outcome, SeatInfo, SeatLog, Source, TaskKind, Trace, What};
 
@@ -353,18 +353,18 @@ impl Recorder {
 
     /// `far`: from another node's queue.
     #[inline]
-    pub(crate) fn task_taken(&mut self, task: TaskRef, found: Option<(u8, QueueId)>, far: bool) {
+    pub(crate) fn task_taken(&mut self, task: TaskRef, way: Way, far: bool) {
         if self.is_on() {
-            self.task_counted(task, found, far);
+            self.task_counted(task, way, far);
         }
     }
 
     #[cold]
-    fn task_counted(&mut self, task: TaskRef, found: Option<(u8, QueueId)>, far: bool) {
+    fn task_counted(&mut self, task: TaskRef, way: Way, far: bool) {
         if let Some(on) = &self.0 {
-            on.takes.take(found);
+            on.takes.take(way);
         }
-        let rule = found.map_or(0, |(rule, _)| rule);
+        let rule = way.rule();
         self.task_follows(What::Taken { who: task_of(task.header()), rule, far });
     }
 
@@ -434,10 +434,10 @@ impl Recorder {
     }
 
     #[inline]
-    pub(crate) fn taken(&mut self, instance: &Instance, index: BoxId, found: Option<(u8, QueueId)>, far: bool) {
+    pub(crate) fn taken(&mut self, instance: &Instance, index: BoxId, way: Way, far: bool) {
         if let Some(on) = &mut self.0 {
-            on.takes.take(found);
-            let rule = found.map_or(0, |(rule, _)| rule);
+            on.takes.take(way);
+            let rule = way.rule();
             on.log.observe(instance.clock(index));
             on.record(What::Taken { who: who(instance, index), rule, far });
         }

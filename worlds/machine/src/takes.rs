@@ -58,6 +58,28 @@ pub(crate) struct SeatTakes {
     counts: Box<[Counts]>,
 }
 
+/// How a seat came by a task: by which rule, out of which queue, or from nowhere, since it had the task all the time. One word: it is
+/// stored and loaded with each task, and a load of what was stored in pieces would wait for them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Way(u64);
+
+impl Way {
+    pub(crate) const KEPT: Way = Way(0);
+
+    pub(crate) fn new(rule: u8, queue: QueueId) -> Way {
+        Way((queue.index() as u64 + 1) << 8 | u64::from(rule))
+    }
+
+    /// As the probe counts it; 0 for what was kept.
+    pub(crate) fn rule(self) -> u8 {
+        self.0 as u8
+    }
+
+    pub(crate) fn queue(self) -> Option<QueueId> {
+        (self.0 >> 8).checked_sub(1).map(|queue| QueueId::new(queue as usize))
+    }
+}
+
 /// By level.
 #[derive(Default)]
 #[repr(align(128))]
@@ -74,9 +96,9 @@ impl SeatTakes {
     }
 
     /// The seat takes a task by a rule out of a queue, or has it from nowhere. Called by its thread alone.
-    pub(crate) fn take(&self, found: Option<(u8, QueueId)>) {
-        let (rule, level) = found.map_or((0, Level::Own), |(rule, queue)| (rule, self.levels[queue.index()]));
-        let count = &self.counts[usize::from(rule)].0[level as usize];
+    pub(crate) fn take(&self, way: Way) {
+        let level = way.queue().map_or(Level::Own, |queue| self.levels[queue.index()]);
+        let count = &self.counts[usize::from(way.rule())].0[level as usize];
         // One thread alone writes it, so nothing is lost between the two.
         count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }

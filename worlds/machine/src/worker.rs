@@ -11,6 +11,7 @@ use crate::recorder::Recorder;
 use crate::runtime::Shared;
 use crate::sleep::{SleepPool, Wake, Who, Woken};
 use crate::sync::light_fence;
+use crate::takes::Way;
 use crate::tasks::{Awaited, Slab};
 use std::cell::Cell;
 use std::ptr;
@@ -29,8 +30,8 @@ pub(crate) struct Worker {
     cursors: Vec<usize>,
     /// The request of the task that runs.
     pub(crate) request: RequestId,
-    /// What found the task that runs: the rule and the queue. `None` if it was this seat's own all the time.
-    pub(crate) found: Option<(u8, QueueId)>,
+    /// How it came by the task that runs.
+    pub(crate) way: Way,
     /// On the table while no box is run.
     pub(crate) desk: Option<Box<Desk>>,
     /// The request whose box was run last. The worker's own reference: it looks at the instance after its last task.
@@ -147,7 +148,7 @@ impl Worker {
             slot: slot.expect("a seat is in its pool"),
             cursors,
             request: RequestId(0),
-            found: None,
+            way: Way::KEPT,
             desk: None,
             current: None,
             next: None,
@@ -181,16 +182,16 @@ impl Worker {
         let mut owed = None;
         while goes_on() {
             self.sweep();
-            if let Some((task, found)) = self.find(plan, false) {
-                self.leaves_to_others(owed.take(), found);
-                self.run(task, found);
+            if let Some((task, way)) = self.find(plan, false) {
+                self.leaves_to_others(owed.take(), way);
+                self.run(task, way);
                 continue;
             }
             owed = None;
             // A request whose last task ran here is over now, not after this seat's pauses.
             self.leave();
-            if let Some((task, found)) = self.look_around(plan) {
-                self.run(task, found);
+            if let Some((task, way)) = self.look_around(plan) {
+                self.run(task, way);
                 continue;
             }
             let pause = self.next_pause(plan);
@@ -207,13 +208,13 @@ impl Worker {
             let woken = told(slept, sleepers, self.slot);
             self.recorder.sleep_ends(&shared, pool);
             owed = woken;
-            if let Some((task, found)) = found {
+            if let Some((task, way)) = found {
                 // The spawn that woke it was for another task than the one it found by itself.
-                self.leaves_to_others(owed.take(), None);
-                self.run(task, found);
+                self.leaves_to_others(owed.take(), Way::KEPT);
+                self.run(task, way);
             }
         }
-        self.leaves_to_others(owed, None);
+        self.leaves_to_others(owed, Way::KEPT);
         self.give_up_tasks();
         self.leave();
         // Whoever frees next asks another seat.
@@ -221,8 +222,8 @@ impl Worker {
     }
 
     /// It was woken for a task, and has something else to do: what it found, or what it waited for. Somebody else is to look.
-    fn leaves_to_others(&self, woken: Option<Wake>, found: Option<(u8, QueueId)>) {
-        if let Some(wake) = woken.filter(|wake| found.is_none_or(|(_, queue)| queue != wake.queue)) {
+    fn leaves_to_others(&self, woken: Option<Wake>, way: Way) {
+        if let Some(wake) = woken.filter(|wake| way.queue() != Some(wake.queue)) {
             self.shared.pass_on(wake);
         }
     }
@@ -275,7 +276,7 @@ impl Worker {
         }
         let entry = self.shared.plan.entry[0];
         while let Some(called) = self.shared.inboxes[self.seat.index()].take() {
-            self.run(called, None);
+            self.run(called, Way::KEPT);
         }
         for task in kept {
             let request = task.header().request;
@@ -299,40 +300,46 @@ impl Worker {
     }
 
     /// What this seat has to do before it looks into queues.
-    fn kept(&mut self) -> Option<(TaskRef, Option<(u8, QueueId)>)> {
+    fn kept(&mut self) -> Option<(TaskRef, Way)> {
         if let Some(next) = self.next.take() {
-            return Some((next.task, Some((next.rule, next.queue))));
+            return Some((next.task, Way::new(next.rule, next.queue)));
         }
         if let Some(task) = self.shared.inboxes[self.seat.index()].take() {
-            return Some((task, None));
+            return Some((task, Way::KEPT));
         }
-        self.refused.pop().map(|task| (task, None))
+        self.refused.pop().map(|task| (task, Way::KEPT))
     }
 
     /// `last`: the seat would sleep otherwise.
-    fn find(&mut self, plan: &SeatPlan, last: bool) -> Option<(TaskRef, Option<(u8, QueueId)>)> {
+    fn find(&mut self, plan: &SeatPlan, last: bool) -> Option<(TaskRef, Way)> {
         self.kept().or_else(|| self.look(plan, None, last))
     }
 
     /// Looks into queues: as a seat whose task of a request waits, or as one that is free.
-    fn look(
-        &mut self,
-        plan: &SeatPlan,
-        waiting: Option<RequestId>,
-        last: bool,
-    ) -> Option<(TaskRef, Option<(u8, QueueId)>)> {
+    fn look(&mut self, plan: &SeatPlan, waiting: Option<RequestId>, last: bool) -> Option<(TaskRef, Way)> {
+        let mut probes = &plan.look[..];
+        // What most looks find, without the detour by the plan.
+        if let [first, rest @ ..] = probes
+            && let (Some(own), [queue]) = (self.own(), first.scan.queues())
+            && (waiting.is_none() || first.while_waiting)
+        {
+            if let Some(task) = own.pop() {
+                return Some((task, Way::new(first.rule, *queue)));
+            }
+            probes = rest;
+        }
         let last = last.then_some(&self.shared.barrier);
         let mut reach = Reach { queues: &self.shared.queues, seat: self.seat, last };
         let found = match waiting {
-            Some(request) => look_waiting(&plan.look, &mut self.cursors, &mut reach, request),
-            None => look(&plan.look, &mut self.cursors, &mut reach),
+            Some(request) => look_waiting(probes, &mut self.cursors, &mut reach, request),
+            None => look(probes, &mut self.cursors, &mut reach),
         };
         let found = found?;
-        Some((found.task, Some((found.rule, found.queue))))
+        Some((found.task, Way::new(found.rule, found.queue)))
     }
 
     /// What the plan says a seat does before it sleeps.
-    fn look_around(&mut self, plan: &SeatPlan) -> Option<(TaskRef, Option<(u8, QueueId)>)> {
+    fn look_around(&mut self, plan: &SeatPlan) -> Option<(TaskRef, Way)> {
         match plan.idle {
             Idle::Sleep { spin_ns } => {
                 let began = Instant::now();
@@ -362,9 +369,9 @@ impl Worker {
     }
 
     /// Runs a task that was taken out of its queue.
-    pub(crate) fn run(&mut self, task: TaskRef, found: Option<(u8, QueueId)>) {
+    pub(crate) fn run(&mut self, task: TaskRef, way: Way) {
         self.pause_ns = 0;
-        self.found = found;
+        self.way = way;
         let run = task.header().run;
         self.as_here(|worker| {
             #[expect(unsafe_code, reason = "runs a task")]
@@ -408,9 +415,9 @@ impl Worker {
         // For what it was woken, until it has looked.
         let mut owed = None;
         while !awaited.is_done() {
-            if let Some((task, found)) = find(worker, false) {
-                worker.leaves_to_others(owed.take(), found);
-                worker.run_on_top(task, found);
+            if let Some((task, way)) = find(worker, false) {
+                worker.leaves_to_others(owed.take(), way);
+                worker.run_on_top(task, way);
                 idle_since = None;
                 continue;
             }
@@ -428,13 +435,13 @@ impl Worker {
             let woken = told(slept, sleepers, worker.slot);
             worker.recorder.sleep_ends(shared, plan.pool);
             owed = woken;
-            if let Some((task, found)) = found {
-                worker.leaves_to_others(owed.take(), None);
-                worker.run_on_top(task, found);
+            if let Some((task, way)) = found {
+                worker.leaves_to_others(owed.take(), Way::KEPT);
+                worker.run_on_top(task, way);
             }
             idle_since = None;
         }
-        worker.leaves_to_others(owed, None);
+        worker.leaves_to_others(owed, Way::KEPT);
         worker.recorder.tasks_waited_for();
         std::mem::forget(bomb);
         // Others can't see it, and the task that waited may run on for long.
@@ -444,11 +451,11 @@ impl Worker {
     }
 
     /// Runs a task on top of one that waits.
-    pub(crate) fn run_on_top(&mut self, task: TaskRef, found: Option<(u8, QueueId)>) {
-        let outer = (self.request, self.found, self.current.take());
-        self.run(task, found);
+    pub(crate) fn run_on_top(&mut self, task: TaskRef, way: Way) {
+        let outer = (self.request, self.way, self.current.take());
+        self.run(task, way);
         self.leave();
-        (self.request, self.found, self.current) = outer;
+        (self.request, self.way, self.current) = outer;
     }
 
     /// Puts a task into a queue and wakes one sleeper for it. Where the plan has no room for it, the seat works at once: it runs
@@ -460,7 +467,7 @@ impl Worker {
         match self.shared.queues.push(queue, task) {
             Ok(()) if works_now && self.shared.queues.is_overfull() => self.help(),
             Ok(()) => self.wake(queue, request, kind),
-            Err(task) if works_now => self.run_at_once(task, None),
+            Err(task) if works_now => self.run_at_once(task, Way::KEPT),
             Err(task) => self.refused.push(task),
         }
     }
@@ -472,16 +479,16 @@ impl Worker {
         let shared = unsafe { &*Arc::as_ptr(&self.shared) };
         let plan = &shared.plan.seats[self.seat.index()];
         // Nothing is left if others were quicker; then there is room as well.
-        if let Some((task, found)) = self.look(plan, None, false) {
-            self.run_at_once(task, found);
+        if let Some((task, way)) = self.look(plan, None, false) {
+            self.run_at_once(task, way);
         }
     }
 
     /// Runs a task on top of the one that spawned another.
     #[cold]
-    fn run_at_once(&mut self, task: TaskRef, found: Option<(u8, QueueId)>) {
+    fn run_at_once(&mut self, task: TaskRef, way: Way) {
         self.helping += 1;
-        self.run_on_top(task, found);
+        self.run_on_top(task, way);
         self.helping -= 1;
     }
 
@@ -495,7 +502,7 @@ impl Worker {
 
     /// Whether the queue of the task that runs is another node's.
     pub(crate) fn is_far(&self) -> bool {
-        self.found.is_some_and(|(_, queue)| self.shared.plan.queues[queue.index()].home != self.node())
+        self.way.queue().is_some_and(|queue| self.shared.plan.queues[queue.index()].home != self.node())
     }
 
     /// Drops the boxes of stopped requests from this seat's own queue, after someone asked for it.

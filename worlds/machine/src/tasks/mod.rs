@@ -45,7 +45,7 @@ impl Worker {
     fn begins(&mut self, task: TaskRef) {
         self.request = task.header().request;
         if self.recorder.is_on() {
-            self.recorder.task_taken(task, self.found, self.is_far());
+            self.recorder.task_taken(task, self.way, self.is_far());
             self.recorder.task_begins(task);
         }
     }

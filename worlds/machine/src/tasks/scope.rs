@@ -53,10 +53,12 @@ pub fn in_place_scope<'scope, R>(f: impl FnOnce(&Scope<'scope>) -> R) -> R {
         tasks: PhantomData,
     };
     let result = catch_unwind(AssertUnwindSafe(|| f(&scope)));
-    #[expect(unsafe_code, reason = "the worker of the task that runs")]
-    // SAFETY: as above; it is the same thread.
-    unsafe {
-        Worker::wait(here(), Some(request), &scope.open);
+    if !scope.open.is_done() {
+        #[expect(unsafe_code, reason = "the worker of the task that runs")]
+        // SAFETY: as above; it is the same thread.
+        unsafe {
+            Worker::wait(here(), Some(request), &scope.open);
+        }
     }
     let panic = scope.panic.into_inner().expect("nothing panics under this lock");
     match result {
