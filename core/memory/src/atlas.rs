@@ -479,4 +479,39 @@ mod loom_models {
             atlas.leave(&entry);
         });
     }
+
+    /// Where an address lies is learned while its range leaves and another one, at other addresses, gets its plot and its table: that
+    /// one is never told it.
+    /// Finds these mutants: `learn` without the lock; a table that isn't emptied for the next range.
+    #[test]
+    fn loom_what_is_learned_of_a_range_stays_with_it() {
+        // Every interleaving would take minutes.
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = Some(2);
+        builder.check(|| {
+            let pages: Arc<dyn Pages> = Arc::new(FakePages::new(1));
+            let atlas = loom::sync::Arc::new(Atlas::reserve(&pages, 2 * HUGE_PAGE, true).unwrap());
+            let enter = || {
+                let (mut entry, start) = atlas.take(8192).unwrap();
+                let start = start.addr().get();
+                atlas.enter(&mut entry, start, 8192, 4096, &Arrangement::Unplaced);
+                (entry, start)
+            };
+            let told = |start: usize| atlas.ask(start + 4096, |lies| lies.at(4096).0);
+            let (entry, at) = enter();
+            let learner = {
+                let atlas = atlas.clone();
+                loom::thread::spawn(move || atlas.learn(at + 4096, 7))
+            };
+            // Its addresses are not given back: the other range has others.
+            atlas.leave(&entry);
+            let (other, elsewhere) = enter();
+            assert_eq!(told(elsewhere), Some(None));
+            learner.join().unwrap();
+            assert_eq!((told(at), told(elsewhere)), (None, Some(None)));
+            atlas.learn(elsewhere + 4096, 3);
+            assert_eq!(told(elsewhere), Some(Some(3)));
+            atlas.leave(&other);
+        });
+    }
 }

@@ -1,8 +1,7 @@
 //! Tasks that one seat alone may run.
 
+use crate::sync::{AtomicUsize, Mutex, Ordering};
 use std::collections::VecDeque;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use vicus_schedule::TaskRef;
 
 /// What others want of a seat.
@@ -41,5 +40,121 @@ impl Inbox {
         let task = tasks.pop_front();
         self.waiting.store(tasks.len(), Ordering::Release);
         task
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_models {
+    use super::*;
+    use crate::deque::tests::{number, task};
+    use crate::sleep::{Barrier, SleepPool, Wake, Who, Woken};
+    use loom::sync::Arc;
+    use vicus_schedule::{QueueId, RequestId};
+
+    /// A seat, as far as it sleeps.
+    struct Seat {
+        pool: SleepPool,
+        inbox: Inbox,
+        /// How many of the tasks that it waits for are not over.
+        open: AtomicUsize,
+    }
+
+    impl Seat {
+        fn new(open: usize) -> Arc<Seat> {
+            Arc::new(Seat { pool: SleepPool::new(1), inbox: Inbox::default(), open: AtomicUsize::new(open) })
+        }
+
+        /// As `Shared::call`.
+        fn call(&self, number: u64) {
+            self.inbox.put(task(number));
+            self.pool.ask(0);
+        }
+
+        /// The end of a task, as `Open::is_over`.
+        fn is_over(&self) {
+            if self.open.fetch_sub(1, Ordering::AcqRel) == 1 {
+                self.pool.ask(0);
+            }
+        }
+
+        /// As `Worker::wait`: what was called, in order, and how many spawns woke it.
+        fn wait(&self) -> (Vec<u64>, usize) {
+            let (mut ran, mut woken) = (Vec::new(), 0);
+            while self.open.load(Ordering::Acquire) > 0 {
+                if let Some(task) = self.inbox.take() {
+                    ran.push(number(task));
+                    continue;
+                }
+                self.pool.announce(0, Who::Waits(RequestId(1)), &Barrier::new());
+                let found = self.inbox.take();
+                let is_called = || self.open.load(Ordering::Acquire) == 0 || self.inbox.is_waiting();
+                let slept = found.is_none().then(|| self.pool.sleep(0, is_called));
+                let spawned = matches!(slept, Some(Woken::Spawn(_))) || self.pool.stay(0).is_some();
+                woken += usize::from(spawned);
+                ran.extend(found.map(number));
+            }
+            (ran, woken)
+        }
+    }
+
+    /// A seat that waits is called twice, woken for a spawn, and what it waits for ends, in any order: it never sleeps over any of
+    /// it, what it was called for is run once or still there, and no wake is lost. Loom reports a thread that sleeps for ever as a
+    /// deadlock. Finds these mutants: `ask` without its lock; a put that counts before its lock, or a take that does after it.
+    #[test]
+    fn loom_who_waits_runs_what_it_is_called_for() {
+        // Every interleaving would take minutes.
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(3);
+        model.check(|| {
+            let seat = Seat::new(1);
+            let waits = {
+                let seat = seat.clone();
+                loom::thread::spawn(move || seat.wait())
+            };
+            let ends = {
+                let seat = seat.clone();
+                loom::thread::spawn(move || {
+                    seat.call(2);
+                    seat.is_over();
+                })
+            };
+            let wake = Wake { queue: QueueId::new(0), request: Some(RequestId(1)), while_waiting: false };
+            let woke = seat.pool.wake_one(wake);
+            seat.call(4);
+            ends.join().unwrap();
+            let (mut ran, woken) = waits.join().unwrap();
+            assert_eq!(woken, usize::from(woke));
+            ran.extend(std::iter::from_fn(|| seat.inbox.take()).map(number));
+            ran.sort_unstable();
+            assert_eq!(ran, [2, 4]);
+            assert!(!seat.inbox.is_waiting());
+        });
+    }
+
+    /// What a seat waits for is what it is called for: it has to run it itself.
+    #[test]
+    fn loom_a_call_is_never_slept_over() {
+        loom::model(|| {
+            let seat = Seat::new(1);
+            let calls = {
+                let seat = seat.clone();
+                loom::thread::spawn(move || seat.call(3))
+            };
+            let mut ran = None;
+            while ran.is_none() {
+                ran = seat.inbox.take();
+                if ran.is_none() {
+                    seat.pool.announce(0, Who::Free, &Barrier::new());
+                    ran = seat.inbox.take();
+                    if ran.is_none() {
+                        seat.pool.sleep(0, || seat.inbox.is_waiting());
+                    }
+                    seat.pool.stay(0);
+                }
+            }
+            assert_eq!(ran.map(number), Some(3));
+            calls.join().unwrap();
+            assert!(!seat.inbox.is_waiting());
+        });
     }
 }
