@@ -718,15 +718,19 @@ impl Drop for Placed {
     fn drop(&mut self) {
         let placing = &self.memory.placing;
         self.atlas().leave(&self.entry);
+        let was_placed = self.refusal.is_none() && !matches!(self.arrangement, Arrangement::Unplaced);
         // SAFETY: each part was committed in one call, and the memory is this value's alone. Then its addresses have no
         // policy any more, so that the next range begins afresh and the kernel can make one area of them.
-        unsafe {
+        let is_free = unsafe {
             for (run, node) in self.committed.drain(..) {
                 placing.pages.decommit(self.start.add(run.start), run.len(), node);
             }
-            let _ = placing.pages.place(self.start, self.all, Placement::Standard);
+            !was_placed || placing.pages.place(self.start, self.all, Placement::Standard).is_ok()
+        };
+        // Addresses that still have a policy are nobody's any more: it would hold for the next range, too.
+        if is_free {
+            self.atlas().give_back(&self.entry);
         }
-        self.atlas().give_back(&self.entry);
     }
 }
 
@@ -874,6 +878,25 @@ mod tests {
         assert_eq!(memory.node_of(standard.bytes().as_ptr()), None, "the first touch decides");
         assert_eq!(memory.footprint(standard.bytes()), Footprint { nodes: vec![0, 0], unknown: 9000 });
         assert!(!pages.take_calls().iter().any(|call| matches!(call, Call::Place(..) | Call::Interleave(..))));
+    }
+
+    #[test]
+    fn addresses_that_keep_a_policy_are_not_used_again() {
+        let (memory, pages) = memory(2, Policy::Preferred);
+        let start = |distribution| {
+            let placed = memory.place(bytes(3 * PAGE), Some(&distribution)).unwrap();
+            (placed.start(), placed)
+        };
+        let (first, placed) = start(Distribution::Fine);
+        pages.refuse_placing(Some(PageError::Refused(22)));
+        drop(placed);
+        let (second, standard) = start(Distribution::Standard);
+        assert_ne!(first, second, "what is standard would go round the nodes");
+        drop(standard);
+        let (third, refused) = start(Distribution::Fine);
+        assert_eq!((second, refused.refusal()), (third, Some(PageError::Refused(22))), "nothing was placed there");
+        drop(refused);
+        assert_eq!(start(Distribution::Standard).0, second);
     }
 
     #[test]
