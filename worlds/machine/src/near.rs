@@ -11,8 +11,8 @@ use vicus_memory::distribution::Location;
 impl Runtime {
     /// Does pieces of work on its threads, each where its data lies, if there is a seat. A thread takes what lies on its own
     /// node first, then what lies on others', the nearest first. Returns when all is done. Pieces are best about as long as
-    /// an array's segments: a seat works until there are none left, and other requests wait for it. Not to be called from a
-    /// box.
+    /// an array's segments: a seat works until there are none left, and other requests wait for it. A task or box that calls it
+    /// works, too.
     ///
     /// ```
     /// use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,8 +1,9 @@
 //! Work that threads do near its data: all of it once, whatever happens on the way.
 
 use std::collections::BTreeSet;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use vicus_flow::{BoxModel, FlowError, ModelBuilder, Schema, Turn};
 use vicus_machine::Runtime;
 
 #[test]
@@ -31,4 +32,39 @@ fn a_piece_that_panics_is_told_and_others_are_done() {
     });
     assert!(result.unwrap_err().to_string().contains("this one is refused"));
     assert_eq!(done.into_inner(), 99);
+}
+
+/// Whoever waits in a task runs what it waits for, if nobody else does.
+#[test]
+fn it_may_be_called_in_a_task_and_in_a_box() {
+    let strategies = vicus_schedule::ALL.map(|strategy| strategy.name());
+    for (strategy, threads) in strategies.into_iter().flat_map(|strategy| [(strategy, 1), (strategy, 2)]) {
+        let runtime = Runtime::builder().strategy(strategy.parse().unwrap()).threads(threads).quiet().start();
+        let runtime = Arc::new(runtime);
+        let work = |runtime: &Runtime| {
+            let sum = AtomicU64::new(0);
+            runtime.each_near((1..=100u64).map(|number| (number, 0)), |number| {
+                sum.fetch_add(number, Ordering::Relaxed);
+            })?;
+            Ok::<u64, FlowError>(sum.into_inner())
+        };
+        assert_eq!(runtime.run(|| work(&runtime)).unwrap(), 5050);
+        let (sent, received) = mpsc::channel();
+        let inside = Arc::clone(&runtime);
+        let operator = move || {
+            let (sent, inside) = (sent.clone(), Arc::clone(&inside));
+            move |turn: &mut Turn<'_>| {
+                turn.take(0);
+                sent.send(work(&inside)?)?;
+                turn.send_pill(0);
+                Ok(())
+            }
+        };
+        let mut net = ModelBuilder::new("near");
+        let source = net.source(BoxModel::new("calls", operator).output(&Schema::new::<&str>([])));
+        net.end(source.output(0));
+        let model = net.build().unwrap();
+        runtime.submit(&model).wait().unwrap();
+        assert_eq!(received.recv(), Ok(5050));
+    }
 }
