@@ -20,7 +20,7 @@ struct Args {
     /// Numbers of threads, with commas between them.
     #[arg(long, value_delimiter = ',', default_values_t = [1, 2])]
     threads: Vec<usize>,
-    /// What to measure, with commas between.
+    /// What to measure, with commas between them.
     #[arg(long, value_delimiter = ',', default_values = ["join", "nqueens", "uts", "spawn", "metg"])]
     what: Vec<String>,
     /// How many times each side is measured.

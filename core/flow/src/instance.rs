@@ -101,12 +101,14 @@ pub(crate) struct BoxCell {
     index: usize,
     instance: *const Instance,
     pub(crate) state: StateWord,
+    /// See [`BoxModel::looks_up`](crate::BoxModel::looks_up).
+    looks_up: bool,
+    /// Bytes that it holds and keeps, if it looks rows up there. Written by the runner alone, before it lets go of the state word.
+    state_bytes: AtomicU64,
     /// The logical time of the last thing that happened to it; kept up to date only where the run is recorded.
     clock: AtomicU64,
     /// Bytes that it has taken from the request's budget. Written by the runner alone.
     pub(crate) held: AtomicU64,
-    /// Bytes that it holds and keeps: what its next invocation works on beside what arrives. Written by the runner alone.
-    state_bytes: AtomicU64,
     pub(crate) tally: Tally,
     pub(crate) inputs: std::boxed::Box<[Input]>,
     /// Touched only between begin and finish, and at the very end by whoever settles the request.
@@ -121,17 +123,30 @@ unsafe impl Sync for BoxCell {}
 // SAFETY: as above; operators and envelopes are `Send`.
 unsafe impl Send for BoxCell {}
 
-/// So much of what a box holds or keeps is taken to be touched for a row that it gets: a cache line.
+/// So much of what a box holds or keeps is taken to be touched when a row is looked up there: a cache line.
 const TOUCHED: u64 = 64;
 
+/// An envelope's bytes, and as many of its receiver's as it may have this touch.
+#[derive(Clone, Copy)]
+struct Weight {
+    bytes: u64,
+    touches: u64,
+}
+
 impl BoxCell {
-    /// The kind of a task that rows bring about (Falt et al. §4.1): immediate if most of what it works on is the envelope, which
-    /// is hot where it was made; deferred if most of it is the box's own.
-    fn kind_for(&self, envelope: &Envelope) -> Kind {
-        let state = self.state_bytes.load(Ordering::Relaxed);
-        // A pill may have the box go through all of it.
-        let touched = if envelope.is_pill() { state } else { state.min(TOUCHED * envelope.rows() as u64) };
-        if touched > envelope.bytes() { Kind::Deferred } else { Kind::Immediate }
+    /// What an envelope weighs for this box; `None` if that doesn't matter.
+    #[inline]
+    fn weight_of(&self, envelope: &Envelope) -> Option<Weight> {
+        // A pill may have the box go through all that it has.
+        let touches = || if envelope.is_pill() { u64::MAX } else { TOUCHED * envelope.rows() as u64 };
+        self.looks_up.then(|| Weight { bytes: envelope.bytes(), touches: touches() })
+    }
+
+    /// The kind of the task that an envelope brings about (Falt et al. §4.1): immediate if most of what it works on is the
+    /// envelope, which is hot where it was made; deferred if most of it is the box's own.
+    fn kind_for(&self, weight: Option<Weight>) -> Kind {
+        let outweighs = |weight: Weight| self.state_bytes.load(Ordering::Relaxed).min(weight.touches) > weight.bytes;
+        if weight.is_some_and(outweighs) { Kind::Deferred } else { Kind::Immediate }
     }
 }
 
@@ -155,8 +170,9 @@ pub(crate) struct Body {
     pub(crate) snapshot: std::boxed::Box<[Seen]>,
     /// By input, whether its head was reported as left. Kept while somebody records.
     left: std::boxed::Box<[bool]>,
-    /// How many bytes it holds, and how many it keeps of what it took.
+    /// How many bytes it said last that it holds.
     held: u64,
+    /// How many bytes it keeps of what it took. Never less than before.
     pub(crate) kept: u64,
     /// What the action sent; it leaves at the end.
     pub(crate) outbox: Vec<(usize, Envelope)>,
@@ -215,9 +231,10 @@ impl Output {
 pub struct Activation {
     /// What the queue holds.
     pub task: TaskRef,
-    /// How it is to be queued. The framework decides it, never the user: a box that received rows is immediate, unless what it
-    /// holds and keeps ([`Turn::holds`], [`Turn::keeps`]) outweighs them; that one, and one
-    /// that the initialization pill woke, that asked to run again, or that found room after a refusal, is deferred.
+    /// How it is to be queued. The framework decides it, never the user. A box that received rows is immediate, and so is one that
+    /// left some over when it ended. But one that looks rows up ([`BoxModel::looks_up`](crate::BoxModel::looks_up)) is deferred
+    /// if what it has outweighs what arrives; and so is one
+    /// that the initialization pill woke, that asked to run again, or that found room after a refusal.
     pub kind: Kind,
     /// Which box.
     pub index: BoxId,
@@ -293,7 +310,8 @@ impl Fact {
 /// A seat's buffers, used again for each invocation.
 #[derive(Debug, Default)]
 pub struct Desk {
-    /// Boxes to be queued, the one to be run first last. The world empties it after each invocation.
+    /// Boxes to be queued, the one to be run first last: an immediate one, if there is any. The world empties it after each
+    /// invocation.
     pub activations: Vec<Activation>,
     /// What happened, if it is recorded.
     pub facts: Vec<Fact>,
@@ -376,9 +394,10 @@ impl Instance {
                     index,
                     instance: weak.as_ptr(),
                     state: StateWord::new(),
+                    looks_up: model.looks_up,
+                    state_bytes: AtomicU64::new(0),
                     clock: AtomicU64::new(0),
                     held: AtomicU64::new(0),
-                    state_bytes: AtomicU64::new(0),
                     tally: Tally::new(model.inputs.len(), model.outputs.len()),
                     inputs: model.inputs.iter().map(input).collect(),
                     body: UnsafeCell::new(body),
@@ -813,9 +832,8 @@ impl Running<'_> {
                     desk.note(Fact::Held { bytes });
                 }
             }
-            let state = body.held.saturating_add(body.kept);
-            if state != cell.state_bytes.load(Ordering::Relaxed) {
-                cell.state_bytes.store(state, Ordering::Relaxed);
+            if cell.looks_up {
+                cell.state_bytes.store(body.held.saturating_add(body.kept), Ordering::Relaxed);
             }
             match done {
                 Ok(Ok(())) => {}
@@ -879,10 +897,13 @@ impl Running<'_> {
         }
         let enqueue = cell.state.finish(self.blocked, due_again).0;
         if enqueue && !instance.is_stopped() {
-            // Blocked and queued at once: its receiver had room again before it was known to be blocked.
+            // Blocked and queued at once: its receiver had room again before it was known to be blocked. What it left over it takes
+            // where it has just worked, whatever it has there.
             let kind = if run_again || self.blocked { Kind::Deferred } else { Kind::Immediate };
             desk.activations.insert(0, instance.activation(cell.index, kind));
         }
+        // What is immediate comes last, so that it is this seat's next.
+        desk.activations.sort_by_key(|activation| activation.kind == Kind::Immediate);
     }
 }
 
@@ -965,11 +986,11 @@ impl Instance {
         if desk.recording {
             cell.clock.fetch_max(desk.clock, Ordering::AcqRel);
         }
-        let home = envelope.home();
-        let kind = if kind == Kind::Immediate { cell.kind_for(&envelope) } else { kind };
+        let (home, weight) = (envelope.home(), cell.weight_of(&envelope));
         match cell.inputs[receiver.input].ring.put(envelope) {
             Put::Taken => {
                 if cell.state.arrive().0 {
+                    let kind = if kind == Kind::Immediate { cell.kind_for(weight) } else { kind };
                     desk.activations.push(Activation { home, ..self.activation(receiver.cell, kind) });
                 }
                 None

@@ -61,6 +61,7 @@ pub struct BoxModel {
     type_name: String,
     inputs: Vec<Option<Schema>>,
     outputs: Vec<Schema>,
+    looks_up: bool,
     factory: Arc<Factory>,
 }
 
@@ -71,7 +72,7 @@ impl BoxModel {
         factory: impl Fn() -> O + Send + Sync + 'static,
     ) -> BoxModel {
         let factory = Arc::new(move || std::boxed::Box::new(factory()) as std::boxed::Box<dyn Operator>);
-        BoxModel { type_name: type_name.into(), inputs: Vec::new(), outputs: Vec::new(), factory }
+        BoxModel { type_name: type_name.into(), inputs: Vec::new(), outputs: Vec::new(), looks_up: false, factory }
     }
 
     /// Adds an input that takes envelopes of this schema only.
@@ -83,6 +84,14 @@ impl BoxModel {
     /// Adds an input that takes any envelope.
     pub fn any_input(mut self) -> BoxModel {
         self.inputs.push(None);
+        self
+    }
+
+    /// Says that the box looks each row up that it gets, in what it [holds](crate::Turn::holds) and [keeps](crate::Turn::keeps): a
+    /// join in its table, say, and not one that collects rows. Once that weighs more than an envelope, the box is deferred
+    /// when one comes ([`Activation::kind`](crate::Activation::kind)).
+    pub fn looks_up(mut self) -> BoxModel {
+        self.looks_up = true;
         self
     }
 
@@ -107,6 +116,7 @@ pub(crate) struct Link {
 pub struct ModelBox {
     pub(crate) name: String,
     pub(crate) type_name: String,
+    pub(crate) looks_up: bool,
     pub(crate) factory: Arc<Factory>,
     /// For each input, who sends and how much is held.
     pub(crate) inputs: Vec<(OutputId, Bound)>,
@@ -381,6 +391,7 @@ impl ModelBuilder {
             boxes.push(ModelBox {
                 name: name.clone(),
                 type_name: model.type_name.clone(),
+                looks_up: model.looks_up,
                 factory: Arc::clone(&model.factory),
                 inputs: Vec::new(),
                 outputs: model.outputs.iter().map(|schema| (schema.clone(), Vec::new())).collect(),

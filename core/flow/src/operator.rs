@@ -100,10 +100,9 @@ impl Turn<'_> {
         if self.body.snapshot[input] != Seen::Head {
             return None;
         }
+        let taken = self.cell.inputs[input].ring.take()?;
+        self.body.snapshot[input] = Seen::Taken(taken.bytes);
         self.body.consumed = true;
-        let taken = self.cell.inputs[input].ring.take();
-        self.body.snapshot[input] = Seen::Taken(taken.as_ref().map_or(0, |taken| taken.bytes));
-        let taken = taken?;
         self.cell.tally.took(input, &taken.value, taken.bytes, self.place);
         if taken.resumes {
             self.body.resumed.push(self.cell.inputs[input].sender);
@@ -179,8 +178,7 @@ impl Turn<'_> {
         self.cell.tally.read_at(home == self.place, bytes);
     }
 
-    /// Says how many bytes the box holds beyond this invocation: all in all, not since the last time. Cheap. It decides in which
-    /// way the box is queued, too ([`Activation::kind`](crate::Activation::kind)).
+    /// Says how many bytes the box holds beyond this invocation: all in all, not since the last time. Cheap.
     ///
     /// # Errors
     /// The request's boxes hold more than it may ([`Instance::set_budget`]); to be passed on.

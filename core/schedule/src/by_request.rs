@@ -67,13 +67,12 @@ impl<T> ByRequest<T> {
     /// Takes out the task of a request that is next to an end, of those for which `wanted` says yes.
     pub fn remove(&mut self, request: RequestId, end: End, wanted: impl Fn(&T) -> bool) -> Option<T> {
         self.take(self.place(request).ok()?, |tasks| {
-            // The one at the end itself, mostly.
-            match end {
-                End::Youngest if wanted(tasks.back()?) => tasks.pop_back(),
-                End::Oldest if wanted(tasks.front()?) => tasks.pop_front(),
-                End::Youngest => tasks.remove(tasks.len() - 2 - tasks.iter().rev().skip(1).position(wanted)?),
-                End::Oldest => tasks.remove(1 + tasks.iter().skip(1).position(wanted)?),
-            }
+            let at = match end {
+                End::Youngest => tasks.iter().rposition(wanted)?,
+                End::Oldest => tasks.iter().position(wanted)?,
+            };
+            // The youngest, mostly: then nothing is to be moved.
+            if at + 1 == tasks.len() { tasks.pop_back() } else { tasks.remove(at) }
         })
     }
 
@@ -137,7 +136,7 @@ mod tests {
     fn one_of_a_request_is_the_next_to_an_end_that_is_wanted() {
         let filled = || {
             let mut queue = three_requests();
-            ["7c", "7d"].map(|task| queue.push(RequestId(7), task));
+            ["7c", "7d"].into_iter().for_each(|task| queue.push(RequestId(7), task));
             queue
         };
         let not = |unwanted: &'static [&'static str]| move |task: &&str| !unwanted.contains(task);
@@ -158,6 +157,11 @@ mod tests {
             assert_eq!(queue.len(), 3, "those of others stay");
         }
         assert_eq!(filled().remove(RequestId(6), End::Oldest, |_| true), None);
+        for end in [End::Youngest, End::Oldest] {
+            let mut queue = filled();
+            assert_eq!(queue.remove(RequestId(9), end, |_| false), None, "its only one");
+            assert_eq!(queue.remove(RequestId(9), end, |_| true), Some("9a"));
+        }
     }
 
     #[test]
@@ -166,6 +170,8 @@ mod tests {
         let mut dropped = Vec::new();
         queue.sweep(RequestId(7), |_| true, |task| dropped.push(task));
         assert_eq!(dropped, ["7b", "7a"]);
+        assert_eq!(queue.len(), 3);
+        queue.sweep(RequestId(9), |_| false, |task| panic!("{task} is no box"));
         assert_eq!(queue.len(), 3);
         queue.push(RequestId(7), "7c");
         assert_eq!(queue.oldest_of_second_oldest(), Some("7c"));

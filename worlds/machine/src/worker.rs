@@ -46,6 +46,10 @@ pub(crate) struct Worker {
     /// The lock-free queue into which this seat puts immediate tasks and from which it takes the youngest first (rule 1 of
     /// most strategies); null if the plan has no such queue. It lives in `shared`.
     own: *const Deque,
+    /// How it comes by a task of that queue.
+    pub(crate) own_way: Way,
+    /// How many of the plan's probes ask that queue and no other: the first one, or none.
+    own_probes: usize,
     /// Where a push to it may wake a sleeper; in `shared`, too.
     near: Box<[*const SleepPool]>,
     /// The next pause of a seat that backs off, in nanoseconds; 0 after every success.
@@ -140,7 +144,9 @@ impl Worker {
         let own = plan.place[Kind::Immediate as usize];
         let takes_own_first = plan.look[0].scan.queues().first() == Some(&own);
         let own = shared.queues.own(seat).filter(|_| takes_own_first && shared.plan.is_owner_lifo(own));
+        let own_probes = usize::from(own.is_some() && plan.look[0].scan.queues().len() == 1);
         let own = own.map_or(ptr::null(), ptr::from_ref);
+        let own_way = Way::new(plan.look[0].rule, plan.place[Kind::Immediate as usize]);
         let near = shared.plan.queues[plan.place[Kind::Immediate as usize].index()].wake.iter();
         let near = near.map(|pool| ptr::from_ref(&shared.pools[pool.index()])).collect();
         let slot = shared.plan.pools[plan.pool.index()].seats.iter().position(|&other| other == seat);
@@ -155,6 +161,8 @@ impl Worker {
             refused: Vec::new(),
             helping: 0,
             own,
+            own_way,
+            own_probes,
             near,
             pause_ns: 0,
             slab: Slab::new(seat),
@@ -318,15 +326,13 @@ impl Worker {
     /// Looks into queues: as a seat whose task of a request waits, or as one that is free.
     fn look(&mut self, plan: &SeatPlan, waiting: Option<RequestId>, last: bool) -> Option<(TaskRef, Way)> {
         let mut probes = &plan.look[..];
-        // What most looks find, without the detour by the plan.
-        if let [first, rest @ ..] = probes
-            && let (Some(own), [queue]) = (self.own(), first.scan.queues())
-            && (waiting.is_none() || first.while_waiting)
-        {
+        // What most looks find, without the detour by the plan. The first probe takes the same, since the plan says that this queue
+        // is the owner's at its young end (`Plan::is_owner_lifo`).
+        if let Some(own) = self.own().filter(|_| waiting.is_none() || probes[0].while_waiting) {
             if let Some(task) = own.pop() {
-                return Some((task, Way::new(first.rule, *queue)));
+                return Some((task, self.own_way));
             }
-            probes = rest;
+            probes = &probes[self.own_probes..];
         }
         let last = last.then_some(&self.shared.barrier);
         let mut reach = Reach { queues: &self.shared.queues, seat: self.seat, last };

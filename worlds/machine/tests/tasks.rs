@@ -126,6 +126,32 @@ fn a_trace_has_no_effect_before_its_cause() {
     }
 }
 
+/// Nobody has to wait for a task that was over before its scope's closure was: that has ended after it all the same.
+#[test]
+fn a_trace_has_a_scope_end_after_tasks_that_were_quicker() {
+    for _ in 0..10 {
+        let runtime = Runtime::builder().threads(2).quiet().record(1 << 8).start();
+        let is_over = AtomicBool::new(false);
+        runtime.run(|| {
+            scope(|scope| {
+                scope.spawn_deferred(|_| is_over.store(true, Ordering::Release));
+                while !is_over.load(Ordering::Acquire) {
+                    std::thread::yield_now();
+                }
+                // Its end is recorded and counted soon after.
+                std::thread::sleep(Duration::from_millis(5));
+            });
+        });
+        let trace = runtime.trace().expect("it was recorded");
+        let ends = trace.merged().filter_map(|entry| match entry.event.what {
+            What::UserCodeEnds { who } => Some(who),
+            _ => None,
+        });
+        let ends: Vec<BoxId> = ends.collect();
+        assert_eq!((ends.len(), ends.last()), (2, Some(&brought(&trace))));
+    }
+}
+
 /// What a task says that it uses is in the trace, as far as it lies anywhere.
 #[test]
 fn a_trace_has_what_tasks_say_that_they_use() {

@@ -108,6 +108,8 @@ pub(crate) struct Recorded<'a> {
     pub(crate) leaves: Vec<String>,
     /// By leaf, whether such boxes have left envelopes at their inputs, to take others first.
     pub(crate) leaves_heads: Vec<bool>,
+    /// By leaf, whether such boxes have been deferred for rows that arrived: they look them up.
+    pub(crate) looks_up: Vec<bool>,
     /// How requests ended.
     pub(crate) ended: BTreeMap<u32, Outcome>,
     models: FxHashMap<u32, Named<'a>>,
@@ -181,6 +183,7 @@ impl<'a> Recorded<'a> {
             held: FxHashMap::default(),
             kept: FxHashMap::default(),
             leaves_heads: vec![false; leaves.len()],
+            looks_up: vec![false; leaves.len()],
             leaves,
             ended: BTreeMap::new(),
             models,
@@ -226,7 +229,12 @@ impl<'a> Recorded<'a> {
                 let named =
                     self.models.get(&who.request).filter(|named| (who.index as usize) < named.model.boxes.len());
                 let named = named.ok_or_else(|| format!("a model that {who} is of"))?;
-                self.enqueued(seat, who, kind, by, self.leaf_of[named.first + who.index as usize])?;
+                let leaf = self.leaf_of[named.first + who.index as usize];
+                // The first box's pill is no rows, and a receiver that has room again sends none.
+                let sends = |source: &Source| source.index == by && by != 0;
+                let has_sent = named.model.boxes[who.index as usize].inputs.iter().any(sends);
+                self.looks_up[leaf] |= kind == TaskKind::Deferred && has_sent;
+                self.enqueued(seat, who, kind, by, leaf)?;
             }
             What::InvocationBegins { who } => {
                 let task = self.queued.remove(&who).ok_or_else(|| format!("that {who} was queued before it runs"))?;

@@ -6,6 +6,7 @@
 //! is decided anew by the plan, the threads, and the machine.
 //!
 //! Which kind a task is follows from what its box keeps by then, as on threads; a replay's tasks are of the kinds that were recorded.
+//! Which types of boxes look rows up is learned from those; an envelope weighs as much as the mean of those that its output sent.
 //!
 //! Envelopes lie in blocks of threads' heaps, parts of the store have homes, and what boxes keep is memory, as in a replay
 //! ([`Replay`](crate::Replay)).
@@ -255,7 +256,7 @@ fn write(
         }
         let state = state(recorded, task, options.state_bytes_per_row);
         let cost = cost_of(recorded, invocation, &state, options);
-        let keeps = invocation.held.1.saturating_add(recorded.kept(invocation).last().map_or(0, |kept| kept.end));
+        let keeps = invocation.held.1 + recorded.kept(invocation).last().map_or(0, |kept| kept.end);
         add_act(
             script,
             Act { at: at[index], cost, store: (0, invocation.reads), state, keeps, makes: invocation.makes.clone() },
@@ -299,6 +300,7 @@ fn build(recorded: &Recorded<'_>, info: &ModelInfo, scripts: &[Script]) -> Resul
         let operator =
             || |_: &mut Turn<'_>| -> Result<(), BoxError> { unreachable!("each instance brings its own operators") };
         let model = (0..info.inputs.len()).fold(BoxModel::new(&info.type_name, operator), |model, _| model.any_input());
+        let model = if recorded.looks_up[script.leaf] { model.looks_up() } else { model };
         let schemas = script.outputs.iter().map(|sent| schema(recorded, sent));
         ids.push(net.add(schemas.fold(model, |model, schema| model.output(&schema))));
     }

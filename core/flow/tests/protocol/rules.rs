@@ -129,8 +129,15 @@ fn what_the_pill_wakes_and_what_runs_again_or_finds_room_is_deferred_and_what_ge
     assert_eq!(world.finish(left), ["~left"]);
 }
 
-/// A source that sends an envelope of each size in turn, then the pill, and behind it a box with this code.
+/// A source that sends an envelope of each size in turn, then the pill, and behind it a box with this code, which looks up.
 fn fed<F>(sizes: &'static [usize], act: F) -> Arc<Model>
+where
+    F: Fn(&mut Turn<'_>, Envelope) + Clone + Send + Sync + 'static,
+{
+    fed_to(sizes, BoxModel::looks_up, act)
+}
+
+fn fed_to<F>(sizes: &'static [usize], as_what: impl Fn(BoxModel) -> BoxModel, act: F) -> Arc<Model>
 where
     F: Fn(&mut Turn<'_>, Envelope) + Clone + Send + Sync + 'static,
 {
@@ -159,7 +166,7 @@ where
     };
     let mut net = ModelBuilder::new("fed");
     let from = net.source(BoxModel::new("feeder", feeder).output(&numbers()));
-    let worker = net.add(BoxModel::new("worker", worker).input(&numbers()).output(&numbers()));
+    let worker = net.add(as_what(BoxModel::new("worker", worker).input(&numbers()).output(&numbers())));
     net.connect(from.output(0), worker.input(0));
     net.end(worker.output(0));
     net.build().unwrap()
@@ -177,7 +184,7 @@ fn kinds(model: &Arc<Model>) -> Vec<String> {
 }
 
 #[test]
-fn a_box_whose_own_bytes_outweigh_the_rows_is_deferred() {
+fn a_box_that_looks_rows_up_in_more_than_they_weigh_is_deferred() {
     // Falt et al., §4.1. A row has 8 bytes, and touches a line of what the box holds.
     let holds = |bytes: u64| move |turn: &mut Turn<'_>, _: Envelope| turn.holds(bytes).unwrap();
     assert_eq!(kinds(&fed(&[1, 1], holds(0))), ["worker", "worker", "worker"]);
@@ -193,6 +200,53 @@ fn a_box_whose_own_bytes_outweigh_the_rows_is_deferred() {
         turn.holds(if envelope.rows() == 2 { 1 << 20 } else { 0 }).unwrap();
     };
     assert_eq!(kinds(&fed(&[1, 2, 3, 1], sizes)), ["worker", "worker", "~worker", "worker", "worker"]);
+}
+
+#[test]
+fn a_box_that_collects_rows_is_immediate_however_many_it_has() {
+    let holds = |turn: &mut Turn<'_>, _: Envelope| turn.holds(1 << 20).unwrap();
+    assert_eq!(kinds(&fed_to(&[1, 100, 1], |model| model, holds)), ["worker"; 4]);
+}
+
+#[test]
+fn of_several_receivers_an_immediate_one_is_next() {
+    let reader = |name: &'static str, bytes: u64| {
+        let factory = move || {
+            move |turn: &mut Turn<'_>| {
+                turn.take(0);
+                turn.holds(bytes)?;
+                Ok(())
+            }
+        };
+        BoxModel::new(name, factory).input(&numbers()).output(&numbers())
+    };
+    let mut net = ModelBuilder::new("two readers");
+    let from = net.source(source("from", 1, 3));
+    let (plain, looks) = (net.add(reader("plain", 0)), net.add(reader("looks", 100).looks_up()));
+    for to in [plain, looks] {
+        net.connect(from.output(0), to.input(0));
+        net.end(to.output(0));
+    }
+    let mut world = ByHand::with_pills(&net.build().unwrap());
+    assert_eq!(world.run("from"), (true, vec!["~from".into(), "plain".into(), "looks".into()]));
+    world.run("plain");
+    world.run("looks");
+    assert_eq!(world.run("from"), (true, vec!["~from".into(), "~looks".into(), "plain".into()]));
+}
+
+#[test]
+fn what_a_box_left_over_is_immediate_and_what_was_refused_weighs_as_much_as_ever() {
+    let act = |turn: &mut Turn<'_>, _: Envelope| turn.holds(1 << 20).unwrap();
+    let mut world = ByHand::with_pills(&fed(&[1, 1, 1, 1, 1, 1, 1, 1, 1, 1], act));
+    // Its input has room for eight.
+    (0..9).for_each(|_| _ = world.run("feeder"));
+    assert_eq!(world.queued(), ["worker"], "nothing was held when the first came, and the ninth was refused");
+    assert_eq!(world.run("worker"), (true, vec!["~feeder".into(), "worker".into()]), "where it has just worked");
+    (0..7).for_each(|_| _ = world.run("worker"));
+    assert_eq!(world.queued(), ["~feeder"]);
+    let feeder = world.begin("feeder");
+    assert_eq!(world.queued(), ["~worker"], "the ninth has arrived");
+    world.end(feeder);
 }
 
 #[test]

@@ -3,7 +3,6 @@
 use super::latch::Latch;
 use crate::deque::Deque;
 use crate::runtime::Runtime;
-use crate::takes::Way;
 use crate::worker::{Worker, here};
 use std::any::Any;
 use std::cell::UnsafeCell;
@@ -151,20 +150,14 @@ impl Worker {
     #[inline]
     fn took_back(&mut self, task: TaskRef) {
         if self.recorder.is_on() {
-            self.recorder.task_taken(task, self.own_way(), false);
+            self.recorder.task_taken(task, self.own_way, false);
             self.recorder.task_begins_here(task);
         }
     }
 
     #[cold]
     fn run_younger(&mut self, task: TaskRef) {
-        self.run_on_top(task, self.own_way());
-    }
-
-    /// Out of this seat's own queue.
-    fn own_way(&self) -> Way {
-        let plan = &self.shared.plan.seats[self.seat.index()];
-        Way::new(plan.look[0].rule, plan.place[Kind::Immediate as usize])
+        self.run_on_top(task, self.own_way);
     }
 
     /// Takes a task out of the locked queue that it was put into, or of those that this seat was refused.

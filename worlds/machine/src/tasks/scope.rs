@@ -53,10 +53,12 @@ pub fn in_place_scope<'scope, R>(f: impl FnOnce(&Scope<'scope>) -> R) -> R {
         tasks: PhantomData,
     };
     let result = catch_unwind(AssertUnwindSafe(|| f(&scope)));
-    if !scope.open.is_done() {
-        #[expect(unsafe_code, reason = "the worker of the task that runs")]
-        // SAFETY: as above; it is the same thread.
-        unsafe {
+    #[expect(unsafe_code, reason = "the worker of the task that runs")]
+    // SAFETY: as above; it is the same thread.
+    unsafe {
+        if scope.open.is_done() {
+            (*here()).recorder.tasks_waited_for();
+        } else {
             Worker::wait(here(), Some(request), &scope.open);
         }
     }

@@ -67,7 +67,7 @@ fn collect(columns: usize) -> BoxModel {
             Ok(())
         }
     };
-    BoxModel::new("collect", operator).input(&schema(columns)).output(&schema(columns))
+    BoxModel::new("collect", operator).looks_up().input(&schema(columns)).output(&schema(columns))
 }
 
 /// Keeps its first input as a table, takes its second one when the first has ended, and sends half of its rows.
