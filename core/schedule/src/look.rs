@@ -39,19 +39,23 @@ pub fn look<Q: Queues>(probes: &[Probe], cursors: &mut [usize], queues: &mut Q) 
 }
 
 /// As [`look`], for a seat whose task of this request waits: a probe that is not for waiting seats ([`Probe::while_waiting`]) finds tasks of
-/// the same request alone. Orders and thresholds are the same.
+/// the same request alone. Orders and thresholds are the same, unless it is `deep`: many tasks wait on its stack already. Then the
+/// youngest task of the request comes first in each queue. That is most likely what is waited for, while the oldest one is likely to
+/// wait for others in turn: a stack would grow with the number of tasks, where queues give the oldest first.
 pub fn look_waiting<Q: QueuesByRequest>(
     probes: &[Probe],
     cursors: &mut [usize],
     queues: &mut Q,
     request: RequestId,
+    deep: bool,
 ) -> Option<Found<Q::Task>> {
     probes.iter().find_map(|probe| {
         scan(probe, cursors, |queue, longer_than| {
-            if probe.while_waiting {
-                queues.take(queue, probe.take, longer_than, probe.rest_to)
-            } else {
-                queues.take_of(request, queue, probe.take, longer_than)
+            let end = if deep { Take::Youngest } else { probe.take };
+            let own = (deep || !probe.while_waiting).then(|| queues.take_of(request, queue, end, longer_than));
+            match own.flatten() {
+                None if probe.while_waiting => queues.take(queue, probe.take, longer_than, probe.rest_to),
+                own => own,
             }
         })
     })

@@ -43,6 +43,8 @@ pub(crate) struct Worker {
     pub(crate) refused: Vec<TaskRef>,
     /// How many tasks it runs on top of others that found no room for what they spawned.
     helping: u32,
+    /// How many tasks wait on its stack.
+    waits: u32,
     /// The lock-free queue into which this seat puts immediate tasks and from which it takes the youngest first (rule 1 of
     /// most strategies); null if the plan has no such queue. It lives in `shared`.
     own: *const Deque,
@@ -160,6 +162,7 @@ impl Worker {
             next: None,
             refused: Vec::new(),
             helping: 0,
+            waits: 0,
             own,
             own_way,
             own_probes,
@@ -337,7 +340,7 @@ impl Worker {
         let last = last.then_some(&self.shared.barrier);
         let mut reach = Reach { queues: &self.shared.queues, seat: self.seat, last };
         let found = match waiting {
-            Some(request) => look_waiting(probes, &mut self.cursors, &mut reach, request),
+            Some(request) => look_waiting(probes, &mut self.cursors, &mut reach, request, self.waits > DEEPEST),
             None => look(probes, &mut self.cursors, &mut reach),
         };
         let found = found?;
@@ -418,6 +421,7 @@ impl Worker {
             Idle::BackOff { .. } => SPIN,
         };
         let mut idle_since = None;
+        worker.waits += 1;
         // For what it was woken, until it has looked.
         let mut owed = None;
         while !awaited.is_done() {
@@ -449,6 +453,7 @@ impl Worker {
         }
         worker.leaves_to_others(owed, Way::KEPT);
         worker.recorder.tasks_waited_for();
+        worker.waits -= 1;
         std::mem::forget(bomb);
         // Others can't see it, and the task that waited may run on for long.
         if let Some(next) = worker.next.take() {
@@ -522,7 +527,8 @@ impl Worker {
     }
 }
 
-/// So many tasks, each of which found no room for what it spawned, may stand on a stack. After that there has to be room.
+/// So many tasks, each of which found no room for what it spawned, may stand on a stack: after that there has to be room. And so many
+/// that wait: after that they take what is youngest.
 const DEEPEST: u32 = 64;
 
 /// How long a waiting seat looks around before it sleeps, if the strategy has no such time.

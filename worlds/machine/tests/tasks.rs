@@ -152,6 +152,38 @@ fn a_trace_has_a_scope_end_after_tasks_that_were_quicker() {
     }
 }
 
+/// Where queues give the oldest task first, who waits takes its next sibling, which waits as well: the stack must not grow with their
+/// number.
+#[test]
+fn stacks_do_not_grow_with_the_number_of_tasks_that_wait() {
+    const TASKS: usize = 60_000;
+    let unlimited = ["central:capacity=0", "locality-queues:capacity=0"];
+    for strategy in ALL.map(|strategy| strategy.name()).into_iter().chain(unlimited) {
+        for threads in [1, 2] {
+            println!("{strategy} on {threads} threads");
+            let runtime = Runtime::builder().threads(threads).strategy(strategy.parse().unwrap()).quiet().start();
+            for (outer, inner) in [(true, true), (false, true), (true, false), (false, false)] {
+                let sum = AtomicUsize::new(0);
+                let sum = &sum;
+                let below = move || {
+                    scope(|scope| {
+                        let counts = move |_: &_| _ = sum.fetch_add(1, Ordering::Relaxed);
+                        if inner { scope.spawn_deferred(counts) } else { scope.spawn(counts) }
+                    });
+                };
+                runtime.run(|| {
+                    scope(|scope| {
+                        for _ in 0..TASKS {
+                            if outer { scope.spawn_deferred(move |_| below()) } else { scope.spawn(move |_| below()) }
+                        }
+                    });
+                });
+                assert_eq!(sum.load(Ordering::Relaxed), TASKS);
+            }
+        }
+    }
+}
+
 /// What a task says that it uses is in the trace, as far as it lies anywhere.
 #[test]
 fn a_trace_has_what_tasks_say_that_they_use() {

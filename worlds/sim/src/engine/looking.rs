@@ -21,7 +21,7 @@ impl Engine<'_> {
         let (plan, waits_for) = (&self.plan.seats[seat], self.waits_for(seat));
         let cursors = &mut self.seats[seat].cursors;
         match waits_for {
-            Some(request) => look_waiting(&plan.look, cursors, &mut self.queues, request),
+            Some(request) => look_waiting(&plan.look, cursors, &mut self.queues, request, false),
             None => look(&plan.look, cursors, &mut self.queues),
         }
     }
