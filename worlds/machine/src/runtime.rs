@@ -5,7 +5,7 @@ use crate::queues::SharedQueues;
 use crate::recorder::Recording;
 use crate::sleep::{Barrier, SleepPool, Wake};
 use crate::takes::Level;
-use crate::tasks::{self, Blocks, Done, GroupQueues, Place, Requests};
+use crate::tasks::{self, Blocks, Done, GroupQueues, Place, Requests, Waits};
 use crate::worker::Worker;
 use crate::{boxes, heaps, latency, pin};
 use std::alloc::Layout;
@@ -127,6 +127,7 @@ impl RuntimeBuilder {
             next_entry: AtomicUsize::new(0),
             requests: Mutex::new(BTreeMap::new()),
             requests_of_tasks: Requests::default(),
+            waits: Waits::default(),
             threads: Mutex::new(Vec::new()),
             warnings: Mutex::new(warnings),
         });
@@ -280,6 +281,8 @@ pub(crate) struct Shared {
     requests: Mutex<BTreeMap<RequestId, Arc<RequestState>>>,
     /// Those that are closures.
     pub(crate) requests_of_tasks: Requests,
+    /// Its requests that wait for others.
+    pub(crate) waits: Waits,
     threads: Mutex<Vec<JoinHandle<()>>>,
     warnings: Mutex<Vec<String>>,
 }
@@ -714,11 +717,13 @@ impl Request {
     }
 
     /// Waits until the request is over. Called in a task of the same runtime, its thread runs tasks of the awaited request
-    /// meanwhile, on top of the one that waits, and immediate ones; where a strategy has one queue for both kinds, any. These must not
-    /// wait for a request whose task lies beneath them.
+    /// meanwhile, on top of the one that waits, and immediate ones; where a strategy has one queue for both kinds, any.
     ///
     /// # Errors
     /// Why it has no result; see [`FlowError`].
+    ///
+    /// # Panics
+    /// If requests would wait in a circle: this one for one whose task lies beneath the calling one on its stack, or through others.
     pub fn wait(&self) -> Result<Totals, FlowError> {
         let mut answer = self.state.lock();
         if answer.result.is_none() {

@@ -45,6 +45,8 @@ pub(crate) struct Worker {
     helping: u32,
     /// How many tasks wait on its stack.
     waits: u32,
+    /// The requests of tasks beneath the one that runs, where another one's comes after.
+    beneath: Vec<RequestId>,
     /// The lock-free queue into which this seat puts immediate tasks and from which it takes the youngest first (rule 1 of
     /// most strategies); null if the plan has no such queue. It lives in `shared`.
     own: *const Deque,
@@ -163,6 +165,7 @@ impl Worker {
             refused: Vec::new(),
             helping: 0,
             waits: 0,
+            beneath: Vec::new(),
             own,
             own_way,
             own_probes,
@@ -464,9 +467,24 @@ impl Worker {
     /// Runs a task on top of one that waits.
     pub(crate) fn run_on_top(&mut self, task: TaskRef, way: Way) {
         let outer = (self.request, self.way, self.current.take());
+        let is_others = task.header().request != self.request;
+        if is_others {
+            self.beneath.push(self.request);
+        }
         self.run(task, way);
+        if is_others {
+            self.beneath.pop();
+        }
         self.leave();
         (self.request, self.way, self.current) = outer;
+    }
+
+    /// The requests whose tasks stand on this thread's stack.
+    pub(crate) fn requests(&self) -> Vec<RequestId> {
+        let mut requests: Vec<RequestId> = self.beneath.iter().copied().chain([self.request]).collect();
+        requests.sort_unstable();
+        requests.dedup();
+        requests
     }
 
     /// Puts a task into a queue and wakes one sleeper for it. Where the plan has no room for it, the seat works at once: it runs

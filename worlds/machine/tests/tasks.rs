@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
-use vicus_machine::{Runtime, join, scope};
+use vicus_machine::{Runtime, TaskRequest, join, scope};
 use vicus_schedule::ALL;
 use vicus_topology::NodeId;
 use vicus_trace::{BoxId, Trace, What};
@@ -509,6 +509,52 @@ fn what_waits_for_a_task_that_panicked_is_dropped() {
     }));
     assert!(caught.is_err());
     assert_eq!(ran.into_inner(), 0);
+}
+
+/// One request that waits for itself, and two that wait for each other: each ends, and who finds the circle is told of it.
+#[test]
+fn requests_that_would_wait_in_a_circle_are_told() {
+    for runtime in runtimes() {
+        let (tells, told) = std::sync::mpsc::channel::<Option<String>>();
+        // Waits for the request that it is sent, and tells what it panicked with.
+        let ask = || {
+            let ((sent, received), tells) = (std::sync::mpsc::channel::<TaskRequest<()>>(), tells.clone());
+            let request = runtime.spawn(move || {
+                let other = received.recv().unwrap();
+                let panic = catch_unwind(AssertUnwindSafe(|| other.wait().unwrap())).err();
+                tells.send(panic.map(|panic| panic.downcast_ref::<String>().unwrap().clone())).unwrap();
+            });
+            (sent, request)
+        };
+        let (sent, request) = ask();
+        let circle = format!("requests wait in a circle, so none of them would end: {0} for {0}", request.id());
+        sent.send(request).unwrap();
+        assert_eq!(told.recv().unwrap(), Some(circle));
+
+        let ((to_first, first), (to_second, second)) = (ask(), ask());
+        to_first.send(second).unwrap();
+        to_second.send(first).unwrap();
+        let both = [told.recv().unwrap(), told.recv().unwrap()];
+        let panics: Vec<&String> = both.iter().flatten().collect();
+        assert!(panics.len() == 1 && panics[0].contains("wait in a circle"), "the other one goes on: {both:?}");
+    }
+}
+
+#[test]
+fn an_empty_part_shares_nothing() {
+    let runtime = Runtime::builder().threads(2).quiet().start();
+    let mut data = [1u64; 10];
+    runtime.run(|| {
+        scope(|scope| {
+            let data = scope.share(&mut data);
+            scope.task().writes(data.part(3..3)).writes(data.part(..)).spawn(|(none, all)| {
+                assert!(none.is_empty());
+                all.fill(2);
+            });
+            scope.task().writes(data.part(..)).reads(data.part(5..5)).spawn(|(all, _)| all[0] = 3);
+        });
+    });
+    assert_eq!((data[0], data[9]), (3, 2));
 }
 
 #[test]

@@ -345,7 +345,9 @@ impl<'a, 'scope, V> TaskBuilder<'a, 'scope, V> {
         let access = data.access();
         let overlaps = |other: &&Access| {
             let apart = other.start + other.bytes <= access.start || access.start + access.bytes <= other.start;
-            !apart && (other.mode.writes() || access.mode.writes())
+            // An empty part shares nothing, wherever it is.
+            let share = !apart && other.bytes > 0 && access.bytes > 0;
+            share && (other.mode.writes() || access.mode.writes())
         };
         if let Some(other) = self.said.accesses.iter().find(overlaps) {
             panic!("a task says that it uses the same memory twice: {other:?} and {access:?}");

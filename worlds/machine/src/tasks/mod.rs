@@ -13,6 +13,7 @@ mod request;
 mod run;
 mod scope;
 mod slab;
+mod waits;
 
 pub use data::{Append, Data, Part, Shared, TaskBuilder, Views};
 pub use join::join;
@@ -24,6 +25,7 @@ pub use request::{Cancelled, TaskRequest, is_cancelled};
 pub(crate) use run::Done;
 pub use scope::{Scope, in_place_scope, scope};
 pub(crate) use slab::{Blocks, Slab};
+pub(crate) use waits::Waits;
 
 use crate::heaps;
 use crate::worker::Worker;

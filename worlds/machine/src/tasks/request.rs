@@ -85,14 +85,14 @@ impl<R> TaskRequest<R> {
     }
 
     /// Waits until the closure has returned. Called in a task of the same runtime, its thread runs tasks of the awaited request
-    /// meanwhile, on top of the one that waits, and immediate ones; where a strategy has one queue for both kinds, any. These must not
-    /// wait for a request whose task lies beneath them.
+    /// meanwhile, on top of the one that waits, and immediate ones; where a strategy has one queue for both kinds, any.
     ///
     /// # Errors
     /// It was cancelled before it had begun.
     ///
     /// # Panics
-    /// If the closure panicked, with what it panicked with.
+    /// If the closure panicked, with what it panicked with. If requests would wait in a circle: this one for one whose task lies
+    /// beneath the calling one on its stack, or through others.
     pub fn wait(self) -> Result<R, Cancelled> {
         match self.answer.wait(self.shared.is_here().then_some(self.id)) {
             Some(Ok(result)) => Ok(result),

@@ -144,7 +144,10 @@ impl Done {
             }
             #[expect(unsafe_code, reason = "the worker of the task that runs")]
             // SAFETY: `here` gave it to this thread's `new`, and nobody has a reference to it.
-            Done::Seat(latch, _) => unsafe { Worker::wait(here(), request, latch) },
+            Done::Seat(latch, shared) => unsafe {
+                let _waiting = request.map(|request| shared.waits.begin((*here()).requests(), request));
+                Worker::wait(here(), request, latch);
+            },
         }
     }
 
