@@ -2,7 +2,7 @@
 //!
 //! It is built once for a machine, a strategy and its parameters. It can be printed (`{plan}`), compared, written into
 //! a trace, and checked ([`Plan::assert_valid`]). It never names a queue's implementation: worlds derive it
-//! ([`Plan::is_owner_lifo`]).
+//! ([`Plan::owner_lifos`]).
 
 use crate::Kind;
 use std::fmt;
@@ -350,26 +350,30 @@ impl Scan {
     }
 }
 
+/// More threads than a plan is worth making for: it grows with the square of their number.
+pub const MOST_THREADS: usize = 2048;
+
 impl Plan {
-    /// Whether a queue may be a deque with an owner and thieves: one seat alone pushes, and pops at the same end; all others take one
-    /// at a time at the other end, unconditionally.
-    pub fn is_owner_lifo(&self, queue: QueueId) -> bool {
-        let spec = &self.queues[queue.index()];
-        let Some(owner) = spec.owner else { return false };
-        let dealt = self.dealing.as_ref().is_some_and(|dealing| dealing.queues.contains(&queue));
-        let plain = spec.order == Order::Deque && spec.capacity.is_none() && !dealt && !self.entry.contains(&queue);
-        plain
-            && self.seats.iter().enumerate().all(|(seat, plan)| {
-                let own = seat == owner.index();
-                let places = plan.place.contains(&queue);
-                let fits = plan.look.iter().all(|probe| {
-                    let reads = probe.scan.queues().contains(&queue);
-                    let end = if own { Take::Youngest } else { Take::Oldest };
-                    let rest = probe.rest_to != Some(queue) || own;
-                    rest && (!reads || (probe.take == end && probe.when == When::NotEmpty))
-                });
-                fits && (own || !places)
-            })
+    /// By queue, whether it may be a deque with an owner and thieves: one seat alone pushes, and pops at the same end; all others take
+    /// one at a time at the other end, unconditionally. For all at once: it takes a walk through the whole plan.
+    pub fn owner_lifos(&self) -> Vec<bool> {
+        let plain = |spec: &QueueSpec| spec.owner.is_some() && spec.order == Order::Deque && spec.capacity.is_none();
+        let mut fits: Vec<bool> = self.queues.iter().map(plain).collect();
+        let dealt = self.dealing.iter().flat_map(|dealing| &dealing.queues);
+        dealt.chain(&self.entry).for_each(|queue| fits[queue.index()] = false);
+        for (seat, plan) in self.seats.iter().enumerate() {
+            let is_own = |queue: QueueId| self.queues[queue.index()].owner == Some(SeatId::new(seat));
+            let rests = plan.look.iter().filter_map(|probe| probe.rest_to);
+            let others = plan.place.into_iter().chain(rests).filter(|&queue| !is_own(queue));
+            others.for_each(|queue| fits[queue.index()] = false);
+            for probe in &plan.look {
+                for &queue in probe.scan.queues() {
+                    let end = if is_own(queue) { Take::Youngest } else { Take::Oldest };
+                    fits[queue.index()] &= probe.take == end && probe.when == When::NotEmpty;
+                }
+            }
+        }
+        fits
     }
 
     /// Where a task goes that this seat spawns and whose data lies on that node: `None` if to where it would go anyhow, since
@@ -380,11 +384,13 @@ impl Plan {
         queues.get(number % queues.len()).copied()
     }
 
-    /// Whether a seat whose task waits takes any task from a queue, and not those of the same request alone.
-    pub fn is_for_waiting(&self, queue: QueueId) -> bool {
-        let probes = self.seats.iter().flat_map(|seat| &seat.look);
-        let mut reads = probes.filter(|probe| probe.scan.queues().contains(&queue));
-        reads.all(|probe| probe.while_waiting)
+    /// By queue, whether a seat whose task waits takes any task from it, and not those of the same request alone.
+    pub fn for_waiting(&self) -> Vec<bool> {
+        let mut any = vec![true; self.queues.len()];
+        for probe in self.seats.iter().flat_map(|seat| &seat.look).filter(|probe| !probe.while_waiting) {
+            probe.scan.queues().iter().for_each(|queue| any[queue.index()] = false);
+        }
+        any
     }
 
     /// How many threads work all the time: seats that are not spare.

@@ -97,10 +97,11 @@ impl Plan {
                 assert!(takes, "{name}: {seat:?} waits, and leaves in {} what others wait for", spec.name);
             }
         }
+        let owner_lifos = self.owner_lifos();
         for (index, seat) in self.seats.iter().enumerate() {
             for &queue in seat.look.iter().filter(|probe| !probe.while_waiting).flat_map(|probe| probe.scan.queues()) {
                 // A deque with an owner and thieves can't be searched.
-                let is_searched = !self.is_owner_lifo(queue);
+                let is_searched = !owner_lifos[queue.index()];
                 assert!(is_searched, "{name}: seat{index} picks a request's tasks out of {queue:?}");
             }
         }

@@ -177,13 +177,12 @@ fn las_wakes_near_groups_first_and_immediate_tasks_stay_on_the_node() {
 fn own_queues_of_las_nls_and_steal_are_lock_free() {
     for strategy in ["las", "nls", "steal"] {
         let plan = plan(strategy, "node:2 l3:1 core:4", 8);
-        for (index, queue) in plan.queues.iter().enumerate() {
-            let own = plan.is_owner_lifo(QueueId::new(index));
+        for (queue, own) in plan.queues.iter().zip(plan.owner_lifos()) {
             assert_eq!(own, queue.owner.is_some(), "{strategy}: {}", queue.name);
         }
     }
     let bobox = plan("bobox", "core:4", 4);
-    let lock_free = (0..bobox.queues.len()).filter(|&queue| bobox.is_owner_lifo(QueueId::new(queue))).count();
+    let lock_free = bobox.owner_lifos().into_iter().filter(|own| *own).count();
     assert_eq!(lock_free, 4, "immediate queues are nobody else's; thieves take several from the stealing queues");
 }
 

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use vicus::{FlowError, OverBudget, Request, Runtime, RuntimeBuilder, Topology, Totals};
 use vicus_rdf::load::{Load, LoadOptions, OnError, Phase, Source};
 use vicus_rdf::{Placement, Store};
+use vicus_schedule::MOST_THREADS;
 
 /// How loading went.
 pub(crate) struct Loaded {
@@ -171,10 +172,10 @@ pub(crate) fn check_threads(threads: Option<usize>) -> anyhow::Result<()> {
     check_threads_of(&vicus::this_machine().topology, threads)
 }
 
-/// The same on another machine. More are a mistake: a plan grows with the square of their number.
+/// The same on another machine.
 pub(crate) fn check_threads_of(machine: &Topology, threads: usize) -> anyhow::Result<()> {
     let pus = machine.usable_pus().count();
-    let most = (16 * pus).max(1024);
+    let most = (16 * pus).clamp(1024, MOST_THREADS);
     ensure!(threads > 0, "--threads 0: at least one thread is needed");
     ensure!(threads <= most, "--threads {threads}: at most {most} threads; the machine has {pus} PUs");
     Ok(())

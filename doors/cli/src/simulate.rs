@@ -17,6 +17,7 @@ use std::rc::Rc;
 use std::time::Duration;
 use vicus::{Setting, Settings};
 use vicus_kernels::{AnyKernel, Kernel};
+use vicus_schedule::MOST_THREADS;
 use vicus_sim::{
     Fault, Machine, Options, Outcome, Parameters, Program, Recorder, Reenacted, Reenactment, Replay, ReplayOptions,
     simulate_watched,
@@ -210,6 +211,11 @@ fn threads(args: &Args, machine: &Machine) -> anyhow::Result<usize> {
     let pus = machine.topology.usable_pus().count();
     let threads = args.threads.map_or(pus, usize::from);
     ensure!(threads <= pus, "--threads {threads}: {} has {pus} PUs, and each simulates one thread", machine.name);
+    ensure!(
+        threads <= MOST_THREADS,
+        "{} has {pus} PUs, and at most {MOST_THREADS} threads are simulated: say how many by --threads",
+        machine.name
+    );
     Ok(threads)
 }
 

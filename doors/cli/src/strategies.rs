@@ -3,7 +3,7 @@
 use crate::{engine, machine};
 use std::fmt::Write as _;
 use vicus::{Parameter, Plan, Runtime, STRATEGIES, Setting, Strategy, Topology, Values};
-use vicus_schedule::Latencies;
+use vicus_schedule::{Latencies, MOST_THREADS};
 
 /// Show the scheduling strategies, their parameters and the papers that they are from; or the plan of one of them.
 ///
@@ -50,7 +50,7 @@ fn planned(setting: &Setting, machine: Option<&str>, threads: Option<usize>) -> 
         // A machine that is only described is not measured.
         None => (machine::named_otherwise(text)?, None),
     };
-    let threads = threads.unwrap_or_else(|| machine.default_threads());
+    let threads = threads.unwrap_or_else(|| machine.default_threads().min(MOST_THREADS));
     engine::check_threads_of(&machine, threads)?;
     let plan = setting.plan_with(&machine, threads, latencies.as_ref());
     Ok((machine.name, plan))

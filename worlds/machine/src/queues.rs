@@ -12,7 +12,7 @@ use crate::lock::ShortLock;
 use crate::sleep::Barrier;
 use crate::sync::Padded;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use vicus_schedule::{End, Plan, Queue, QueueId, Queues, QueuesByRequest, RequestId, SeatId, Take, TaskRef};
+use vicus_schedule::{End, Plan, Queue, QueueId, QueueSpec, Queues, QueuesByRequest, RequestId, SeatId, Take, TaskRef};
 
 pub(crate) struct SharedQueues {
     queues: Vec<SharedQueue>,
@@ -41,22 +41,19 @@ enum SharedQueue {
 
 impl SharedQueues {
     pub(crate) fn new(plan: &Plan) -> SharedQueues {
-        let queue = |index: usize| {
-            let (id, spec) = (QueueId::new(index), &plan.queues[index]);
-            match spec.owner {
-                Some(owner) if plan.is_owner_lifo(id) => SharedQueue::Own { owner, deque: Box::new(Deque::new()) },
-                _ => SharedQueue::Locked {
-                    queue: ShortLock::new(Queue::new(spec.order)),
-                    len: AtomicUsize::new(0),
-                    capacity: spec.capacity.map_or(usize::MAX, |tasks| tasks as usize),
-                },
-            }
+        let queue = |(owner_lifo, spec): (bool, &QueueSpec)| match spec.owner {
+            Some(owner) if owner_lifo => SharedQueue::Own { owner, deque: Box::new(Deque::new()) },
+            _ => SharedQueue::Locked {
+                queue: ShortLock::new(Queue::new(spec.order)),
+                len: AtomicUsize::new(0),
+                capacity: spec.capacity.map_or(usize::MAX, |tasks| tasks as usize),
+            },
         };
         let tokens = plan.tokens.map(|tokens| Tokens {
             count: Padded(AtomicUsize::new(0)),
             capacity: tokens.capacity.map_or(usize::MAX, |tokens| tokens as usize),
         });
-        SharedQueues { queues: (0..plan.queues.len()).map(queue).collect(), tokens }
+        SharedQueues { queues: plan.owner_lifos().into_iter().zip(&plan.queues).map(queue).collect(), tokens }
     }
 
     /// Puts a task. Gives it back if the queue is full: the caller runs it. Only the owner may put into its own queue.
@@ -134,6 +131,14 @@ impl SharedQueues {
         let result = change(&mut queue);
         len.store(queue.len(), Ordering::Release);
         Some(result)
+    }
+
+    /// A queue, if it is lock-free.
+    pub(crate) fn deque(&self, queue: QueueId) -> Option<&Deque> {
+        match &self.queues[queue.index()] {
+            SharedQueue::Own { deque, .. } => Some(deque),
+            SharedQueue::Locked { .. } => None,
+        }
     }
 
     /// A seat's own lock-free queue, if the strategy gives it one.

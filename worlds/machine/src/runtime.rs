@@ -11,6 +11,7 @@ use crate::{boxes, heaps, latency, pin};
 use std::alloc::Layout;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::io::ErrorKind;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
@@ -18,7 +19,7 @@ use std::time::Duration;
 use vicus_flow::{BoxCounts, BoxId, FlowError, Instance, Model, Operator, Totals};
 use vicus_memory::distribution::Distribution;
 use vicus_memory::{Memory, PlaceError, Placed};
-use vicus_schedule::{Kind, Plan, PoolId, QueueId, RequestId, SeatId, Setting, TaskRef};
+use vicus_schedule::{Kind, MOST_THREADS, Plan, PoolId, QueueId, RequestId, SeatId, Setting, TaskRef};
 use vicus_topology::{NodeId, Topology};
 
 /// What to start a [`Runtime`] with.
@@ -40,7 +41,7 @@ impl RuntimeBuilder {
         self
     }
 
-    /// How many threads; by default one for each PU that the process may use, fewer under a CPU quota.
+    /// How many threads, at least one; by default one for each PU that the process may use, fewer under a CPU quota.
     pub fn threads(mut self, threads: usize) -> Self {
         self.threads = Some(threads);
         self
@@ -94,6 +95,10 @@ impl RuntimeBuilder {
     /// The system gives no more threads. Those that there were have ended.
     pub fn try_start(self) -> Result<Runtime, StartError> {
         let mut warnings = Vec::new();
+        if let Some(threads) = self.threads.filter(|&threads| threads > MOST_THREADS) {
+            let error = std::io::Error::new(ErrorKind::InvalidInput, format!("at most {MOST_THREADS} are planned for"));
+            return Err(StartError { started: 0, threads, error });
+        }
         let (topology, plan) = self.planned(&mut warnings);
         let threads = plan.threads();
         let memory = heaps::memory_for(&topology, &mut warnings);
@@ -109,7 +114,7 @@ impl RuntimeBuilder {
             queues: SharedQueues::new(&plan),
             pools: plan.pools.iter().map(|pool| SleepPool::new(pool.seats.len())).collect(),
             blocks: Blocks::new(plan.seats.len()),
-            for_waiting: (0..plan.queues.len()).map(|queue| plan.is_for_waiting(QueueId::new(queue))).collect(),
+            for_waiting: plan.for_waiting(),
             group_queues: GroupQueues::new(&plan, &topology),
             inboxes: plan.seats.iter().map(|_| Inbox::default()).collect(),
             spares: spares.collect(),
@@ -187,7 +192,7 @@ impl RuntimeBuilder {
     }
 }
 
-/// Why a runtime has not started: the system gave no more threads.
+/// Why a runtime has not started: the system gave no more threads, or they are more than [`vicus_schedule::MOST_THREADS`].
 #[derive(Debug)]
 pub struct StartError {
     /// How many it had given.
@@ -258,7 +263,7 @@ pub(crate) struct Shared {
     pub(crate) pools: Vec<SleepPool>,
     /// Memory for tasks.
     pub(crate) blocks: Blocks,
-    /// By queue: [`Plan::is_for_waiting`].
+    /// By queue: [`Plan::for_waiting`].
     for_waiting: Vec<bool>,
     pub(crate) group_queues: GroupQueues,
     /// By seat.

@@ -147,7 +147,7 @@ impl Worker {
         let plan = &shared.plan.seats[seat.index()];
         let own = plan.place[Kind::Immediate as usize];
         let takes_own_first = plan.look[0].scan.queues().first() == Some(&own);
-        let own = shared.queues.own(seat).filter(|_| takes_own_first && shared.plan.is_owner_lifo(own));
+        let own = shared.queues.deque(own).filter(|_| takes_own_first);
         let own_probes = usize::from(own.is_some() && plan.look[0].scan.queues().len() == 1);
         let own = own.map_or(ptr::null(), ptr::from_ref);
         let own_way = Way::new(plan.look[0].rule, plan.place[Kind::Immediate as usize]);
@@ -333,7 +333,7 @@ impl Worker {
     fn look(&mut self, plan: &SeatPlan, waiting: Option<RequestId>, last: bool) -> Option<(TaskRef, Way)> {
         let mut probes = &plan.look[..];
         // What most looks find, without the detour by the plan. The first probe takes the same, since the plan says that this queue
-        // is the owner's at its young end (`Plan::is_owner_lifo`).
+        // is the owner's at its young end (`Plan::owner_lifos`).
         if let Some(own) = self.own().filter(|_| waiting.is_none() || probes[0].while_waiting) {
             if let Some(task) = own.pop() {
                 return Some((task, self.own_way));

@@ -11,7 +11,7 @@ mod spawning;
 
 use crate::chance::Chance;
 use crate::diary::{self, Diary};
-use crate::fluid::{Fluid, SECOND, Time};
+use crate::fluid::{Fluid, Time};
 use crate::memory::Memory;
 use crate::options::{Fault, Options, SimError};
 use crate::seats::{Doing, ReadyQueues, Scope, Seat};
@@ -70,9 +70,6 @@ const WATCHED: u32 = 512;
 
 /// What is not counted any more: 53 days. No sum of two times that are is more than a number holds.
 const FOREVER: Time = Time::MAX / 4;
-
-/// So long nobody has to have done anything for a run to count as stuck, though seats look for work again and again.
-const PATIENCE: Time = 10 * SECOND as Time;
 
 /// The parameters in picoseconds on this machine.
 struct Costs {
@@ -134,7 +131,6 @@ struct Engine<'a> {
     /// How many tasks came from outside.
     entered: usize,
     left: usize,
-    progress: Time,
     late_wakes: Vec<Fault>,
     records: Vec<TaskRecord>,
     diary: Diary,
@@ -223,7 +219,6 @@ impl<'a> Engine<'a> {
             requests,
             entered: 0,
             left: program.tasks.len(),
-            progress: 0,
             late_wakes: options
                 .faults
                 .iter()

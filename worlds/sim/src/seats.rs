@@ -145,14 +145,18 @@ pub(crate) struct ReadyQueues {
 
 impl ReadyQueues {
     pub(crate) fn new(plan: &Plan) -> ReadyQueues {
-        let ready = |(at, spec): (usize, &vicus_schedule::QueueSpec)| Ready {
+        let ready = |(owner_lifo, spec): (bool, &vicus_schedule::QueueSpec)| Ready {
             tasks: Queue::new(spec.order),
             requests: Vec::new(),
             capacity: spec.capacity.map_or(usize::MAX, |tasks| tasks as usize),
-            locked: !plan.is_owner_lifo(QueueId::new(at)),
+            locked: !owner_lifo,
             busy_until: 0,
         };
-        ReadyQueues { queues: plan.queues.iter().enumerate().map(ready).collect(), count: 0, rest: Vec::new() }
+        ReadyQueues {
+            queues: plan.owner_lifos().into_iter().zip(&plan.queues).map(ready).collect(),
+            count: 0,
+            rest: Vec::new(),
+        }
     }
 
     /// Puts a task. Says whether there was room.

@@ -186,6 +186,22 @@ fn every_task_runs_once_and_in_order_under_every_strategy_on_every_machine() {
     }
 }
 
+/// After its longest pause a seat sleeps until a push wakes it, as a thread does: pauses of a nanosecond are not counted for hours.
+#[test]
+fn seats_that_back_off_sleep_in_the_end() {
+    let machine = Machine::by_name("opteron-6172").unwrap();
+    for (pauses, seed) in [("backoff_ns=1,backoff_max_ns=1", 1), ("backoff_ns=1,backoff_factor=2", 2)] {
+        for strategy in ["footprint", "vicinity"] {
+            let mut program = random(seed);
+            // A second of one core's work, during which all others have none.
+            program.tasks[0].steps.push(Step::Work(Work { leaf: 0, cost: Cost::Nanos(1e9), accesses: Vec::new() }));
+            let plan = format!("{strategy}:{pauses}").parse::<Setting>().unwrap().plan(&machine.topology, 48);
+            let outcome = run(&machine, &plan, &program, seed);
+            assert_sound(&machine, &plan, &program, &outcome);
+        }
+    }
+}
+
 #[test]
 fn the_machines_of_the_papers_run_random_programs_too() {
     for name in Machine::names() {

@@ -1,6 +1,6 @@
 //! A seat looks for work, pauses, sleeps, and is woken.
 
-use super::{Engine, PATIENCE, picoseconds};
+use super::{Engine, picoseconds};
 use crate::fluid::Time;
 use crate::options::Fault;
 use crate::seats::{Doing, Waiting};
@@ -106,21 +106,18 @@ impl Engine<'_> {
                 self.schedule(seat, until);
             }
             Idle::BackOff { first_ns, factor, max_ns } => {
-                let next = self.seats[seat].pause_ns.saturating_mul(u64::from(factor));
-                let pause = next.clamp(u64::from(first_ns), u64::from(max_ns.max(first_ns))).max(1);
-                self.seats[seat].pause_ns = pause;
-                if self.now > self.progress + PATIENCE && self.nobody_works() {
-                    // No event: when all seats are like this, the run is over.
+                let longest = u64::from(max_ns.max(first_ns).max(1));
+                let before = self.seats[seat].pause_ns;
+                if before >= longest {
+                    // As on threads: the longest one was in vain.
                     return self.set_doing(seat, Doing::Asleep);
                 }
+                let pause = before.saturating_mul(u64::from(factor)).clamp(u64::from(first_ns).max(1), longest);
+                self.seats[seat].pause_ns = pause;
                 self.set_doing(seat, Doing::Pausing);
                 self.schedule(seat, self.now + pause * 1000);
             }
         }
-    }
-
-    pub(super) fn nobody_works(&self) -> bool {
-        self.seats.iter().all(|seat| seat.doing != Doing::Busy || seat.stack.is_empty())
     }
 
     /// A seat that watches sees something.

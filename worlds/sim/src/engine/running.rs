@@ -161,7 +161,6 @@ impl Engine<'_> {
             let who = self.who(task);
             self.note(seat, || What::BytesRead { who, far, bytes: bytes.min(u32::MAX.into()) as u32 });
         }
-        self.progress = now;
         self.next_step(seat);
     }
 
@@ -179,7 +178,6 @@ impl Engine<'_> {
         };
         self.counts.tasks += 1;
         self.left -= 1;
-        self.progress = now;
         let request = self.program.tasks[task].request;
         let requested = self.requests.get_mut(&request).expect("each request was counted");
         requested.left -= 1;

@@ -229,6 +229,5 @@ impl Engine<'_> {
         self.seats[seat].stack.push(frame);
         self.seats[seat].spins_until = 0;
         self.seats[seat].pause_ns = 0;
-        self.progress = self.now;
     }
 }
