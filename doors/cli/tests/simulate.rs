@@ -106,6 +106,34 @@ fn inputs_without_bounds_are_refused_at_once() {
     }
 }
 
+/// What happened: threads panicked where simulated ones were told why.
+#[test]
+fn a_distribution_that_the_machine_lacks_is_refused_on_threads() {
+    let kernel = ["bench", "kernels", "--kernel", "jacobi2d", "--size", "0.001", "--threads", "1", "--repeats", "1"];
+    // More locations than a machine has nodes.
+    let weighted = format!("weighted:{}", vec!["1"; 2000].join(","));
+    for (distribution, expected) in
+        [("on:5000", "on:5000: there are "), (&weighted, "weighted: there are 2000 weights for ")]
+    {
+        let output = vicus(&[&kernel[..], &["--distribution", distribution]].concat());
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{error}");
+        assert!(error.starts_with("vicus: jacobi2d: an array of ") && error.contains(expected), "{error}");
+    }
+}
+
+/// What happened: without addresses it panicked, and named an option that no command has.
+#[test]
+fn threads_without_addresses_for_arrays_are_told_what_limits_them() {
+    let limited = "ulimit -v 400000; exec \"$0\" bench kernels --kernel map --size 0.1 --threads 1 --repeats 1";
+    let mut command = Command::new("sh");
+    let output = command.args(["-c", limited, env!("CARGO_BIN_EXE_vicus")]).output().expect("there is a shell");
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    assert!(error.contains("vicus: map: an array of ") && error.contains("`ulimit -v`"), "{error}");
+    assert!(!error.contains("panicked") && !error.contains("placed_bytes"), "{error}");
+}
+
 #[test]
 fn a_wrong_environment_is_in_nobodys_way_who_needs_no_strategy() {
     let with = |arguments: &[&str], strategy: &str| {

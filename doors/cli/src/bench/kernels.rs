@@ -7,7 +7,7 @@
 //! measured part's alone.
 
 use super::measure::{self, Outcome, interval, median, quartiles};
-use crate::threads::Threads;
+use crate::threads::{self, Threads};
 use crate::{engine, kernel};
 use anyhow::{Context, ensure};
 use serde::Serialize;
@@ -117,7 +117,7 @@ fn sides(args: &Args, kernel: &AnyKernel) -> anyhow::Result<Vec<Side>> {
 pub(crate) fn once(kernel: &AnyKernel, runtime: &Runtime) -> anyhow::Result<(f64, f64)> {
     let clock = Clock::default();
     let world = Threads::new(runtime);
-    let result = runtime.run(|| kernel.run(&world, || clock.start(), || clock.end()));
+    let result = threads::run(runtime, kernel, &world, || clock.start(), || clock.end())?;
     Ok((clock.elapsed()?.as_secs_f64(), result))
 }
 
@@ -145,7 +145,7 @@ impl Side {
             let bytes = bytes.map(|count| count.load(Ordering::Relaxed));
             *after.lock().expect("nothing panics under this lock") = (bytes, runtime.takes());
         };
-        runtime.run(|| self.kernel.run(&world, start, end));
+        threads::run(&runtime, &self.kernel, &world, start, end)?;
         let before: BTreeMap<(u8, Level), u64> = before.into_inner().expect("nothing panics under this lock");
         let ([near_bytes, far_bytes, unknown_bytes, pieces], takes) =
             after.into_inner().expect("nothing panics under this lock");
