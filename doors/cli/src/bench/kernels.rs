@@ -51,7 +51,7 @@ struct Side {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
     let mut results = Vec::new();
-    println!(
+    say_line!(
         "{:10} {:24} {:30} {:>7} {:>9} {:>17} {:>7} {:>5} {:>11} {:>9} {:>14} {:>14}  takes by rule and level",
         "kernel",
         "strategy",
@@ -164,7 +164,7 @@ impl Side {
         let account = self.account(seconds)?;
         // Bandwidth against the first line's, over pairs of rounds.
         let (least, most) = interval(&[first.to_vec(), self.seconds.clone()], 1);
-        println!(
+        say_line!(
             "{:10} {:24} {:30} {:>7} {:>9.2} {:>17} {:>7.2} {:>5.2} {:>11} {:>9} {:>14} {:>14}  {account}",
             self.kernel.name(),
             self.setting.to_string(),
