@@ -4,6 +4,27 @@ use crate::{Fib, Jacobi2d, Jacobi3d, Kernel, Map, Matmul, Nqueens, Reduction, Sp
 use std::fmt;
 use vicus_memory::distribution::Distribution;
 
+/// The names of all kernels' leaves ([`Leaf::name`](crate::Leaf::name)), in the order of the alphabet.
+pub const LEAVES: &[&str] = &[
+    "bdiv",
+    "bmod",
+    "check",
+    "cross",
+    "fib",
+    "fill",
+    "fwd",
+    "lu0",
+    "map",
+    "merge",
+    "multiply",
+    "node",
+    "place",
+    "relax 2d",
+    "relax 3d",
+    "relax 3d streaming",
+    "touch",
+];
+
 /// Which input a kernel has.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Size {

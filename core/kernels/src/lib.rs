@@ -23,7 +23,7 @@ mod uts;
 mod vecmul;
 mod world;
 
-pub use catalog::{AnyKernel, NAMES, NoKernel, Size, by_name};
+pub use catalog::{AnyKernel, LEAVES, NAMES, NoKernel, Size, by_name};
 pub use fib::Fib;
 pub use jacobi2d::Jacobi2d;
 pub use jacobi3d::{BlockOrder, FirstTouch, Jacobi3d, Submission, Submitters};

@@ -51,7 +51,7 @@ pub trait Kernel: Sync {
 /// What a piece of work costs besides its bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Leaf {
-    /// Its name: pieces of one name take about the same time for each operation.
+    /// Its name: pieces of one name take about the same time for each operation. Those of kernels are in [`LEAVES`](crate::LEAVES).
     pub name: &'static str,
     /// How many operations it takes: of arithmetic, of bits, comparisons, with or without a point. Loads and stores, addresses and
     /// loops are not among them.

@@ -2,8 +2,9 @@
 
 mod worlds;
 
+use std::collections::BTreeSet;
 use vicus_kernels::{
-    AnyKernel, BlockOrder, Fib, FirstTouch, Jacobi2d, Jacobi3d, Kernel, Map, Matmul, NAMES, Nqueens, Reduction,
+    AnyKernel, BlockOrder, Fib, FirstTouch, Jacobi2d, Jacobi3d, Kernel, LEAVES, Map, Matmul, NAMES, Nqueens, Reduction,
     Schedule, Serial, SparseLu, Submission, Submitters, Tree, Uts, Vecmul, World,
 };
 use worlds::{Shuffled, Strict};
@@ -64,6 +65,16 @@ fn what_was_not_said_is_not_touched() {
         let expected = result(&kernel, &Serial::default());
         assert_eq!(result(&kernel, &Strict::default()).to_bits(), expected.to_bits(), "{kernel:?}");
     }
+}
+
+#[test]
+fn all_leaves_of_all_kernels_are_listed_and_no_other() {
+    let leaves = small().into_iter().flat_map(|kernel| {
+        let world = Shuffled::new(1);
+        result(&kernel, &world);
+        world.leaves()
+    });
+    assert_eq!(leaves.collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>(), LEAVES);
 }
 
 /// That the strict world is strict.

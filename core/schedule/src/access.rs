@@ -76,15 +76,18 @@ impl Access {
         self
     }
 
-    /// How many bytes it is.
+    /// How many bytes it is; at most `usize::MAX`.
     pub const fn total_bytes(&self) -> usize {
-        self.bytes * self.rows
+        self.bytes.saturating_mul(self.rows)
     }
 
-    /// Its stretches, as ranges of addresses.
+    /// Its stretches, as ranges of addresses. What would lie behind the last address is left out of them.
     pub fn stretches(&self) -> impl Iterator<Item = std::ops::Range<usize>> + use<> {
         let Access { start, bytes, stride, .. } = *self;
-        (0..self.rows).map(move |row| start + row * stride..start + row * stride + bytes)
+        (0..self.rows).map(move |row| {
+            let start = start.saturating_add(row.saturating_mul(stride));
+            start..start.saturating_add(bytes)
+        })
     }
 }
 
@@ -95,5 +98,22 @@ impl fmt::Debug for Access {
             write!(f, " x {} every {}", self.rows, self.stride)?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What happened: the addition overflowed.
+    #[test]
+    fn stretches_end_with_the_last_address() {
+        let plain = Access::new(usize::MAX - 5, 100, Mode::Read);
+        assert!(plain.stretches().eq(std::iter::once(usize::MAX - 5..usize::MAX)));
+        let rows = plain.rows(3, usize::MAX / 2);
+        let stretches: Vec<_> = rows.stretches().collect();
+        let end = usize::MAX..usize::MAX;
+        assert_eq!(stretches, [usize::MAX - 5..usize::MAX, end.clone(), end]);
+        assert_eq!(Access::new(0, usize::MAX / 2, Mode::Read).rows(3, usize::MAX / 2).total_bytes(), usize::MAX);
     }
 }

@@ -3,6 +3,20 @@
 //! Whatever is compared runs alternating in one process, and the ratio is printed; a machine that is busy with something
 //! else then slows both sides.
 
+/// As `println!`, by [`say`].
+macro_rules! say_line {
+    ($($shown:tt)*) => {
+        $crate::bench::say(format_args!("{}\n", format_args!($($shown)*)))
+    };
+}
+
+/// As `print!`, by [`say`].
+macro_rules! say {
+    ($($shown:tt)*) => {
+        $crate::bench::say(format_args!($($shown)*))
+    };
+}
+
 mod allocator;
 mod concurrent;
 mod copies;
@@ -19,6 +33,8 @@ mod scratch;
 mod spin;
 
 use clap::Subcommand;
+use std::fmt::Arguments;
+use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
 
 /// See `vicus bench --help`.
@@ -52,6 +68,18 @@ enum What {
     Prediction(prediction::Args),
     /// Result sizes against a table of known ones, under both strategies, many times in a row.
     Counts(counts::Args),
+}
+
+/// Writes to where users read. Who has read enough ends the process; so does any other error, which is told.
+fn say(shown: Arguments<'_>) {
+    match std::io::stdout().write_fmt(shown) {
+        Ok(()) => {}
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => std::process::exit(0),
+        Err(error) => {
+            eprintln!("vicus: standard output: {error}");
+            std::process::exit(1)
+        }
+    }
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {

@@ -103,6 +103,11 @@ impl Args {
         !self.kernel.is_empty()
     }
 
+    /// The distributions that were named.
+    pub(crate) fn distributions(&self) -> &[Distribution] {
+        &self.distribution
+    }
+
     /// The kernels with their inputs, for which there is room.
     pub(crate) fn kernels(&self, by: By) -> anyhow::Result<Vec<AnyKernel>> {
         let kernel = |name: &str| by_name(name, self.size.unwrap_or(default_size(name, by)));

@@ -14,7 +14,9 @@ use std::fmt::{self, Write as _};
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::slice;
 use std::time::Duration;
+use vicus::memory::Distribution;
 use vicus::{Setting, Settings};
 use vicus_kernels::{AnyKernel, Kernel};
 use vicus_schedule::MOST_THREADS;
@@ -22,6 +24,11 @@ use vicus_sim::{
     Fault, Machine, Options, Outcome, Parameters, Program, Recorder, Reenacted, Reenactment, Replay, ReplayOptions,
     simulate_watched,
 };
+use vicus_trace::Trace;
+
+/// Options that mean nothing for a recorded run. What needs one is told to be in conflict with them: clap forgets that it is needed
+/// where something is given that forbids it.
+const OF_KERNELS: [&str; 5] = ["kernel", "size", "touch", "submission", "streaming"];
 
 /// Predict how long kernels take on a machine that is only described, under the same plans as threads follow.
 ///
@@ -41,20 +48,22 @@ pub(crate) struct Args {
     machines: bool,
     #[command(flatten)]
     kernels: kernel::Args,
-    /// Instead of kernels, simulates what was recorded (`vicus query --trace FILE`); `--mode` says how.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["kernel", "size"])]
+    /// Instead of kernels, simulates what was recorded (`vicus query --trace FILE`); `--mode` says how, and `--distribution` how
+    /// the store lies that was read, by default blocked.
+    #[arg(long, value_name = "FILE", conflicts_with_all = OF_KERNELS)]
     trace: Option<PathBuf>,
     /// How a recorded run is simulated.
-    #[arg(long, value_enum, default_value_t = Mode::Replay, requires = "trace")]
+    #[arg(long, value_enum, default_value_t = Mode::Replay, requires = "trace", conflicts_with_all = OF_KERNELS)]
     mode: Mode,
     /// Takes these requests only, by their numbers in the trace: loading is a request as well, usually the first.
-    #[arg(long, value_name = "N", value_delimiter = ',', requires = "trace")]
+    #[arg(long, value_name = "N", value_delimiter = ',', requires = "trace", conflicts_with_all = OF_KERNELS)]
     requests: Vec<u32>,
     /// How many times the recorded requests run at once.
-    #[arg(long, value_name = "N", default_value_t = 1, requires = "trace", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "trace", conflicts_with_all = OF_KERNELS,
+        value_parser = clap::value_parser!(u16).range(1..))]
     copies: u16,
     /// How fast a core of the machine that recorded moves a task's bytes, in GB/s: its time for memory is taken off by this.
-    #[arg(long, value_name = "GB/S", default_value_t = 10.0, requires = "trace")]
+    #[arg(long, value_name = "GB/S", default_value_t = 10.0, requires = "trace", conflicts_with_all = OF_KERNELS)]
     recorded_gb_per_s: f64,
     /// The strategies to compare, a list such as las,nls:spares=2,steal; by default those of VICUS_STRATEGY, else las.
     #[arg(long, value_name = "LIST")]
@@ -297,7 +306,7 @@ impl Again {
 
 fn subjects(args: &Args) -> anyhow::Result<Vec<Subject>> {
     if let Some(path) = &args.trace {
-        return Ok(vec![Subject::Recorded(recorded(path, args)?)]);
+        return recorded(path, args);
     }
     let kernels = args.kernels.kernels(By::Simulation)?;
     let variants = kernels.iter().flat_map(|kernel| args.kernels.variants(kernel));
@@ -322,7 +331,8 @@ impl Subject {
     }
 }
 
-fn recorded(path: &Path, args: &Args) -> anyhow::Result<Prepared> {
+/// A recorded run with its store in each way that was asked for.
+fn recorded(path: &Path, args: &Args) -> anyhow::Result<Vec<Subject>> {
     let trace = trace::read(path)?;
     let bytes_per_ns = args.recorded_gb_per_s;
     ensure!(bytes_per_ns > 0.0, "--recorded-gb-per-s {bytes_per_ns}: expected a positive number");
@@ -332,15 +342,26 @@ fn recorded(path: &Path, args: &Args) -> anyhow::Result<Prepared> {
         bytes_per_ns,
         ..ReplayOptions::default()
     };
+    let distributions = args.kernels.distributions();
+    let stores = if distributions.is_empty() { slice::from_ref(&options.store) } else { distributions };
+    let subject = |store: &Distribution| {
+        let options = ReplayOptions { store: store.clone(), ..options.clone() };
+        Ok(Subject::Recorded(lying(path, &trace, args.mode, &options)?))
+    };
+    stores.iter().map(subject).collect()
+}
+
+/// A recorded run whose store lies as the options say.
+fn lying(path: &Path, trace: &Trace, mode: Mode, options: &ReplayOptions) -> anyhow::Result<Prepared> {
     let shown = path.display();
-    let (name, mode, tasks, ns, task) = match args.mode {
+    let (name, mode, tasks, ns, task) = match mode {
         Mode::Replay => {
-            let replay = Replay::of(&trace, &options).with_context(|| shown.to_string())?;
+            let replay = Replay::of(trace, options).with_context(|| shown.to_string())?;
             let (tasks, ns) = (replay.program.tasks.len() as u64 - 1, (replay.recorded_ns, replay.taken_off_ns));
             (REPLAY, REPLAY, tasks, ns, Task::of(replay.program))
         }
         Mode::ReEnact => {
-            let enacted = Reenactment::of(&trace, &options).with_context(|| shown.to_string())?;
+            let enacted = Reenactment::of(trace, options).with_context(|| shown.to_string())?;
             let ns = (enacted.recorded_ns, enacted.taken_off_ns);
             ("re-enact", "re-enactment", enacted.invocations, ns, Task::Recorded(Rc::new(enacted)))
         }
@@ -352,9 +373,9 @@ fn recorded(path: &Path, args: &Args) -> anyhow::Result<Prepared> {
         recorded_ms: ns.0 / 1e6,
         replayed_ms: (ns.0 - ns.1) / 1e6,
         taken_off_ms: ns.1 / 1e6,
-        gb_per_s: bytes_per_ns,
+        gb_per_s: options.bytes_per_ns,
     };
-    let (name, distribution) = (name.to_owned(), String::new());
+    let (name, distribution) = (name.to_owned(), options.store.to_string());
     Ok(Prepared { name, distribution, alone: task.clone(), all: task, recorded: Some(recorded) })
 }
 

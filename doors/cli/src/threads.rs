@@ -1,12 +1,14 @@
 //! Kernels on threads.
 
+use anyhow::anyhow;
 use std::alloc::Layout;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use vicus::Runtime;
-use vicus::memory::{self, Distribution, Placed};
+use vicus::memory::{self, Distribution, PlaceError, Placed};
 use vicus::tasks::{Kind, in_place_scope, join};
-use vicus_kernels::{Array, Element, Leaf, Order, Schedule, Task, World};
+use vicus_kernels::{Array, Element, Kernel, Leaf, Order, Schedule, Task, World};
 use vicus_schedule::Access;
 
 /// A runtime as a kernel sees it.
@@ -60,6 +62,35 @@ impl<'r> Threads<'r> {
     }
 }
 
+/// What a kernel's run unwinds with that gets no memory.
+struct NoArray {
+    bytes: usize,
+    error: PlaceError,
+}
+
+/// Runs a kernel on a runtime's threads, in a world of [`Threads`]. An array that can't be had is an error.
+pub(crate) fn run<W: World>(
+    runtime: &Runtime,
+    kernel: &impl Kernel,
+    world: &W,
+    start: impl FnOnce() + Send,
+    end: impl FnOnce() + Send,
+) -> anyhow::Result<f64> {
+    let run = || runtime.run(|| kernel.run(world, start, end));
+    // Safe to look at afterwards: a world without an array is dropped.
+    catch_unwind(AssertUnwindSafe(run)).map_err(|panic| {
+        let name = kernel.name();
+        match panic.downcast::<NoArray>().map(|no_array| *no_array) {
+            Ok(NoArray { bytes, error: PlaceError::TooLarge { .. } }) => anyhow!(
+                "{name}: an array of {bytes} bytes: this process has not so many addresses left; raise their limit \
+                 (`ulimit -v`), or take a smaller input"
+            ),
+            Ok(NoArray { bytes, error }) => anyhow!("{name}: an array of {bytes} bytes: {error}"),
+            Err(panic) => resume_unwind(panic),
+        }
+    })
+}
+
 impl World for Threads<'_> {
     fn threads(&self) -> usize {
         self.runtime.plan().threads()
@@ -67,10 +98,10 @@ impl World for Threads<'_> {
 
     fn array<T: Element>(&self, len: usize, distribution: &Distribution) -> Array<'_, T> {
         let layout = Layout::array::<T>(len.max(1)).expect("an array fits into the address space");
-        let mut placed = self
-            .runtime
-            .alloc(layout, distribution.clone())
-            .unwrap_or_else(|error| panic!("{} bytes for an array: {error}", layout.size()));
+        let placed = self.runtime.alloc(layout, distribution.clone());
+        // A kernel can't be told, and nothing is wrong with the program: no message of a panic.
+        let mut placed =
+            placed.unwrap_or_else(|error| resume_unwind(Box::new(NoArray { bytes: layout.size(), error })));
         let start = placed.bytes_mut().as_mut_ptr().cast();
         self.arrays.lock().expect("nothing panics under this lock").push(placed);
         Array::new(start, len)

@@ -145,6 +145,24 @@ fn envelopes_have_the_rows_of_the_reports_tables() {
     assert!(results.iter().all(|result| result["ours"].as_f64().unwrap() > 0.0));
 }
 
+/// What happened: whoever had read enough made it panic, and so did a full disk.
+#[test]
+fn who_reads_no_more_ends_it_quietly_and_a_full_disk_is_told() {
+    let args = ["bench", "kernels", "--kernel", "fib", "--size", "0.0001", "--threads", "1", "--repeats", "1"];
+    let to = |out: Stdio| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_vicus"));
+        let output = command.args(args).stdin(Stdio::null()).stdout(out).stderr(Stdio::piped()).spawn().unwrap();
+        let output = output.wait_with_output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    assert_eq!(to(writer.into()), (Some(0), String::new()));
+    let (status, error) = to(std::fs::File::options().write(true).open("/dev/full").unwrap().into());
+    assert_eq!(status, Some(1), "{error}");
+    assert!(error.starts_with("vicus: standard output: ") && error.lines().count() == 1, "{error}");
+}
+
 #[test]
 fn a_query_that_there_is_not_is_named() {
     let data = generated("growth-unknown.nt", 1000);

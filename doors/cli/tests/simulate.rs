@@ -106,6 +106,34 @@ fn inputs_without_bounds_are_refused_at_once() {
     }
 }
 
+/// What happened: threads panicked where simulated ones were told why.
+#[test]
+fn a_distribution_that_the_machine_lacks_is_refused_on_threads() {
+    let kernel = ["bench", "kernels", "--kernel", "jacobi2d", "--size", "0.001", "--threads", "1", "--repeats", "1"];
+    // More locations than a machine has nodes.
+    let weighted = format!("weighted:{}", vec!["1"; 2000].join(","));
+    for (distribution, expected) in
+        [("on:5000", "on:5000: there are "), (&weighted, "weighted: there are 2000 weights for ")]
+    {
+        let output = vicus(&[&kernel[..], &["--distribution", distribution]].concat());
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{error}");
+        assert!(error.starts_with("vicus: jacobi2d: an array of ") && error.contains(expected), "{error}");
+    }
+}
+
+/// What happened: without addresses it panicked, and named an option that no command has.
+#[test]
+fn threads_without_addresses_for_arrays_are_told_what_limits_them() {
+    let limited = "ulimit -v 400000; exec \"$0\" bench kernels --kernel map --size 0.1 --threads 1 --repeats 1";
+    let mut command = Command::new("sh");
+    let output = command.args(["-c", limited, env!("CARGO_BIN_EXE_vicus")]).output().expect("there is a shell");
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    assert!(error.contains("vicus: map: an array of ") && error.contains("`ulimit -v`"), "{error}");
+    assert!(!error.contains("panicked") && !error.contains("placed_bytes"), "{error}");
+}
+
 #[test]
 fn a_wrong_environment_is_in_nobodys_way_who_needs_no_strategy() {
     let with = |arguments: &[&str], strategy: &str| {
@@ -214,16 +242,53 @@ fn a_recorded_query_is_replayed_on_another_machine() {
     // Without loading, which is a request as well.
     let query_alone = of(&["--requests", "2"]);
     assert!(!query_alone.contains(&format!(" {tasks} tasks")), "{query_alone}");
-    assert!(
-        refused(&["simulate", "--machine", "core:2", "--trace", &trace, "--requests", "99"])
-            .contains("nothing to replay")
-    );
+    let none = refused(&["simulate", "--machine", "core:2", "--trace", &trace, "--requests", "99"]);
+    assert!(none.contains("nothing to replay; it has requests 1, 2"), "{none}");
     assert!(refused(&["simulate", "--machine", "xeon-e7-4820", "--trace", query]).contains("not a trace"));
     let bytes = std::fs::read(&trace).unwrap();
     let cut = folder.file("cut.trace");
     std::fs::write(&cut, &bytes[..bytes.len() / 2]).unwrap();
     let error = refused(&["simulate", "--machine", "xeon-e7-4820", "--trace", &cut]);
     assert!(error.contains("truncated") && error.contains("cut.trace"), "{error}");
+}
+
+/// What happened: these options were taken and did nothing.
+#[test]
+fn a_recorded_store_lies_as_is_said_and_what_is_of_kernels_alone_is_refused() {
+    let folder = Folder::new("simulate-store");
+    let (data, trace) = (folder.file("data.nt"), folder.file("q.trace"));
+    printed(&["generate", "sp2b", "--triples", "5000", "--output", &data]);
+    let query = Path::new(env!("CARGO_MANIFEST_DIR")).join("queries/sp2b/q4.sparql");
+    let query = query.to_str().expect("UTF-8");
+    printed(&["query", "--data", &data, "--query", query, "--threads", "2", "--format", "count", "--trace", &trace]);
+    let simulate = ["simulate", "--machine", "xeon-e7-4820", "--trace", &trace, "--strategy", "las"];
+    for mode in ["replay", "re-enact"] {
+        // One thread, on the first node.
+        let rows = |more: &[&str]| -> Vec<serde_json::Value> {
+            let rest = ["--threads", "1", "--format", "json", "--mode", mode];
+            let results = printed(&[&simulate[..], &rest, more].concat());
+            serde_json::from_str::<serde_json::Value>(&results).unwrap()["rows"].as_array().unwrap().clone()
+        };
+        let each = rows(&["--distribution", "on:0", "--distribution", "on:1", "--distribution", "blocked"]);
+        let names: Vec<&str> = each.iter().map(|row| row["distribution"].as_str().unwrap()).collect();
+        assert_eq!(names, ["on:0", "on:1", "blocked"]);
+        let far: Vec<f64> = each.iter().map(|row| row["far_bytes"].as_f64().unwrap()).collect();
+        assert!(far[0] < far[2] && far[2] < far[1], "{mode}: {far:?}");
+        assert_eq!(rows(&[]), each[2..], "{mode}: blocked by default");
+    }
+    let lacks = refused(&[&simulate[..], &["--distribution", "on:9"]].concat());
+    assert!(lacks.contains("on:9: there are 4 locations"), "{lacks}");
+    for of_kernels in [&["--streaming"][..], &["--touch", "serial"], &["--submission", "kji"]] {
+        let error = refused(&[&simulate[..], of_kernels].concat());
+        assert!(error.contains("cannot be used with") && error.contains(of_kernels[0]), "{error}");
+    }
+    for of_traces in [["--mode", "replay"], ["--copies", "2"], ["--recorded-gb-per-s", "5"], ["--requests", "2"]] {
+        let of = |more: &[&str]| refused(&[&["simulate", "--machine", "core:2"], &of_traces[..], more].concat());
+        let alone = of(&[]);
+        assert!(alone.contains("--trace <FILE>"), "{alone}");
+        let with_kernels = of(&["--kernel", "map"]);
+        assert!(with_kernels.contains("cannot be used with") && with_kernels.contains("--kernel"), "{with_kernels}");
+    }
 }
 
 /// A line such as "replay of q2-8 (399 tasks, 1 at once) recorded on vm: 9.1 ms recorded, 8.0 ms replayed and 1.1 ms taken off":

@@ -580,7 +580,7 @@ impl Runtime {
     /// How far two places are from one another, nodes or core groups. What goes through memory is as far as the operating system
     /// says of their nodes, of two ways the longer: 10 inside of a node on most machines, and so between its core groups, which
     /// share nothing nearer. Groups of two nodes that have a cache in common are as far as its level, less than that; and a
-    /// group is at 0 from itself. Panics if there is no such place.
+    /// group is at 0 from itself.
     ///
     /// ```
     /// use vicus_machine::Runtime;
@@ -595,6 +595,9 @@ impl Runtime {
     /// assert_eq!(runtime.distance(group, group), 0);
     /// assert!(runtime.distance(group, machine.core_groups[1].id) < runtime.distance(group, machine.nodes[1].id));
     /// ```
+    ///
+    /// # Panics
+    /// If the machine has no such place, with its name and how many there are.
     pub fn distance(&self, a: impl Into<Place>, b: impl Into<Place>) -> u32 {
         tasks::distance(&self.shared.topology, a.into(), b.into())
     }

@@ -154,9 +154,10 @@ impl<'a> Recorded<'a> {
             recorded.read(at, time, entry.event.what).map_err(|expected| ReplayError::odd(at, expected))?;
         }
         recorded.lend();
+        let known = recorded.requests();
         recorded.keep(requests);
         if recorded.tasks.iter().all(|task| task.from_ns.is_none()) {
-            return Err(ReplayError::Empty);
+            return Err(ReplayError::Empty { known: known.into_iter().collect() });
         }
         Ok(recorded)
     }

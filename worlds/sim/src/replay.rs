@@ -73,7 +73,10 @@ pub enum ReplayError {
         events: u64,
     },
     /// It has no invocation of a box of these requests.
-    Empty,
+    Empty {
+        /// The requests that it has invocations of.
+        known: Vec<u32>,
+    },
     /// Something is not as the box protocol has it, so the trace is of another version, or was cut.
     Odd {
         /// The seat whose log it stands in.
@@ -92,6 +95,9 @@ pub enum ReplayError {
     },
 }
 
+/// How many requests of a trace a message names.
+const MOST_SHOWN: usize = 8;
+
 impl ReplayError {
     pub(crate) fn odd((seat, event): (usize, usize), expected: impl Into<String>) -> ReplayError {
         ReplayError::Odd { seat, event, expected: expected.into() }
@@ -104,8 +110,14 @@ impl fmt::Display for ReplayError {
             ReplayError::Lost { events } => {
                 write!(f, "{events} events were lost when it was recorded, for want of room: record it with more room")
             }
-            ReplayError::Empty => {
-                f.write_str("the trace has no invocation of a box of these requests: nothing to replay")
+            ReplayError::Empty { known } => {
+                f.write_str("the trace has no invocation of a box of these requests: nothing to replay")?;
+                let shown: Vec<String> = known.iter().take(MOST_SHOWN).map(u32::to_string).collect();
+                match known.len() {
+                    0 => Ok(()),
+                    1..=MOST_SHOWN => write!(f, "; it has requests {}", shown.join(", ")),
+                    all => write!(f, "; it has {all} requests, the first of them {}", shown.join(", ")),
+                }
             }
             ReplayError::Odd { seat, event, expected } => {
                 write!(f, "event {event} of seat {seat}: expected {expected}")
@@ -335,6 +347,19 @@ mod tests {
             (3200, What::InvocationEnds { who: SINK }),
         ];
         trace(vec![named("source", &[]), named("sink", &[0])], unit_ns, events)
+    }
+
+    /// What happened: who had asked for a request that there isn't was not told which there are.
+    #[test]
+    fn who_asks_for_no_request_is_told_which_there_are() {
+        let options = ReplayOptions { requests: vec![77], ..ReplayOptions::default() };
+        let error = Replay::of(&two_boxes(1), &options).unwrap_err();
+        assert_eq!(error, ReplayError::Empty { known: vec![7] });
+        assert!(error.to_string().ends_with("nothing to replay; it has requests 7"), "{error}");
+        let many = ReplayError::Empty { known: (1..=900).collect() }.to_string();
+        assert!(many.ends_with("; it has 900 requests, the first of them 1, 2, 3, 4, 5, 6, 7, 8"), "{many}");
+        let none = ReplayError::Empty { known: Vec::new() }.to_string();
+        assert!(none.ends_with("nothing to replay"), "{none}");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use rand_pcg::Pcg64;
 use rand_pcg::rand_core::{RngCore, SeedableRng};
+use std::collections::BTreeSet;
 use std::sync::Mutex;
 use vicus_kernels::{Array, Element, Leaf, Order, Schedule, Serial, Task, World};
 use vicus_memory::distribution::Distribution;
@@ -11,12 +12,18 @@ use vicus_schedule::{Access, Dependences};
 pub(crate) struct Shuffled {
     serial: Serial,
     chance: Mutex<Pcg64>,
+    leaves: Mutex<BTreeSet<&'static str>>,
 }
 
 impl Shuffled {
     /// With this chance.
     pub(crate) fn new(seed: u64) -> Shuffled {
-        Shuffled { serial: Serial::default(), chance: Mutex::new(Pcg64::seed_from_u64(seed)) }
+        Shuffled { serial: Serial::default(), chance: Mutex::new(Pcg64::seed_from_u64(seed)), leaves: Mutex::default() }
+    }
+
+    /// The names of all work that was done.
+    pub(crate) fn leaves(self) -> BTreeSet<&'static str> {
+        self.leaves.into_inner().unwrap()
     }
 
     fn below(&self, end: usize) -> usize {
@@ -34,6 +41,7 @@ impl World for Shuffled {
     }
 
     fn work(&self, leaf: Leaf, accesses: &[Access], f: impl FnOnce()) {
+        self.leaves.lock().unwrap().insert(leaf.name);
         self.serial.work(leaf, accesses, f);
     }
 

@@ -42,15 +42,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
             times[side].push(of_side(SIDES[side])?);
         }
     }
-    println!("{} copies at once under {strategy}, medians of {} processes", args.copies.copies, args.rounds.max(1));
-    println!("\n             vicus ms   system ms   ratio   95 % interval");
+    say_line!("{} copies at once under {strategy}, medians of {} processes", args.copies.copies, args.rounds.max(1));
+    say_line!("\n             vicus ms   system ms   ratio   95 % interval");
     let mut results = Vec::new();
     for (place, (name, _)) in times[0][0].iter().enumerate() {
         let of = |side: usize| times[side].iter().map(|process| process[place].1).collect::<Vec<f64>>();
         let times = [of(0), of(1)];
         let (low, high) = measure::interval(&times, args.copies.seed);
         let [ours, theirs] = times.map(|times| median(&times));
-        println!("{name:8} {ours:>12.2} {theirs:>11.2} {:>7.3}   {low:.3} to {high:.3}", ours / theirs);
+        say_line!("{name:8} {ours:>12.2} {theirs:>11.2} {:>7.3}   {low:.3} to {high:.3}", ours / theirs);
         results.push(Outcome::new(name.clone(), "ms", ours, "system", theirs));
     }
     Ok(results)
@@ -72,11 +72,11 @@ fn one_side(args: &Args, strategy: Setting) -> anyhow::Result<()> {
     let asked = &args.copies;
     let runtime = asked.start(strategy)?;
     let loaded = queries::load(&runtime, &asked.data)?;
-    println!("load\t{}", loaded.load_ms);
+    say_line!("load\t{}", loaded.load_ms);
     for query in &asked.queries()? {
         let run = |_| Ok(queries::run(&runtime, &loaded.store, query, &Options::default(), asked.copies)?.ms);
         let times = (0..args.repeats).map(run).collect::<anyhow::Result<Vec<f64>>>()?;
-        println!("{}\t{}", query.name, median(&times));
+        say_line!("{}\t{}", query.name, median(&times));
     }
     Ok(())
 }

@@ -23,8 +23,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
     let name = strategy.strategy().name();
     let runtimes = [asked.start(strategy)?, asked.start("nls".parse().expect("the strategy exists"))?];
     let loaded = queries::load(&runtimes[0], &asked.data)?;
-    println!("{} triples; {} copies at once, medians of {}", loaded.store.len(), asked.copies, args.repeats);
-    println!("\nquery {:>11}      nls ms     ratio   95 % interval", format!("{name} ms"));
+    say_line!("{} triples; {} copies at once, medians of {}", loaded.store.len(), asked.copies, args.repeats);
+    say_line!("\nquery {:>11}      nls ms     ratio   95 % interval", format!("{name} ms"));
     let mut results = Vec::new();
     for query in &asked.queries()? {
         let name = &query.name;
@@ -38,7 +38,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
         }
         let (low, high) = measure::interval(&times, asked.seed);
         let [las, nls] = times.map(|times| median(&times));
-        println!("{name:6} {las:>10.2} {nls:>11.2} {:>9.3}   {low:.3} to {high:.3}", las / nls);
+        say_line!("{name:6} {las:>10.2} {nls:>11.2} {:>9.3}   {low:.3} to {high:.3}", las / nls);
         results.push(Outcome::new(format!("{} copies of {name}", asked.copies), "ms", las, "nls", nls));
     }
     Ok(results)

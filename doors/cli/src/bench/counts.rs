@@ -62,8 +62,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
                 }
             }
         }
-        println!("{file}: right");
+        say_line!("{file}: right");
     }
-    println!("{compared} results compared, all right");
+    say_line!("{compared} results compared, all right");
     Ok(())
 }

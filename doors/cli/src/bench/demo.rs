@@ -32,9 +32,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
     let las = start(strategy.clone())?;
     let queries = queries::queries(args.queries.as_deref())?;
     let loaded = queries::load(&las, &args.data)?;
-    println!("{} triples loaded in {:.0} ms", loaded.store.len(), loaded.load_ms);
+    say_line!("{} triples loaded in {:.0} ms", loaded.store.len(), loaded.load_ms);
     let name = strategy.strategy().name();
-    println!("\nquery        rows {:>11}      nls ms       tasks        near         far", format!("{name} ms"));
+    say_line!("\nquery        rows {:>11}      nls ms       tasks        near         far", format!("{name} ms"));
     let nls = start("nls".parse().expect("the strategy exists"))?;
     let mut results = Vec::new();
     let mut sums = [0.0; 2];
@@ -51,7 +51,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
         let run = last.expect("it ran at least once");
         let [las_ms, nls_ms] = times.map(|times| median(&times));
         let (tasks, far) = (run.totals.tasks, run.totals.far);
-        println!(
+        say_line!(
             "{:6} {:>10} {las_ms:>11.2} {nls_ms:>11.2} {tasks:>11} {:>11} {far:>11}",
             query.name,
             run.rows,
@@ -61,6 +61,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
         sums[1] += nls_ms;
         results.push(Outcome::new(query.name.clone(), "ms", las_ms, "nls", nls_ms));
     }
-    println!("all               {:>11.2} {:>11.2}", sums[0], sums[1]);
+    say_line!("all               {:>11.2} {:>11.2}", sums[0], sums[1]);
     Ok(results)
 }

@@ -62,11 +62,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
     let files = if args.data.is_empty() { vec![scratch.generate(1_000_000)?] } else { args.data.clone() };
     let store = queries::load(&runtime, &files)?.store;
     drop(scratch);
-    println!("{} triples, {} threads, medians of {}", store.len(), runtime.plan().threads(), args.repeats);
-    println!(
+    say_line!("{} triples, {} threads, medians of {}", store.len(), runtime.plan().threads(), args.repeats);
+    say_line!(
         "Bobox's times are its report's (2011), of evaluation alone: a million triples, a Core i7-860 of 2.8 GHz, four"
     );
-    println!("threads, Windows 7, plans made by hand. Ours are parse, plan and run, here and now.");
+    say_line!("threads, Windows 7, plans made by hand. Ours are parse, plan and run, here and now.");
     let mut results = Vec::new();
     for (name, title, table) in TABLES {
         let query = &queries::named(&[name.to_owned()])?[0];
@@ -92,10 +92,10 @@ fn print(name: &str, title: &str, table: &Table, times: &[Vec<f64>; 5]) {
     let ours = times.each_ref().map(|times| median(times));
     let least = |all: [f64; 5]| all.into_iter().fold(f64::INFINITY, f64::min);
     let (best, their_best) = (least(ours), least(table.map(|(_, ms, _)| ms)));
-    println!("\n{name:4}  vicus                                 Bobox, {title}");
-    println!("size  time (ms)   std. dev.   of the best   time (ms)   std. dev.   of the best");
+    say_line!("\n{name:4}  vicus                                 Bobox, {title}");
+    say_line!("size  time (ms)   std. dev.   of the best   time (ms)   std. dev.   of the best");
     for (place, (rows, theirs, their_deviation)) in table.iter().enumerate() {
-        println!(
+        say_line!(
             "{:>4} {:>10.2} {:>11.2} {:>13.2} {theirs:>11.0} {their_deviation:>11.1} {:>13.2}",
             format!("{}K", rows >> 10),
             ours[place],

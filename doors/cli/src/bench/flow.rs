@@ -135,8 +135,8 @@ fn overhead(args: &Args, strategy: &Setting) -> anyhow::Result<Vec<Outcome>> {
     // Of 13 invocations an envelope (source, ten boxes, sink, and the pills' share), ten write.
     let share = BOXES as f64 / (BOXES + 2) as f64;
     let (pass_ns, fresh_ns) = (median(&passing), median(&making) - share * median(&writing));
-    println!("an invocation that passes the envelope on        {pass_ns:8.0} ns   (goal: at most 150)");
-    println!(
+    say_line!("an invocation that passes the envelope on        {pass_ns:8.0} ns   (goal: at most 150)");
+    say_line!(
         "an invocation with four fresh columns of 32 KiB  {fresh_ns:8.0} ns   (goal: at most 500; writing them takes {:.0} ns more)",
         median(&writing)
     );
@@ -156,9 +156,12 @@ fn pipeline(args: &Args, strategy: &Setting) -> anyhow::Result<Vec<Outcome>> {
             Some(envelope)
         })
     })?;
-    println!(
+    say_line!(
         "\n{} envelopes of {ROWS} rows through {BOXES} boxes of {} us, strategy {}, medians of {}",
-        args.envelopes, args.work_us, strategy, args.repeats
+        args.envelopes,
+        args.work_us,
+        strategy,
+        args.repeats
     );
     // A tenth of the pipeline's work is enough for the loop.
     let calls = (args.envelopes * BOXES / 10).max(args.threads.iter().copied().max().unwrap_or(1));
@@ -174,13 +177,13 @@ fn pipeline(args: &Args, strategy: &Setting) -> anyhow::Result<Vec<Outcome>> {
             eprintln!("  repeat {} of {}, {threads} threads: {ms:.0} ms", repeat + 1, args.repeats);
         }
     }
-    println!("threads    ms (quartiles)           speed-up   a loop's   of the loop's");
+    say_line!("threads    ms (quartiles)           speed-up   a loop's   of the loop's");
     let mut results = Vec::new();
     for (index, &threads) in args.threads.iter().enumerate() {
         let (low, high) = quartiles(&ours[index]);
         let (ms, own) = (median(&ours[index]), median(&ours[0]) / median(&ours[index]));
         let theirs = median(&loops[0]) / median(&loops[index]);
-        println!("{threads:7} {ms:9.0} ({low:.0} to {high:.0})   {own:14.2} {theirs:10.2} {:14.3}", own / theirs);
+        say_line!("{threads:7} {ms:9.0} ({low:.0} to {high:.0})   {own:14.2} {theirs:10.2} {:14.3}", own / theirs);
         let loop_ms = median(&ours[0]) / theirs;
         results.push(Outcome::new(format!("pipeline, {threads} threads"), "ms", ms, "spin loop's speed-up", loop_ms));
     }

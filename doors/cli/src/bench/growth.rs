@@ -80,8 +80,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
         }
         sizes.push(Size { triples, times, held: store.memory() });
     }
+    // Its files don't outlive a process that ends because nobody reads on.
+    drop(scratch);
     sizes.sort_by_key(|size| size.triples);
-    println!("{} threads, medians of {}", runtime.plan().threads(), args.repeats);
+    say_line!("{} threads, medians of {}", runtime.plan().threads(), args.repeats);
     let mut results = print_times(&queries, &sizes);
     results.push(speed_up.expect("there is a size").print());
     results.push(print_memory(&sizes, &resident.expect("there is a size")));
@@ -152,19 +154,19 @@ impl SpeedUp {
     fn print(&self) -> Outcome {
         let SpeedUp { triples, threads, one, all, of_loop } = self;
         let own = one / all;
-        println!("\nq4 at {triples}, 1 and {threads} threads: {one:.0} and {all:.0} ms, a speed-up of {own:.2};");
-        println!("a loop's is {of_loop:.2}, so q4 has {:.3} of it (goal: at least 0.8)", own / of_loop);
+        say_line!("\nq4 at {triples}, 1 and {threads} threads: {one:.0} and {all:.0} ms, a speed-up of {own:.2};");
+        say_line!("a loop's is {of_loop:.2}, so q4 has {:.3} of it (goal: at least 0.8)", own / of_loop);
         if *of_loop < 0.75 * *threads as f64 {
-            println!("The loop had not nearly {threads} PUs to itself: repeat this when the machine is quiet.");
+            say_line!("The loop had not nearly {threads} PUs to itself: repeat this when the machine is quiet.");
         }
         Outcome::new(format!("q4 at {triples}, {threads} threads"), "ms", *all, "the loop's speed-up", one / of_loop)
     }
 }
 
 fn print_times(queries: &[Query], sizes: &[Size]) -> Vec<Outcome> {
-    print!("\nms at  ");
-    sizes.iter().for_each(|size| print!(" {:>11}", size.triples));
-    println!("    exponent   of its rows");
+    say!("\nms at  ");
+    sizes.iter().for_each(|size| say!(" {:>11}", size.triples));
+    say_line!("    exponent   of its rows");
     let mut results = Vec::new();
     for (place, query) in queries.iter().enumerate() {
         let over_triples = |of: &dyn Fn((f64, u64)) -> f64| {
@@ -172,10 +174,10 @@ fn print_times(queries: &[Query], sizes: &[Size]) -> Vec<Outcome> {
             exponent(&sizes.iter().map(point).collect::<Vec<_>>()).filter(|exponent| exponent.is_finite())
         };
         let growth = over_triples(&|(ms, _)| ms);
-        print!("{:7}", query.name);
-        sizes.iter().for_each(|size| print!(" {:>11.2}", size.times[place].0));
+        say!("{:7}", query.name);
+        sizes.iter().for_each(|size| say!(" {:>11.2}", size.times[place].0));
         // No rows at some size have no logarithm.
-        println!(" {:>11} {:>13}", shown(growth), shown(over_triples(&|(_, rows)| rows as f64)));
+        say_line!(" {:>11} {:>13}", shown(growth), shown(over_triples(&|(_, rows)| rows as f64)));
         if let Some(growth) = growth {
             results.push(Outcome::new(format!("{}, exponent", query.name), "", growth, "linear", 1.0));
         }
@@ -195,13 +197,13 @@ fn shown(exponent: Option<f64>) -> String {
 }
 
 fn print_memory(sizes: &[Size], resident: &Resident) -> Outcome {
-    print!("\nbytes a triple, at       ");
-    sizes.iter().for_each(|size| print!(" {:>11}", size.triples));
-    println!();
+    say!("\nbytes a triple, at       ");
+    sizes.iter().for_each(|size| say!(" {:>11}", size.triples));
+    say_line!("");
     let line = |what: &str, bytes: &dyn Fn(&Memory) -> usize| {
-        print!("{what:25}");
-        sizes.iter().for_each(|size| print!(" {:>11.2}", bytes(&size.held) as f64 / size.triples as f64));
-        println!();
+        say!("{what:25}");
+        sizes.iter().for_each(|size| say!(" {:>11.2}", bytes(&size.held) as f64 / size.triples as f64));
+        say_line!("");
     };
     for (place, (order, _)) in sizes[0].held.indexes.iter().enumerate() {
         line(&format!("index {order:?}"), &|held| held.indexes[place].1);
@@ -213,10 +215,13 @@ fn print_memory(sizes: &[Size], resident: &Resident) -> Outcome {
     let growth = resident.growth_bytes / resident.triples as f64;
     let largest = sizes.last().expect("there is a size");
     let held = largest.held.total() as f64 / largest.triples as f64;
-    println!("Loading {} triples made the process grow by {growth:.2} bytes a triple,", resident.triples);
-    println!("{:.2} of them not the store's but what loading has left with the allocator, and threads.", growth - held);
-    println!("An index has two ids of 8 bytes for each triple, and 12 bytes for each distinct id of its first level.");
-    println!("A term that is not its own id is text and 5 bytes for where it ends, once.");
-    println!("The peak was {:.0} MiB.", resident.peak_mib);
+    say_line!("Loading {} triples made the process grow by {growth:.2} bytes a triple,", resident.triples);
+    say_line!(
+        "{:.2} of them not the store's but what loading has left with the allocator, and threads.",
+        growth - held
+    );
+    say_line!("An index has two ids of 8 bytes for each triple, and 12 bytes for each distinct id of its first level.");
+    say_line!("A term that is not its own id is text and 5 bytes for where it ends, once.");
+    say_line!("The peak was {:.0} MiB.", resident.peak_mib);
     Outcome::new(format!("growth by loading {}", resident.triples), "bytes a triple", growth, "held by the store", held)
 }

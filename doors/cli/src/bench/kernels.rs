@@ -7,7 +7,7 @@
 //! measured part's alone.
 
 use super::measure::{self, Outcome, interval, median, quartiles};
-use crate::threads::Threads;
+use crate::threads::{self, Threads};
 use crate::{engine, kernel};
 use anyhow::{Context, ensure};
 use serde::Serialize;
@@ -51,7 +51,7 @@ struct Side {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
     let mut results = Vec::new();
-    println!(
+    say_line!(
         "{:10} {:24} {:30} {:>7} {:>9} {:>17} {:>7} {:>5} {:>11} {:>9} {:>14} {:>14}  takes by rule and level",
         "kernel",
         "strategy",
@@ -117,7 +117,7 @@ fn sides(args: &Args, kernel: &AnyKernel) -> anyhow::Result<Vec<Side>> {
 pub(crate) fn once(kernel: &AnyKernel, runtime: &Runtime) -> anyhow::Result<(f64, f64)> {
     let clock = Clock::default();
     let world = Threads::new(runtime);
-    let result = runtime.run(|| kernel.run(&world, || clock.start(), || clock.end()));
+    let result = threads::run(runtime, kernel, &world, || clock.start(), || clock.end())?;
     Ok((clock.elapsed()?.as_secs_f64(), result))
 }
 
@@ -145,7 +145,7 @@ impl Side {
             let bytes = bytes.map(|count| count.load(Ordering::Relaxed));
             *after.lock().expect("nothing panics under this lock") = (bytes, runtime.takes());
         };
-        runtime.run(|| self.kernel.run(&world, start, end));
+        threads::run(&runtime, &self.kernel, &world, start, end)?;
         let before: BTreeMap<(u8, Level), u64> = before.into_inner().expect("nothing panics under this lock");
         let ([near_bytes, far_bytes, unknown_bytes, pieces], takes) =
             after.into_inner().expect("nothing panics under this lock");
@@ -164,7 +164,7 @@ impl Side {
         let account = self.account(seconds)?;
         // Bandwidth against the first line's, over pairs of rounds.
         let (least, most) = interval(&[first.to_vec(), self.seconds.clone()], 1);
-        println!(
+        say_line!(
             "{:10} {:24} {:30} {:>7} {:>9.2} {:>17} {:>7.2} {:>5.2} {:>11} {:>9} {:>14} {:>14}  {account}",
             self.kernel.name(),
             self.setting.to_string(),

@@ -67,23 +67,23 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
     }
     for round in 1..=args.rounds {
         let machine = machine(args)?;
-        println!("{}: {}", machine.name, machine.parameters);
+        say_line!("{}: {}", machine.name, machine.parameters);
         heading();
         for case in &mut cases {
             case.measure(args, &machine)?;
-            println!("{}", case.line(case.rounds.len() - 1..case.rounds.len()));
+            say_line!("{}", case.line(case.rounds.len() - 1..case.rounds.len()));
         }
         if round == args.rounds && round > 1 {
-            println!("medians of {round} rounds, with the quartiles of their ratios");
+            say_line!("medians of {round} rounds, with the quartiles of their ratios");
             heading();
-            cases.iter().for_each(|case| println!("{}", case.line(0..round)));
+            cases.iter().for_each(|case| say_line!("{}", case.line(0..round)));
         }
     }
     let results: Vec<Outcome> = cases.iter().map(Case::outcome).collect();
     let off = |outcome: &Outcome| (outcome.ratio - 1.0).abs();
     let worst = results.iter().max_by(|a, b| off(a).total_cmp(&off(b)));
     if let Some(worst) = worst {
-        println!("furthest off: {}, {:.2}", worst.name, worst.ratio);
+        say_line!("furthest off: {}, {:.2}", worst.name, worst.ratio);
         if let Some(within) = args.within {
             ensure!(off(worst) <= within, "{}: {:.2}, and {within} was expected", worst.name, off(worst));
         }
@@ -92,9 +92,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
 }
 
 fn heading() {
-    println!(
+    say_line!(
         "{:10} {:16} {:>7} {:>12} {:>12} {:>6} {:>20}",
-        "kernel", "strategy", "threads", "measured ms", "predicted ms", "ratio", "quartiles"
+        "kernel",
+        "strategy",
+        "threads",
+        "measured ms",
+        "predicted ms",
+        "ratio",
+        "quartiles"
     );
 }
 

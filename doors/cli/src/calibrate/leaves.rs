@@ -3,7 +3,7 @@
 
 use super::{Effort, median, quartiles};
 use crate::bench::kernels::once;
-use crate::threads::Threads;
+use crate::threads::{self, Threads};
 use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::sync::Mutex;
@@ -67,10 +67,10 @@ pub(super) struct Leaves {
 }
 
 pub(super) fn measure(effort: Effort, machine: &Machine) -> anyhow::Result<Leaves> {
-    Ok(Leaves { per_ns: near(effort, machine)?, bandwidth: far(effort, machine) })
+    Ok(Leaves { per_ns: near(effort, machine)?, bandwidth: far(effort, machine)? })
 }
 
-fn far(effort: Effort, machine: &Machine) -> BTreeMap<&'static str, f64> {
+fn far(effort: Effort, machine: &Machine) -> anyhow::Result<BTreeMap<&'static str, f64>> {
     let runtime = super::tasks::runtime("las", 1);
     let caches = machine.topology.caches.iter().map(|cache| cache.bytes as usize);
     let bytes = (4 * caches.max().unwrap_or(0)).max(128 << 20).min(effort.most_bytes / 4);
@@ -86,14 +86,14 @@ fn far(effort: Effort, machine: &Machine) -> BTreeMap<&'static str, f64> {
                 leaves: Mutex::default(),
             };
             let counts = |whether| world.counts.store(whether, Ordering::Relaxed);
-            runtime.run(|| kernel.run(&world, || counts(true), || counts(false)));
+            threads::run(&runtime, &kernel, &world, || counts(true), || counts(false))?;
             for (leaf, moved) in world.leaves.into_inner().expect("nothing panicked") {
                 found.entry(leaf).or_default().push(moved.bytes / moved.ns * 1e9);
             }
         }
         leaves.extend(found.into_iter().map(|(leaf, rates)| (leaf, quartiles(&rates).1)));
     }
-    leaves
+    Ok(leaves)
 }
 
 fn near(effort: Effort, machine: &Machine) -> anyhow::Result<BTreeMap<&'static str, f64>> {

@@ -27,6 +27,7 @@ impl From<GroupId> for Place {
 
 /// See [`crate::Runtime::distance`].
 pub(crate) fn distance(machine: &Topology, a: Place, b: Place) -> u32 {
+    [a, b].into_iter().for_each(|place| assert_exists(machine, place));
     if let (Place::Group(a), Place::Group(b)) = (a, b) {
         if a == b {
             return 0;
@@ -42,6 +43,21 @@ pub(crate) fn distance(machine: &Topology, a: Place, b: Place) -> u32 {
     };
     let (a, b) = (node(a), node(b));
     machine.numa_value(a, b).max(machine.numa_value(b, a))
+}
+
+fn assert_exists(machine: &Topology, place: Place) {
+    let (nodes, groups) = (machine.nodes.len(), machine.core_groups.len());
+    match place {
+        Place::Node(node) => {
+            assert!(node.index() < nodes, "there is no {node}: the machine has {nodes} nodes, counted from 0");
+        }
+        Place::Group(group) => {
+            assert!(
+                group.index() < groups,
+                "there is no {group}: the machine has {groups} core groups, counted from 0"
+            );
+        }
+    }
 }
 
 /// The lowest level of a cache that two groups share: those of two nodes may have one.
@@ -121,6 +137,23 @@ mod tests {
             pus: pus.into(),
         });
         assert_eq!(from_first(&machine), [0, 10, 4, 21]);
+    }
+
+    /// What happened: a place that there isn't was an index out of bounds, in another crate.
+    #[test]
+    fn a_place_that_there_is_not_is_named() {
+        let machine = Topology::parse("node:2 l3:2 core:1").unwrap();
+        let [node, group] = [Place::Node(NodeId::new(7)), Place::Group(GroupId::new(4))];
+        let here = Place::Node(NodeId::new(0));
+        for (a, b, expected) in [
+            (here, node, "there is no node7: the machine has 2 nodes, counted from 0"),
+            (node, here, "there is no node7: the machine has 2 nodes, counted from 0"),
+            (group, here, "there is no group4: the machine has 4 core groups, counted from 0"),
+            (group, group, "there is no group4: the machine has 4 core groups, counted from 0"),
+        ] {
+            let panic = std::panic::catch_unwind(|| distance(&machine, a, b)).unwrap_err();
+            assert_eq!(panic.downcast_ref::<String>().map(String::as_str), Some(expected));
+        }
     }
 
     /// The groups of the seats that look into a queue at all.

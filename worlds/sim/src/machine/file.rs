@@ -3,10 +3,13 @@
 use super::links::Links;
 use super::{CacheCosts, HomeCosts, Machine, MemoryCosts, Stream};
 use crate::Parameters;
-use serde::de::{Deserialize, Deserializer, Error, Unexpected};
+use serde::de::value::SeqAccessDeserializer;
+use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, SeqAccess, Unexpected, Visitor};
 use std::collections::BTreeMap;
 use std::fmt;
+use std::marker::PhantomData;
 use std::num::NonZeroU64;
+use vicus_kernels::LEAVES;
 use vicus_topology::Topology;
 
 /// Why a file describes no machine: which file, where in it, and what was expected.
@@ -46,6 +49,34 @@ impl<'de, const FROM: i32, const TO: i32> Deserialize<'de> for Decades<FROM, TO>
         let expected = || format!("a number from 1e{FROM} to 1e{TO}");
         let good = (10f64.powi(FROM)..=10f64.powi(TO)).contains(&number);
         good.then_some(Decades(number)).ok_or_else(|| D::Error::invalid_value(Unexpected::Float(number), &&*expected()))
+    }
+}
+
+/// A tuple that is a whole array: TOML's own tuples leave out what comes behind their last element.
+#[derive(Clone, Copy)]
+struct Whole<T>(T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Whole<T> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Whole<T>, D::Error> {
+        from.deserialize_seq(WholeVisitor(PhantomData))
+    }
+}
+
+struct WholeVisitor<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for WholeVisitor<T> {
+    type Value = Whole<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an array")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<Whole<T>, A::Error> {
+        let whole = T::deserialize(SeqAccessDeserializer::new(&mut elements))?;
+        match elements.next_element::<IgnoredAny>()? {
+            None => Ok(Whole(whole)),
+            Some(_) => Err(A::Error::custom("an element more than is expected here")),
+        }
     }
 }
 
@@ -94,7 +125,7 @@ struct CacheTable {
 struct MemoryTable {
     latency_ns: Nanos,
     #[serde(default)]
-    latency_by_distance: Vec<(u32, Nanos)>,
+    latency_by_distance: Vec<Whole<(u32, Nanos)>>,
     core_bandwidth: Bandwidth,
     stream_bandwidth: Option<Bandwidth>,
     controller_bandwidth: Bandwidth,
@@ -109,10 +140,10 @@ struct LinksTable {
     bandwidth: Bandwidth,
     /// For shape `pairs`.
     #[serde(default)]
-    pairs: Vec<(usize, usize)>,
+    pairs: Vec<Whole<(usize, usize)>>,
     /// Links of another bandwidth.
     #[serde(default)]
-    other: Vec<(usize, usize, Bandwidth)>,
+    other: Vec<Whole<(usize, usize, Bandwidth)>>,
     /// Ways that are not the shortest ones, as lists of nodes.
     #[serde(default)]
     routes: Vec<Vec<usize>>,
@@ -163,6 +194,7 @@ impl Machine {
 
 impl File {
     fn machine(self) -> Result<Machine, String> {
+        self.check_names()?;
         let topology = self.topology()?;
         let nodes = topology.nodes.len();
         let links = match &self.links {
@@ -230,6 +262,19 @@ impl File {
         })
     }
 
+    /// Whether the machine has a name, and each leaf is one of a kernel.
+    fn check_names(&self) -> Result<(), String> {
+        if self.name.trim().is_empty() {
+            return Err(format!("name: {:?}: expected a word", self.name));
+        }
+        let flops = self.leaf_flops_per_cycle.keys().map(|leaf| ("leaf_flops_per_cycle", leaf));
+        let mut leaves = flops.chain(self.leaf_bandwidth.keys().map(|leaf| ("leaf_bandwidth", leaf)));
+        match leaves.find(|(_, leaf)| !LEAVES.contains(&leaf.as_str())) {
+            Some((table, leaf)) => Err(format!("{table}.{leaf}: expected one of {}", LEAVES.join(", "))),
+            None => Ok(()),
+        }
+    }
+
     fn topology(&self) -> Result<Topology, String> {
         let counts = self.topology.split_whitespace().filter_map(|word| word.split_once(':')?.1.parse::<usize>().ok());
         if counts.fold(1, usize::saturating_mul) > MOST_PUS {
@@ -284,11 +329,11 @@ fn either_way((a, b): (usize, usize)) -> (usize, usize) {
 
 impl MemoryTable {
     fn costs(&self, topology: &Topology) -> Result<MemoryCosts, String> {
-        if let Some(distance) = twice(self.latency_by_distance.iter().map(|(distance, _)| distance)) {
+        if let Some(distance) = twice(self.latency_by_distance.iter().map(|Whole((distance, _))| distance)) {
             return Err(format!("memory.latency_by_distance: distance {distance} has two latencies"));
         }
-        if let Some((distance, latency)) =
-            self.latency_by_distance.iter().find(|(_, latency)| latency.0 < self.latency_ns.0)
+        if let Some(Whole((distance, latency))) =
+            self.latency_by_distance.iter().find(|Whole((_, latency))| latency.0 < self.latency_ns.0)
         {
             let (far, near) = (latency.0, self.latency_ns.0);
             return Err(format!(
@@ -296,7 +341,7 @@ impl MemoryTable {
             ));
         }
         let by_distance: Vec<(u32, f64)> =
-            self.latency_by_distance.iter().map(|(distance, latency)| (*distance, latency.0)).collect();
+            self.latency_by_distance.iter().map(|Whole((distance, latency))| (*distance, latency.0)).collect();
         let nodes = 0..topology.nodes.len();
         let pairs = nodes.clone().flat_map(|from| nodes.clone().map(move |to| (from, to)));
         for (from, to) in pairs.filter(|(from, to)| from != to) {
@@ -329,9 +374,9 @@ impl LinksTable {
             // Two nodes are neighbours on both sides, and have one link.
             Shape::Ring if nodes <= 2 => (1..nodes).map(|node| (0, node)).collect(),
             Shape::Ring => (0..nodes).map(|node| (node, (node + 1) % nodes)).collect(),
-            Shape::Pairs => self.pairs.clone(),
+            Shape::Pairs => self.pairs.iter().map(|pair| pair.0).collect(),
         };
-        let others = self.other.iter().map(|&(from, to, _)| (from, to));
+        let others = self.other.iter().map(|&Whole((from, to, _))| (from, to));
         let ends = pairs.iter().copied().chain(others.clone()).flat_map(|(from, to)| [from, to]);
         let mut named = ends.chain(self.routes.iter().flatten().copied());
         if let Some(node) = named.find(|&node| node >= nodes) {
@@ -339,8 +384,8 @@ impl LinksTable {
         }
         self.check(&pairs, others)?;
         let bandwidth = |pair: (usize, usize)| {
-            let other = self.other.iter().find(|&&(from, to, _)| (from, to) == pair || (to, from) == pair);
-            other.map_or(self.bandwidth.0, |other| other.2.0)
+            let other = self.other.iter().find(|&&Whole((from, to, _))| (from, to) == pair || (to, from) == pair);
+            other.map_or(self.bandwidth.0, |other| other.0.2.0)
         };
         let pairs = pairs.into_iter().map(|pair| (pair.0, pair.1, bandwidth(pair)));
         let no_way = |(from, to)| format!("links: no link leads from node {from} to node {to}");
@@ -555,6 +600,48 @@ bandwidth = 10e9
         assert!(mistake("core:2", "core:two").contains("topology: machine notation: `core:two`"));
         assert!(mistake("clock_ghz", "distances = [[10, 20]]\nclock_ghz").contains("expected 2 rows of 2 numbers"));
         assert!(mistake("clock_ghz", "reserved_pus = [4]\nclock_ghz").contains("there is no PU 4"));
+    }
+
+    /// What happened: the default counted instead of what was misspelt.
+    #[test]
+    fn a_leaf_that_no_kernel_has_is_named_beside_those_that_there_are() {
+        for (to, table) in [
+            ("leaf_flops_per_cycle = { mulitply = 6.4 }\nclock_ghz", "leaf_flops_per_cycle"),
+            ("leaf_bandwidth = { mulitply = 6.4e9 }\nclock_ghz", "leaf_bandwidth"),
+        ] {
+            let message = mistake("clock_ghz", to);
+            let expected = format!("two.toml: {table}.mulitply: expected one of bdiv, bmod, ");
+            assert!(message.starts_with(&expected) && message.contains(", multiply, "), "{message}");
+        }
+        let all: Vec<String> = LEAVES.iter().map(|leaf| format!("\"{leaf}\" = 1.5")).collect();
+        let text =
+            GOOD.replacen("clock_ghz", &format!("leaf_flops_per_cycle = {{ {} }}\nclock_ghz", all.join(", ")), 1);
+        assert_eq!(Machine::parse("two.toml", &text).unwrap().leaves.len(), LEAVES.len());
+    }
+
+    /// What happened: what stood behind the last element that counts was left out.
+    #[test]
+    fn an_element_too_many_is_told_with_its_line() {
+        for (from, to) in [
+            ("shape = \"full\"", "shape = \"pairs\"\npairs = [[0, 1, 2]]"),
+            ("shape = \"full\"", "shape = \"full\"\nother = [[0, 1, 5e9, 7]]"),
+            ("[[20, 120]]", "[[20, 120, 130]]"),
+        ] {
+            let message = mistake(from, to);
+            let row = to.lines().last().unwrap();
+            assert!(message.contains(row) && message.contains("an element more than is expected"), "{message}");
+            assert!(message.starts_with("two.toml: TOML parse error at line "), "{message}");
+        }
+        let short = mistake("[[20, 120]]", "[[20]]");
+        assert!(short.contains("line 16") && short.contains("invalid length 1"), "{short}");
+    }
+
+    #[test]
+    fn a_machine_has_a_name() {
+        for name in ["\"\"", "\" \""] {
+            let message = mistake("name = \"two\"", &format!("name = {name}"));
+            assert_eq!(message, format!("two.toml: name: {name}: expected a word"));
+        }
     }
 
     #[test]
