@@ -89,7 +89,8 @@ impl BoxModel {
 
     /// Says that the box looks each row up that it gets, in what it [holds](crate::Turn::holds) and [keeps](crate::Turn::keeps): a
     /// join in its table, say, and not one that collects rows. Once that weighs more than an envelope, the box is deferred
-    /// when one comes ([`Activation::kind`](crate::Activation::kind)).
+    /// when one comes ([`Activation::kind`](crate::Activation::kind)): a request of many such boxes spreads over more of the
+    /// machine, and under strategies that prefer older requests it waits for these at each of them.
     pub fn looks_up(mut self) -> BoxModel {
         self.looks_up = true;
         self

@@ -374,7 +374,7 @@ impl Lowering<'_> {
         let replica = |(probed, table): (OutputId, BoxId)| {
             let (terms, hash, spec) = (Arc::clone(self.terms), Arc::clone(hash), Arc::clone(spec));
             let make = move || join::HashJoin::new(&terms, &spec, &hash, columns, limit);
-            let model = BoxModel::new("hash join", make).looks_up().input(&boxes::schema(from));
+            let model = BoxModel::new("hash join", make).input(&boxes::schema(from));
             let join = self.place(model.input(&buckets).input(&rows).output(&boxes::schema(width)));
             self.net.connect(probed, join.input(0));
             self.net.connect(table.output(0), join.input(1));
@@ -436,7 +436,7 @@ impl Lowering<'_> {
         let (limit, parts) = (self.limit, streams.len());
         let columns: Vec<usize> = (0..width).collect();
         self.deal(streams, (width, width), &columns, parts, || {
-            BoxModel::new("distinct", move || distinct::Distinct::new(width, cache, limit)).looks_up()
+            BoxModel::new("distinct", move || distinct::Distinct::new(width, cache, limit))
         })
     }
 
@@ -460,7 +460,7 @@ impl Lowering<'_> {
                 let model = BoxModel::new("pre-aggregate", move || {
                     aggregate::PreAggregate::new(&terms, &spec, width, cache, limit)
                 });
-                self.over(&[stream], &[width], columns, model.looks_up())[0]
+                self.over(&[stream], &[width], columns, model)[0]
             };
             streams = streams.into_iter().map(fold).collect();
             (width, rows) = (columns, Rows::Parts);
@@ -473,7 +473,7 @@ impl Lowering<'_> {
         self.deal(streams, (width, made), &keys, parts, || {
             let (terms, spec) = (Arc::clone(&terms), Arc::clone(spec));
             let make = move || aggregate::Aggregate::new(&terms, &spec, rows, width, cache, limit);
-            BoxModel::new("aggregate", make).looks_up()
+            BoxModel::new("aggregate", make)
         })
     }
 
