@@ -364,8 +364,7 @@ impl Recorder {
         if let Some(on) = &self.0 {
             on.takes.take(way);
         }
-        let rule = way.rule();
-        self.task_follows(What::Taken { who: task_of(task.header()), rule, far });
+        self.task_follows(What::Taken { who: task_of(task.header()), rule: way.rule(), far });
     }
 
     #[inline]
@@ -437,9 +436,8 @@ impl Recorder {
     pub(crate) fn taken(&mut self, instance: &Instance, index: BoxId, way: Way, far: bool) {
         if let Some(on) = &mut self.0 {
             on.takes.take(way);
-            let rule = way.rule();
             on.log.observe(instance.clock(index));
-            on.record(What::Taken { who: who(instance, index), rule, far });
+            on.record(What::Taken { who: who(instance, index), rule: way.rule(), far });
         }
     }
 

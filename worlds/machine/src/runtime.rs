@@ -84,7 +84,7 @@ impl RuntimeBuilder {
     }
 
     /// Starts the threads. What the machine does not allow is left out, and said once on standard error.
-    /// Panics if the system gives no more threads; [`RuntimeBuilder::try_start`] tells of it.
+    /// Panics if there are not so many threads to be had; [`RuntimeBuilder::try_start`] tells of it.
     pub fn start(self) -> Runtime {
         self.try_start().unwrap_or_else(|error| panic!("{error}"))
     }
@@ -92,7 +92,8 @@ impl RuntimeBuilder {
     /// As [`RuntimeBuilder::start`], for who can do with fewer threads.
     ///
     /// # Errors
-    /// The system gives no more threads. Those that there were have ended.
+    /// The system gives no more threads, and those that there were have ended; or more are wanted than
+    /// [`vicus_schedule::MOST_THREADS`].
     pub fn try_start(self) -> Result<Runtime, StartError> {
         let mut warnings = Vec::new();
         if let Some(threads) = self.threads.filter(|&threads| threads > MOST_THREADS) {

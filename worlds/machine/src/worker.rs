@@ -145,13 +145,12 @@ impl Worker {
         let recorder = Recorder::new(&shared, seat);
         let cursors = vec![0; shared.plan.cursors(seat)];
         let plan = &shared.plan.seats[seat.index()];
-        let own = plan.place[Kind::Immediate as usize];
-        let takes_own_first = plan.look[0].scan.queues().first() == Some(&own);
-        let own = shared.queues.deque(own).filter(|_| takes_own_first);
-        let own_probes = usize::from(own.is_some() && plan.look[0].scan.queues().len() == 1);
+        let (first, queue) = (&plan.look[0], plan.place[Kind::Immediate as usize]);
+        let own = shared.queues.deque(queue).filter(|_| first.scan.queues().first() == Some(&queue));
+        let own_probes = usize::from(own.is_some() && first.scan.queues().len() == 1);
         let own = own.map_or(ptr::null(), ptr::from_ref);
-        let own_way = Way::new(plan.look[0].rule, plan.place[Kind::Immediate as usize]);
-        let near = shared.plan.queues[plan.place[Kind::Immediate as usize].index()].wake.iter();
+        let own_way = Way::new(first.rule, queue);
+        let near = shared.plan.queues[queue.index()].wake.iter();
         let near = near.map(|pool| ptr::from_ref(&shared.pools[pool.index()])).collect();
         let slot = shared.plan.pools[plan.pool.index()].seats.iter().position(|&other| other == seat);
         Worker {
