@@ -1,10 +1,9 @@
 //! Constructors of XSD types: SPARQL 1.1, §17.5.
 
 use crate::expression::Cast;
-use crate::value::{Number, Value, integer_of};
+use crate::value::{Date, DateTime, Decimal, Number, Time, Value};
 use oxrdf::NamedNode;
 use oxrdf::vocab::xsd;
-use oxsdatatypes::{Date, DateTime, Decimal, Double, Float, Time};
 
 /// What a constructor made.
 pub(super) enum Made {
@@ -39,47 +38,42 @@ pub(super) fn cast(target: Cast, value: &Value, lexical: &str, is_iri: bool) -> 
             _ => return None,
         })),
         Cast::Integer => Some(Made::Number(match (value, text) {
-            // One that is too large for us is no decimal.
-            (_, Some(text)) => integer_of(text).filter(|number| matches!(number, Number::Integer(_)))?,
+            (_, Some(text)) => Number::parse_integer(text)?,
             (Value::Boolean(value), _) => Number::Integer((*value).into()),
-            (Value::Number(Number::Integer(value)), _) => Number::Integer(*value),
-            (Value::Number(Number::Decimal(value)), _) => Number::Integer(truncated(*value)?),
-            (Value::Number(number), _) => Number::Integer(truncated(decimal(number.to_f64())?)?),
+            (Value::Number(number), _) => number.truncated()?,
             _ => return None,
         })),
         Cast::Decimal => Some(Made::Number(Number::Decimal(match (value, text) {
-            (_, Some(text)) => text.parse().ok()?,
-            (Value::Boolean(value), _) => Decimal::from(*value),
-            (Value::Number(Number::Integer(value)), _) => Decimal::from(*value),
-            (Value::Number(Number::Decimal(value)), _) => *value,
-            (Value::Number(number), _) => decimal(number.to_f64())?,
+            (_, Some(text)) => Decimal::parse(text)?,
+            (Value::Boolean(value), _) => Decimal::from(i64::from(*value)),
+            (Value::Number(number), _) => number.to_decimal()?,
             _ => return None,
         }))),
         Cast::Float => Some(Made::Number(Number::Float(match (value, text) {
-            (_, Some(text)) => text.parse::<Float>().ok()?.into(),
+            (_, Some(text)) => Number::parse_float(text)?,
             (Value::Boolean(value), _) => f32::from(u8::from(*value)),
-            (Value::Number(number), _) => number.to_f32(),
+            (Value::Number(number), _) => number.nearest_f32(),
             _ => return None,
         }))),
         Cast::Double => Some(Made::Number(Number::Double(match (value, text) {
-            (_, Some(text)) => text.parse::<Double>().ok()?.into(),
+            (_, Some(text)) => Number::parse_double(text)?,
             (Value::Boolean(value), _) => f64::from(u8::from(*value)),
             (Value::Number(number), _) => number.to_f64(),
             _ => return None,
         }))),
         Cast::DateTime => {
             let moment = match (value, text) {
-                (_, Some(text)) => text.parse::<DateTime>().ok()?,
+                (_, Some(text)) => DateTime::parse(text)?,
                 (Value::DateTime(moment), _) => *moment,
-                (Value::Date(date), _) => DateTime::try_from(*date).ok()?,
+                (Value::Date(date), _) => date.start(),
                 _ => return None,
             };
             Some(Made::Typed(moment.to_string(), xsd::DATE_TIME.into_owned()))
         }
         Cast::Date => {
             let date = match (value, text) {
-                (_, Some(text)) => text.parse::<Date>().ok()?,
-                (Value::DateTime(moment), _) => Date::try_from(*moment).ok()?,
+                (_, Some(text)) => Date::parse(text)?,
+                (Value::DateTime(moment), _) => moment.date,
                 (Value::Date(date), _) => *date,
                 _ => return None,
             };
@@ -87,20 +81,12 @@ pub(super) fn cast(target: Cast, value: &Value, lexical: &str, is_iri: bool) -> 
         }
         Cast::Time => {
             let time = match (value, text) {
-                (_, Some(text)) => text.parse::<Time>().ok()?,
-                (Value::DateTime(moment), _) => Time::from(*moment),
+                (_, Some(text)) => Time::parse(text)?,
+                (Value::DateTime(moment), _) => moment.time,
                 (Value::Time(time), _) => *time,
                 _ => return None,
             };
             Some(Made::Typed(time.to_string(), xsd::TIME.into_owned()))
         }
     }
-}
-
-fn decimal(value: f64) -> Option<Decimal> {
-    Decimal::try_from(Double::from(value)).ok()
-}
-
-fn truncated(value: Decimal) -> Option<i64> {
-    oxsdatatypes::Integer::try_from(value).ok().map(i64::from)
 }

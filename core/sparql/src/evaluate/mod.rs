@@ -1,17 +1,20 @@
 //! One expression for one row: the general and slow way. [`condition`](crate::condition) has the quick ones.
 
+mod blocks;
 mod call;
 mod cast;
 mod exists;
+mod pattern;
+mod regexes;
+
+pub(crate) use regexes::Regexes;
 
 use crate::algebra::Slot;
-use crate::expression::{Arithmetic, Compare, Expr};
+use crate::expression::{Compare, Expr};
 use crate::terms::Terms;
 use crate::value::{self, Number, Value};
-use call::Regexes;
 use oxrdf::vocab::xsd;
-use oxrdf::{Literal, NamedNode};
-use oxsdatatypes::{Decimal, Double, Float};
+use oxrdf::{Literal, LiteralRef, NamedNode};
 use std::cmp::Ordering;
 use std::sync::Arc;
 use vicus_rdf::{Id, TermView};
@@ -28,7 +31,7 @@ enum Val {
 /// Evaluates expressions over rows whose slots are the numbers of columns.
 pub(crate) struct Evaluator<'a> {
     pub(crate) terms: &'a Arc<Terms>,
-    /// Patterns that were constants: compiled once.
+    /// Patterns that have been compiled.
     regexes: Regexes,
     /// Whether to give up, with so many bytes at hand; asked where an expression may take long.
     stopped: Option<&'a dyn Fn(u64) -> bool>,
@@ -42,6 +45,15 @@ impl<'a> Evaluator<'a> {
     /// The same, giving up where an expression takes long and `stopped` says so of the bytes that it holds.
     pub(crate) fn until(self, stopped: &'a dyn Fn(u64) -> bool) -> Evaluator<'a> {
         Evaluator { stopped: Some(stopped), ..self }
+    }
+
+    /// The same with patterns that another has compiled; [`Evaluator::into_regexes`] gives them back.
+    pub(crate) fn with(self, regexes: Regexes) -> Evaluator<'a> {
+        Evaluator { regexes, ..self }
+    }
+
+    pub(crate) fn into_regexes(self) -> Regexes {
+        self.regexes
     }
 
     /// Whether a filter keeps the row: errors don't.
@@ -67,11 +79,19 @@ impl<'a> Evaluator<'a> {
             Val::Id(id) => id,
             Val::Boolean(value) => Id::boolean(value),
             Val::String(text) => self.terms.string(&text),
-            Val::Number(Number::Integer(value)) => Id::integer(value)
-                .unwrap_or_else(|| self.terms.id(&Literal::new_typed_literal(value.to_string(), xsd::INTEGER))),
-            Val::Number(Number::Decimal(value)) => self.typed(value.to_string(), xsd::DECIMAL.into_owned()),
-            Val::Number(Number::Float(value)) => self.typed(Float::from(value).to_string(), xsd::FLOAT.into_owned()),
-            Val::Number(Number::Double(value)) => self.typed(Double::from(value).to_string(), xsd::DOUBLE.into_owned()),
+            Val::Number(number) => {
+                let datatype = match &number {
+                    Number::Integer(value) => match Id::integer(*value) {
+                        Some(id) => return id,
+                        None => xsd::INTEGER,
+                    },
+                    Number::Wide(_) => xsd::INTEGER,
+                    Number::Decimal(_) => xsd::DECIMAL,
+                    Number::Float(_) => xsd::FLOAT,
+                    Number::Double(_) => xsd::DOUBLE,
+                };
+                self.terms.id(LiteralRef::new_typed_literal(&number.to_string(), datatype))
+            }
         }
     }
 
@@ -144,7 +164,7 @@ impl<'a> Evaluator<'a> {
         match value {
             Val::Id(id) => self.terms.view(*id, Value::of_view),
             Val::Boolean(value) => Value::Boolean(*value),
-            Val::Number(number) => Value::Number(*number),
+            Val::Number(number) => Value::Number(number.clone()),
             Val::String(text) => Value::String(text.clone()),
         }
     }
@@ -190,14 +210,9 @@ impl<'a> Evaluator<'a> {
             Expr::Error => None,
             Expr::Arithmetic(operator, a, b) => {
                 let (a, b) = (self.number(a, row)?, self.number(b, row)?);
-                arithmetic(*operator, a, b).map(Val::Number)
+                a.combine(*operator, &b).map(Val::Number)
             }
-            Expr::Negate(inner) => match self.number(inner, row)? {
-                Number::Integer(value) => Some(Val::Number(Number::Integer(value.checked_neg()?))),
-                Number::Decimal(value) => Some(Val::Number(Number::Decimal(value.checked_neg()?))),
-                Number::Float(value) => Some(Val::Number(Number::Float(-value))),
-                Number::Double(value) => Some(Val::Number(Number::Double(-value))),
-            },
+            Expr::Negate(inner) => self.number(inner, row)?.negated().map(Val::Number),
             Expr::Plus(inner) => self.number(inner, row).map(Val::Number),
             Expr::If(condition, yes, no) => {
                 let branch = if self.truth(condition, row)? { yes } else { no };
@@ -238,45 +253,19 @@ impl<'a> Evaluator<'a> {
 
     /// The text and, if it has one, the language of a string literal.
     fn string(&self, value: &Val) -> Option<(String, Option<String>)> {
-        match value {
-            Val::String(text) => Some((text.clone(), None)),
-            Val::Id(id) => self.terms.view(*id, |view| match view {
-                TermView::String(text) => Some((text.to_owned(), None)),
-                TermView::LangString { value, language } => Some((value.to_owned(), Some(language.to_owned()))),
-                _ => None,
-            }),
-            Val::Boolean(_) | Val::Number(_) => None,
-        }
+        with_string(self.terms, value, |text, language| (text.to_owned(), language.map(str::to_owned)))
     }
 }
 
-/// `+` of two numbers; `None` is an error.
-pub(crate) fn add(a: Number, b: Number) -> Option<Number> {
-    arithmetic(Arithmetic::Add, a, b)
-}
-
-/// `/` of two numbers; `None` is an error.
-pub(crate) fn divide(a: Number, b: Number) -> Option<Number> {
-    arithmetic(Arithmetic::Divide, a, b)
-}
-
-fn arithmetic(operator: Arithmetic, a: Number, b: Number) -> Option<Number> {
-    match operator {
-        Arithmetic::Add => {
-            a.combine(b, |a, b| a.checked_add(b).map(Number::Integer), Decimal::checked_add, |a, b| a + b, |a, b| a + b)
-        }
-        Arithmetic::Subtract => {
-            a.combine(b, |a, b| a.checked_sub(b).map(Number::Integer), Decimal::checked_sub, |a, b| a - b, |a, b| a - b)
-        }
-        Arithmetic::Multiply => {
-            a.combine(b, |a, b| a.checked_mul(b).map(Number::Integer), Decimal::checked_mul, |a, b| a * b, |a, b| a * b)
-        }
-        Arithmetic::Divide => a.combine(
-            b,
-            |a, b| Decimal::from(a).checked_div(Decimal::from(b)).map(Number::Decimal),
-            Decimal::checked_div,
-            |a, b| a / b,
-            |a, b| a / b,
-        ),
+/// Looks at the text and, if it has one, the language of a string literal; `None` for what is none.
+fn with_string<R>(terms: &Terms, value: &Val, look: impl FnOnce(&str, Option<&str>) -> R) -> Option<R> {
+    match value {
+        Val::String(text) => Some(look(text, None)),
+        Val::Id(id) => terms.view(*id, |view| match view {
+            TermView::String(text) => Some(look(text, None)),
+            TermView::LangString { value, language } => Some(look(value, Some(language))),
+            _ => None,
+        }),
+        Val::Boolean(_) | Val::Number(_) => None,
     }
 }

@@ -10,3 +10,4 @@ mod rows;
 mod small;
 mod sp2b;
 mod stop;
+mod values;
