@@ -6,6 +6,7 @@ mod large;
 mod naive;
 mod plans;
 mod random;
+mod random_values;
 mod rows;
 mod small;
 mod sp2b;
