@@ -2,7 +2,7 @@
 
 use super::regexes::Replacement;
 use super::{Evaluator, Val, cast, with_string};
-use crate::expression::{Function, Hash, Part};
+use crate::expression::{Cast, Function, Hash, Part};
 use crate::value::{DateTime, Number, Rounding, Value, Zone, rounded};
 use md5::{Digest, Md5};
 use oxiri::Iri;
@@ -48,7 +48,7 @@ impl Evaluator<'_> {
             Function::Regex => {
                 let (pattern, flags) = (self.simple(&values[1])?, self.flags(values.get(2))?);
                 let (terms, stopped) = (self.terms, self.stopped);
-                let regex = self.regexes.get(&pattern, &flags, stopped.unwrap_or(&|_| false))?;
+                let regex = self.scratch.regexes.get(&pattern, &flags, stopped.unwrap_or(&|_| false))?;
                 with_string(terms, &values[0], |text, _| regex.is_match(text))?.map(Val::Boolean)
             }
             Function::Replace => {
@@ -57,7 +57,7 @@ impl Evaluator<'_> {
                 let flags = self.flags(values.get(3))?;
                 let by = Replacement::parse(&by, flags.contains('q'))?;
                 let (terms, stopped) = (self.terms, self.stopped);
-                let regex = self.regexes.get(&pattern, &flags, stopped.unwrap_or(&|_| false))?;
+                let regex = self.scratch.regexes.get(&pattern, &flags, stopped.unwrap_or(&|_| false))?;
                 // Nothing is something that can't be replaced (FORX0003).
                 if regex.is_match("")? {
                     return None;
@@ -197,17 +197,18 @@ impl Evaluator<'_> {
                 Some(Val::String(zone.as_ref().map_or(String::new(), Zone::to_string)))
             }
             Function::Cast(target) => {
-                let lexical = match &values[0] {
+                let value = match &values[0] {
                     Val::Id(id) if id.is_blank() => return None,
-                    value => self.lexical(value),
+                    value => self.value(value),
                 };
-                let is_iri = matches!(self.value(&values[0]), Value::Iri);
-                let made = cast::cast(target, &self.value(&values[0]), &lexical, is_iri)?;
-                Some(match made {
-                    cast::Made::Number(number) => Val::Number(number),
-                    cast::Made::Boolean(value) => Val::Boolean(value),
-                    cast::Made::String(text) => Val::String(text),
-                    cast::Made::Typed(text, datatype) => Val::Id(self.typed(text, datatype)),
+                if target == Cast::String && !matches!(value, Value::Number(_) | Value::Boolean(_) | Value::Lang(_)) {
+                    return Some(Val::String(self.lexical(&values[0])));
+                }
+                Some(match cast::cast(target, value)? {
+                    Value::Number(number) => Val::Number(number),
+                    Value::Boolean(value) => Val::Boolean(value),
+                    Value::String(text) => Val::String(text),
+                    moment => Val::Moment(moment),
                 })
             }
         }
@@ -267,7 +268,9 @@ impl Evaluator<'_> {
         let moment = match (self.value(value), part) {
             // A day has no hours of its own.
             (Value::Date(_), Part::Hours | Part::Minutes | Part::Seconds) => return None,
-            _ => self.moment(value)?,
+            (Value::Date(date), _) => date.start(),
+            (Value::DateTime(moment), _) => moment,
+            _ => return None,
         };
         match part {
             Part::Year => integer(moment.date.year),

@@ -6,18 +6,20 @@ mod cast;
 mod exists;
 mod pattern;
 mod regexes;
+mod scratch;
 
-pub(crate) use regexes::Regexes;
+pub(crate) use scratch::Scratch;
 
 use crate::algebra::Slot;
 use crate::expression::{Compare, Expr};
 use crate::terms::Terms;
 use crate::value::{self, Number, Value};
+use oxrdf::LiteralRef;
 use oxrdf::vocab::xsd;
-use oxrdf::{Literal, LiteralRef, NamedNode};
+use scratch::Made;
 use std::cmp::Ordering;
 use std::sync::Arc;
-use vicus_rdf::{Id, TermView};
+use vicus_rdf::{Id, Kind, TermView};
 
 /// What an expression came to. Computed values become terms only when somebody asks for their ids.
 #[derive(Clone, Debug)]
@@ -26,20 +28,21 @@ enum Val {
     Boolean(bool),
     Number(Number),
     String(String),
+    /// A moment, a day, or a time of day.
+    Moment(Value),
 }
 
 /// Evaluates expressions over rows whose slots are the numbers of columns.
 pub(crate) struct Evaluator<'a> {
     pub(crate) terms: &'a Arc<Terms>,
-    /// Patterns that have been compiled.
-    regexes: Regexes,
+    scratch: Scratch,
     /// Whether to give up, with so many bytes at hand; asked where an expression may take long.
     stopped: Option<&'a dyn Fn(u64) -> bool>,
 }
 
 impl<'a> Evaluator<'a> {
     pub(crate) fn new(terms: &'a Arc<Terms>) -> Evaluator<'a> {
-        Evaluator { terms, regexes: Regexes::default(), stopped: None }
+        Evaluator { terms, scratch: Scratch::default(), stopped: None }
     }
 
     /// The same, giving up where an expression takes long and `stopped` says so of the bytes that it holds.
@@ -47,13 +50,14 @@ impl<'a> Evaluator<'a> {
         Evaluator { stopped: Some(stopped), ..self }
     }
 
-    /// The same with patterns that another has compiled; [`Evaluator::into_regexes`] gives them back.
-    pub(crate) fn with(self, regexes: Regexes) -> Evaluator<'a> {
-        Evaluator { regexes, ..self }
+    /// The same with what another evaluator of the same terms remembers; [`Evaluator::into_scratch`] gives it back.
+    pub(crate) fn with(self, mut scratch: Scratch) -> Evaluator<'a> {
+        scratch.forget_made();
+        Evaluator { scratch, ..self }
     }
 
-    pub(crate) fn into_regexes(self) -> Regexes {
-        self.regexes
+    pub(crate) fn into_scratch(self) -> Scratch {
+        self.scratch
     }
 
     /// Whether a filter keeps the row: errors don't.
@@ -75,28 +79,27 @@ impl<'a> Evaluator<'a> {
     }
 
     fn id_of(&self, value: Val) -> Id {
+        let typed = |of: Made, text: &str, datatype| {
+            self.scratch.id(of, text, || self.terms.id(LiteralRef::new_typed_literal(text, datatype)))
+        };
         match value {
             Val::Id(id) => id,
             Val::Boolean(value) => Id::boolean(value),
-            Val::String(text) => self.terms.string(&text),
-            Val::Number(number) => {
-                let datatype = match &number {
-                    Number::Integer(value) => match Id::integer(*value) {
-                        Some(id) => return id,
-                        None => xsd::INTEGER,
-                    },
-                    Number::Wide(_) => xsd::INTEGER,
-                    Number::Decimal(_) => xsd::DECIMAL,
-                    Number::Float(_) => xsd::FLOAT,
-                    Number::Double(_) => xsd::DOUBLE,
-                };
-                self.terms.id(LiteralRef::new_typed_literal(&number.to_string(), datatype))
-            }
+            Val::String(text) => self.scratch.id(Made::String, &text, || self.terms.string(&text)),
+            Val::Number(number) => match &number {
+                Number::Integer(value) => {
+                    Id::integer(*value).unwrap_or_else(|| typed(Made::Integer, &number.to_string(), xsd::INTEGER))
+                }
+                Number::Wide(_) => typed(Made::Integer, &number.to_string(), xsd::INTEGER),
+                Number::Decimal(_) => typed(Made::Decimal, &number.to_string(), xsd::DECIMAL),
+                Number::Float(_) => typed(Made::Float, &number.to_string(), xsd::FLOAT),
+                Number::Double(_) => typed(Made::Double, &number.to_string(), xsd::DOUBLE),
+            },
+            Val::Moment(Value::DateTime(value)) => typed(Made::DateTime, &value.to_string(), xsd::DATE_TIME),
+            Val::Moment(Value::Date(value)) => typed(Made::Date, &value.to_string(), xsd::DATE),
+            Val::Moment(Value::Time(value)) => typed(Made::Time, &value.to_string(), xsd::TIME),
+            Val::Moment(other) => unreachable!("{other:?} is no moment"),
         }
-    }
-
-    fn typed(&self, value: String, datatype: NamedNode) -> Id {
-        self.terms.id(&Literal::new_typed_literal(value, datatype))
     }
 
     fn truth(&mut self, expr: &Expr, row: &impl Fn(usize) -> u64) -> Option<bool> {
@@ -162,7 +165,8 @@ impl<'a> Evaluator<'a> {
 
     fn value(&self, value: &Val) -> Value {
         match value {
-            Val::Id(id) => self.terms.view(*id, Value::of_view),
+            Val::Id(id) => self.scratch.value(self.terms, *id),
+            Val::Moment(value) => value.clone(),
             Val::Boolean(value) => Value::Boolean(*value),
             Val::Number(number) => Value::Number(number.clone()),
             Val::String(text) => Value::String(text.clone()),
@@ -172,7 +176,10 @@ impl<'a> Evaluator<'a> {
     fn compare(&self, operator: Compare, a: &Val, b: &Val) -> Option<bool> {
         if let Compare::Equal | Compare::NotEqual = operator {
             let equal = match (a, b) {
-                (Val::Id(a), Val::Id(b)) => value::equal(self.terms, *a, *b)?,
+                (Val::Id(a), Val::Id(b)) if a == b || a.kind() != Kind::Typed && b.kind() != Kind::Typed => {
+                    value::equal(self.terms, *a, *b)?
+                }
+                (Val::Id(_), Val::Id(_)) => self.value(a).equals(&self.value(b))?,
                 _ => match self.value(a).compare(&self.value(b)) {
                     Some(order) => order == Ordering::Equal,
                     // Of different kinds, or not comparable: the terms decide.
@@ -182,7 +189,9 @@ impl<'a> Evaluator<'a> {
             return Some(equal == (operator == Compare::Equal));
         }
         let order = match (a, b) {
-            (Val::Id(a), Val::Id(b)) => value::compare(self.terms, *a, *b),
+            (Val::Id(a), Val::Id(b)) if a.kind() != Kind::Typed && b.kind() != Kind::Typed => {
+                value::compare(self.terms, *a, *b)
+            }
             _ => self.value(a).compare(&self.value(b)),
         };
         let Some(order) = order else {
@@ -202,7 +211,10 @@ impl<'a> Evaluator<'a> {
     /// The value; `None` is an error.
     fn eval(&mut self, expr: &Expr, row: &impl Fn(usize) -> u64) -> Option<Val> {
         match expr {
-            Expr::Constant(id) => Some(Val::Id(*id)),
+            Expr::Constant(id) => {
+                self.scratch.add_constant(self.terms, *id);
+                Some(Val::Id(*id))
+            }
             Expr::Slot(slot) => match row(slot.0) {
                 0 => None,
                 bits => Some(Val::Id(Id::from_bits(bits))),
@@ -228,7 +240,7 @@ impl<'a> Evaluator<'a> {
                 let fits = match &value {
                     Val::String(text) => self.terms.fits(text.len()),
                     Val::Id(id) => !id.is_unbound(),
-                    Val::Boolean(_) | Val::Number(_) => true,
+                    Val::Boolean(_) | Val::Number(_) | Val::Moment(_) => true,
                 };
                 fits.then_some(value)
             }
@@ -266,6 +278,6 @@ fn with_string<R>(terms: &Terms, value: &Val, look: impl FnOnce(&str, Option<&st
             TermView::LangString { value, language } => Some(look(value, Some(language))),
             _ => None,
         }),
-        Val::Boolean(_) | Val::Number(_) => None,
+        Val::Boolean(_) | Val::Number(_) | Val::Moment(_) => None,
     }
 }

@@ -108,7 +108,7 @@ impl Value {
     }
 
     /// Equality of the values of two different terms; `None` is an error.
-    fn equals(&self, other: &Value) -> Option<bool> {
+    pub(crate) fn equals(&self, other: &Value) -> Option<bool> {
         match (self, other) {
             // Terms differ, and for these that is all there is.
             (Value::Iri | Value::Blank | Value::Lang(_), _) | (_, Value::Iri | Value::Blank | Value::Lang(_)) => {
@@ -173,6 +173,9 @@ pub(crate) fn equal(terms: &Terms, a: Id, b: Id) -> Option<bool> {
 pub(crate) fn compare(terms: &Terms, a: Id, b: Id) -> Option<Ordering> {
     if a.kind() == b.kind() && is_ordered(a) && is_ordered(b) {
         return Some(a.cmp(&b));
+    }
+    if a.kind() == Kind::String && b.kind() == Kind::String {
+        return Some(terms.view(a, |a| terms.view(b, |b| a.as_str().cmp(&b.as_str()))));
     }
     terms.view(a, Value::of_view).compare(&terms.view(b, Value::of_view))
 }

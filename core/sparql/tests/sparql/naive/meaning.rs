@@ -428,7 +428,7 @@ pub(crate) fn cast(name: &str, term: &Term) -> Option<Term> {
             let (_, zone, (fields, second)) = moment(literal.value().trim(), if from_text { name } else { &from })?;
             let [year, month, day, hour, minute] = fields;
             let has = |part: &str| from == "dateTime" || from == part;
-            if !has(name) && !(from == "date" && name == "dateTime") {
+            if !(has(name) || from == "date" && name == "dateTime") {
                 return None;
             }
             let whole = second.floor().text();
