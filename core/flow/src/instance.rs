@@ -12,13 +12,17 @@
 //! ([`Instance::settle`]), so the last one to finish gets the answer.
 
 use crate::counts::Tally;
+use crate::error::{GivenUp, drop_quietly};
 use crate::operator::Input;
 use crate::ring::Ring;
 use crate::running::Absent;
 use crate::state::StateWord;
 use crate::sync::{AtomicBool, AtomicU8, AtomicU64, Mutex, Ordering, Padded, UnsafeCell, fence};
-use crate::{Activation, BoxCounts, BoxId, Envelope, FlowError, Model, Operator, OutputId, OverBudget, Place, Schema};
+use crate::{
+    Activation, BoxCounts, BoxError, BoxId, Envelope, FlowError, Model, Operator, OutputId, OverBudget, Place, Schema,
+};
 use std::any::Any;
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
@@ -35,7 +39,7 @@ pub struct Instance {
     pub(crate) cells: std::boxed::Box<[BoxCell]>,
     /// One for each seat, written by it alone; the last is for callers without a seat, who add atomically.
     counts: std::boxed::Box<[Padded<Counts>]>,
-    pub(crate) stop: AtomicU8,
+    stop: AtomicU8,
     settled: AtomicBool,
     failure: Mutex<Option<FlowError>>,
     /// Bytes that its boxes may hold together, and those that they have taken of them.
@@ -44,9 +48,9 @@ pub struct Instance {
 }
 
 /// Why no more user code is to run. The first reason stays.
-pub(crate) const GOES_ON: u8 = 0;
-pub(crate) const ENDED: u8 = 1;
-pub(crate) const FAILED: u8 = 2;
+const GOES_ON: u8 = 0;
+const ENDED: u8 = 1;
+const FAILED: u8 = 2;
 
 /// How many rules a strategy may have.
 pub const RULES: usize = 6;
@@ -178,6 +182,8 @@ pub(crate) struct Body {
     pub(crate) resumed: Vec<usize>,
     pub(crate) consumed: bool,
     pub(crate) run_again: bool,
+    /// Bytes of what it sent in this invocation, without the first envelope of each output.
+    pub(crate) outbox_bytes: u64,
     pub(crate) ended: bool,
     /// Room at any output is enough for the next invocation; if not, all of them need it.
     pub(crate) any_room: bool,
@@ -195,11 +201,20 @@ impl Body {
     pub(crate) fn is_refused(&self) -> bool {
         self.outputs.iter().any(Output::is_refused)
     }
+
+    /// Whether an output still waits for its pill. A box that has sent them all may ask to run again to clean up.
+    pub(crate) fn owes_pills(&self) -> bool {
+        self.outputs.iter().any(|output| !output.pill_sent)
+    }
 }
 
 pub(crate) struct Output {
     pub(crate) schema: Schema,
     pub(crate) pill_sent: bool,
+    /// What was sent in this invocation: envelopes, and bytes of all but the first.
+    pub(crate) sent: (usize, u64),
+    /// The action was told since its last envelope that there is room.
+    pub(crate) was_asked: Cell<bool>,
     /// The trace says that it was refused. Not for a box that any room is enough for: it goes on.
     pub(crate) noted: bool,
     pub(crate) receivers: Vec<Receiver>,
@@ -259,6 +274,8 @@ impl Instance {
                 let output = |(schema, links): &(Schema, Vec<crate::model::Link>)| Output {
                     schema: schema.clone(),
                     pill_sent: false,
+                    sent: (0, 0),
+                    was_asked: Cell::new(false),
                     noted: false,
                     receivers: links.iter().map(receiver).collect(),
                 };
@@ -273,6 +290,7 @@ impl Instance {
                     resumed: Vec::new(),
                     consumed: false,
                     run_again: false,
+                    outbox_bytes: 0,
                     ended: false,
                     any_room: false,
                     retired: false,
@@ -370,17 +388,58 @@ impl Instance {
         Activation { task, kind, index: BoxId(index), home: None }
     }
 
-    /// No more user code is to run: it has ended, failed or been cancelled.
+    /// It has ended, failed or been cancelled. No more user code is to run, but for boxes that asked to run again before the end
+    /// ([`Instance::is_wanted`]).
     #[inline]
     pub fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed) != GOES_ON
     }
 
-    /// Stops the request with a reason, if it goes on. Its queued tasks are dropped when they are taken.
+    /// It has failed or been cancelled: no user code is to run any more.
+    #[inline]
+    pub fn has_failed(&self) -> bool {
+        self.stop.load(Ordering::Relaxed) == FAILED
+    }
+
+    /// The termination box has seen every pill.
+    #[inline]
+    pub(crate) fn has_ended(&self) -> bool {
+        self.stop.load(Ordering::Relaxed) == ENDED
+    }
+
+    /// Whether a box that was queued is to be run, and not dropped: the request goes on, or it has ended and the box, which had
+    /// sent its pills, asked to run again (Bobox report §4.1: a box may pass the pill on, and clean up in a later invocation).
+    #[inline]
+    pub fn is_wanted(&self, index: BoxId) -> bool {
+        match self.stop.load(Ordering::Relaxed) {
+            GOES_ON => true,
+            ENDED => self.cells[index.index()].state.is_again(),
+            _ => false,
+        }
+    }
+
+    /// Stops the request with a reason, if it has not failed before. Its queued tasks are dropped when they are taken.
     pub fn fail(&self, error: FlowError) {
         let mut failure = self.failure.lock().expect("nothing panics under this lock");
-        if self.stop.compare_exchange(GOES_ON, FAILED, Ordering::AcqRel, Ordering::Acquire).is_ok() {
-            *failure = Some(error);
+        if self.stop.swap(FAILED, Ordering::AcqRel) == FAILED {
+            drop(failure);
+            return drop_quietly(error);
+        }
+        *failure = Some(error);
+    }
+
+    /// The termination box has all pills. Blocked boxes are resumed, since nothing that they sent matters any more: gives those that
+    /// asked to run again.
+    pub(crate) fn end(&self, mut wanted: impl FnMut(usize)) {
+        if self.stop.compare_exchange(GOES_ON, ENDED, Ordering::AcqRel, Ordering::Acquire).is_err() {
+            return;
+        }
+        // A box that is about to be blocked sees that the request has ended, or is seen to be blocked here.
+        fence(Ordering::SeqCst);
+        for (index, cell) in self.cells.iter().enumerate().filter(|(_, cell)| cell.state.is_blocked()) {
+            if cell.state.resume().0 && cell.state.is_again() {
+                wanted(index);
+            }
         }
     }
 
@@ -478,30 +537,53 @@ impl Instance {
         let mut first = None;
         for cell in &self.cells {
             for input in &cell.inputs {
-                while input.ring.take().is_some() {}
+                while let Some(taken) = input.ring.take() {
+                    // What a column's owner does when it is dropped is the sender's.
+                    let dropped = catch_unwind(AssertUnwindSafe(move || drop(taken)));
+                    dropped.unwrap_or_else(|panic| keep_first(&mut first, self.unwound(input.sender, panic)));
+                }
             }
-            let operator = cell.body.with_mut(|body| {
+            let (operator, left) = cell.body.with_mut(|body| {
                 #[expect(unsafe_code, reason = "empties bodies that nobody runs")]
                 // SAFETY: the request is quiescent, and only the one that settles it comes here (`settled`): no box
                 // runs or will, and all their writes are visible through the counters.
                 let body = unsafe { &mut *body };
-                body.outbox = Vec::new();
-                for receiver in body.outputs.iter_mut().flat_map(|output| &mut output.receivers) {
-                    receiver.pending = VecDeque::new();
-                }
-                std::mem::replace(&mut body.operator, std::boxed::Box::new(Absent))
+                let receivers = body.outputs.iter_mut().flat_map(|output| &mut output.receivers);
+                let mut left: Vec<Envelope> = receivers.flat_map(|receiver| receiver.pending.drain(..)).collect();
+                left.extend(body.outbox.drain(..).map(|(_, envelope)| envelope));
+                (std::mem::replace(&mut body.operator, std::boxed::Box::new(Absent)), left)
             });
-            if let Err(panic) = catch_unwind(AssertUnwindSafe(move || drop(operator))) {
-                first.get_or_insert_with(|| self.panicked(cell.index, &*panic));
+            let mut drops = |drops: &mut dyn FnMut()| {
+                let dropped = catch_unwind(AssertUnwindSafe(drops));
+                dropped.unwrap_or_else(|panic| keep_first(&mut first, self.unwound(cell.index, panic)));
+            };
+            let mut operator = Some(operator);
+            drops(&mut || drop(operator.take()));
+            for envelope in left {
+                let mut envelope = Some(envelope);
+                drops(&mut || drop(envelope.take()));
             }
         }
         first
     }
 
-    pub(crate) fn panicked(&self, index: usize, panic: &(dyn Any + Send)) -> FlowError {
+    /// What it means for the request that a box returned an error.
+    #[cold]
+    pub(crate) fn gave_up(&self, index: usize, error: BoxError) -> FlowError {
+        FlowError::Failed { name: self.model.boxes[index].name.clone(), error: error.into() }
+    }
+
+    /// What it means for the request that a box's code left by unwinding.
+    #[cold]
+    pub(crate) fn unwound(&self, index: usize, panic: std::boxed::Box<dyn Any + Send>) -> FlowError {
+        let panic = match panic.downcast::<GivenUp>() {
+            Ok(given_up) => return self.gave_up(index, given_up.0),
+            Err(panic) => panic,
+        };
         let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
         let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
         let message = text.unwrap_or_else(|| "a panic without a message".to_owned());
+        drop_quietly(panic);
         FlowError::Panicked { name: self.model.boxes[index].name.clone(), message }
     }
 
@@ -529,6 +611,13 @@ impl Instance {
     /// each number not less than was there some time ago.
     pub fn counts(&self) -> Vec<BoxCounts> {
         self.cells.iter().map(|cell| cell.tally.read()).collect()
+    }
+}
+
+fn keep_first(first: &mut Option<FlowError>, error: FlowError) {
+    match first {
+        Some(_) => drop_quietly(error),
+        None => *first = Some(error),
     }
 }
 

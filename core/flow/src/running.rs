@@ -1,10 +1,10 @@
 //! One invocation of a box: begin, act, send, finish.
 
 use crate::desk::{Activation, Desk, Fact};
-use crate::instance::{Body, BoxCell, ENDED, GOES_ON, Instance, Output, Receiver, Seen};
+use crate::instance::{Body, BoxCell, Instance, Output, Receiver, Seen};
 use crate::ring::{Put, Ring};
-use crate::sync::Ordering;
-use crate::{BoxId, Envelope, FlowError, Operator, Turn, World};
+use crate::sync::{Ordering, fence};
+use crate::{BoxId, Envelope, Operator, Turn, World};
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use vicus_schedule::{Kind, TaskRef};
@@ -34,7 +34,10 @@ pub unsafe fn begin<'a>(task: TaskRef, desk: &mut Desk) -> Running<'a> {
         desk.clock = desk.clock.max(cell.clock.load(Ordering::Acquire));
     }
     let mut running = Running { cell, instance, due, blocked: false };
-    running.with_body(|body, due| {
+    let done = running.with_body(|body, due| {
+        if instance.has_ended() {
+            body.drop_pending(desk);
+        }
         let blocked = body.is_refused() && !instance.flush(body, desk) && body.is_held_up();
         for receiver in body.outputs.iter_mut().flat_map(|output| &mut output.receivers) {
             // What a receiver that closed had refused went in `flush`, or goes there when it resumes the box.
@@ -45,19 +48,34 @@ pub unsafe fn begin<'a>(task: TaskRef, desk: &mut Desk) -> Running<'a> {
         for (seen, input) in body.snapshot.iter_mut().zip(&cell.inputs) {
             if input.ring.is_closed() {
                 // An envelope that was on its way when the box closed the input.
-                while input.ring.take().is_some() {}
+                while let Some(taken) = input.ring.take() {
+                    instance.guarded(input.sender, || drop(taken));
+                }
             }
             *seen = if input.ring.is_empty() { Seen::Nothing } else { Seen::Head };
             sees |= *seen == Seen::Head;
         }
         body.consumed = false;
         if !blocked {
-            // An arrival may have been consumed by the invocation that was running: then there is nothing to see.
-            *due &= (std::mem::take(&mut body.run_again) || sees) && !body.retired;
+            // An arrival may have been consumed by the invocation that was running: then there is nothing to see. A box that is
+            // retired or whose request has ended is run only if it has sent its pills and asked for it.
+            let again = std::mem::take(&mut body.run_again);
+            *due &= again || (sees && !body.retired && !instance.has_ended());
         }
         blocked
     });
+    if !done {
+        running.due = false;
+    }
     running
+}
+
+impl Instance {
+    /// Does something of a box; a panic there fails the request, with the name of the box. Says whether it went well.
+    fn guarded(&self, index: usize, f: impl FnOnce()) -> bool {
+        let done = catch_unwind(AssertUnwindSafe(f));
+        done.map_err(|panic| self.fail(self.unwound(index, panic))).is_ok()
+    }
 }
 
 impl Body {
@@ -88,13 +106,24 @@ impl Body {
         }
     }
 
-    /// A box whose readers have all closed is run no more, and closes its own inputs: early stop travels upstream.
+    /// The request has ended: what was refused is wanted no more.
+    fn drop_pending(&mut self, desk: &mut Desk) {
+        for (index, output) in self.outputs.iter_mut().enumerate() {
+            output.receivers.iter_mut().for_each(|receiver| receiver.pending.clear());
+            if std::mem::take(&mut output.noted) {
+                desk.note(Fact::Resumed { output: index });
+            }
+        }
+    }
+
+    /// A box whose readers have all closed is run no more, and closes its own inputs: early stop travels upstream. But one that has
+    /// sent its pills and asked to run again does so.
     fn retire_if_unread(&mut self, cell: &BoxCell) {
         if self.retired || self.outputs.is_empty() || !self.outputs.iter().all(Output::is_closed) {
             return;
         }
         self.retired = true;
-        self.run_again = false;
+        self.run_again &= !self.owes_pills();
         for input in &cell.inputs {
             if input.ring.close() {
                 self.resumed.push(input.sender);
@@ -114,16 +143,20 @@ impl Running<'_> {
         BoxId(self.cell.index)
     }
 
-    /// `f` gets the body and `due`, and says whether the box is blocked.
-    fn with_body(&mut self, f: impl FnOnce(&mut Body, &mut bool) -> bool) {
-        let blocked = self.cell.body.with_mut(|body| {
-            #[expect(unsafe_code, reason = "the runner owns the body")]
-            // SAFETY: `self` is the evidence that the state word says Running, which one runner at a time can make it
-            // say; the previous runner's writes are visible through the state word's acquire and release.
-            let body = unsafe { &mut *body };
-            f(body, &mut self.due)
-        });
-        self.blocked |= blocked;
+    /// `f` gets the body and `due`, and says whether the box is blocked. A panic in it fails the request: envelopes that are dropped
+    /// run their makers' code, and a mistake of ours is not to take the thread away. Says whether there was none.
+    fn with_body(&mut self, f: impl FnOnce(&mut Body, &mut bool) -> bool) -> bool {
+        let (cell, instance) = (self.cell, self.instance);
+        instance.guarded(cell.index, || {
+            let blocked = cell.body.with_mut(|body| {
+                #[expect(unsafe_code, reason = "the runner owns the body")]
+                // SAFETY: `self` is the evidence that the state word says Running, which one runner at a time can make it
+                // say; the previous runner's writes are visible through the state word's acquire and release.
+                let body = unsafe { &mut *body };
+                f(body, &mut self.due)
+            });
+            self.blocked |= blocked;
+        })
     }
 
     /// Runs the user's code. An error or a panic fails the request.
@@ -162,11 +195,8 @@ impl Running<'_> {
             }
             match done {
                 Ok(Ok(())) => {}
-                Ok(Err(error)) => {
-                    let name = instance.model().boxes[cell.index].name.clone();
-                    instance.fail(FlowError::Failed { name, error: error.into() });
-                }
-                Err(panic) => instance.fail(instance.panicked(cell.index, &*panic)),
+                Ok(Err(error)) => instance.fail(instance.gave_up(cell.index, error)),
+                Err(panic) => instance.fail(instance.unwound(cell.index, panic)),
             }
             false
         });
@@ -176,12 +206,17 @@ impl Running<'_> {
     /// in `desk.activations`.
     pub fn send(&mut self, desk: &mut Desk) {
         let (cell, instance) = (self.cell, self.instance);
-        if instance.is_stopped() {
+        if instance.has_failed() {
             // Nothing of it will be run any more; what it holds is dropped with the instance.
             return;
         }
         self.with_body(|body, _| {
             let mut blocked = false;
+            if instance.has_ended() {
+                // Nobody reads it. Who was blocked was resumed by the end.
+                body.outbox.drain(..).for_each(|(output, envelope)| cell.tally.sent(output, &envelope));
+                body.resumed.clear();
+            }
             if !body.outbox.is_empty() {
                 blocked = !instance.deliver(cell.index, body, desk) && body.is_held_up();
                 body.retire_if_unread(cell);
@@ -195,7 +230,7 @@ impl Running<'_> {
                 }
             }
             if body.ended {
-                let _ = instance.stop.compare_exchange(GOES_ON, ENDED, Ordering::AcqRel, Ordering::Acquire);
+                instance.end(|wanted| desk.activations.push(instance.activation(wanted, Kind::Deferred)));
             }
             blocked
         });
@@ -207,11 +242,12 @@ impl Running<'_> {
         let (cell, instance) = (self.cell, self.instance);
         // User code that was due and not run, because what it had sent still waits, stays due.
         let mut due_again = self.due;
-        let mut run_again = false;
+        let (mut run_again, mut is_wanted) = (false, false);
         self.with_body(|body, _| {
+            run_again = body.run_again;
+            is_wanted = run_again && !body.owes_pills();
+            due_again |= run_again;
             if !body.retired {
-                run_again = body.run_again;
-                due_again |= run_again;
                 due_again |= body.consumed && cell.inputs.iter().any(|input| !input.ring.is_empty());
             }
             // A box that is neither blocked nor queued would never try again to send what still waits.
@@ -220,8 +256,13 @@ impl Running<'_> {
         if desk.recording {
             cell.clock.fetch_max(desk.clock, Ordering::AcqRel);
         }
-        let enqueue = cell.state.finish(self.blocked, due_again).0;
-        if enqueue && !instance.is_stopped() {
+        let mut enqueue = cell.state.finish_as(self.blocked, due_again, is_wanted).0;
+        if self.blocked && !enqueue {
+            // The box that ends the request sees that this one is blocked, or this one sees here that it has ended.
+            fence(Ordering::SeqCst);
+            enqueue = instance.has_ended() && cell.state.resume().0;
+        }
+        if enqueue && (!instance.is_stopped() || (is_wanted && !instance.has_failed())) {
             // Blocked and queued at once: its receiver had room again before it was known to be blocked. What it left over it takes
             // where it has just worked, whatever it has there.
             let kind = if run_again || self.blocked { Kind::Deferred } else { Kind::Immediate };
@@ -261,6 +302,7 @@ impl Instance {
     /// Sends what the action left in the outbox. Says whether all of it went.
     fn deliver(&self, sender: usize, body: &mut Body, desk: &mut Desk) -> bool {
         let mut all = true;
+        body.outbox_bytes = 0;
         // The initialization pill wakes the boxes that start by themselves: larger pieces of work, to be spread.
         let kind = if sender == 0 { Kind::Deferred } else { Kind::Immediate };
         for (output, mut envelope) in body.outbox.drain(..) {
@@ -276,6 +318,7 @@ impl Instance {
                 // After the fact: who receives it is recorded later than who sent it.
                 envelope.set_stamp(desk.clock);
             }
+            body.outputs[output].sent = (0, 0);
             let receivers = &mut body.outputs[output].receivers;
             let last = receivers.len() - 1;
             let mut rest = Some(envelope);

@@ -130,7 +130,7 @@ impl Request {
         let Queued { activation, instance } = task;
         assert!(Arc::ptr_eq(&instance, &self.instance), "a task is begun by its request");
         let mut begun = Begun { running: None, activations: Vec::new(), acted: false, instance };
-        if self.instance.is_stopped() {
+        if !self.instance.is_wanted(activation.index) {
             return begun;
         }
         self.desk.place = place;
