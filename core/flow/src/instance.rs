@@ -27,7 +27,7 @@ use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::sync::Arc;
-use vicus_schedule::{Kind, RequestId, TaskHeader, TaskRef};
+use vicus_schedule::{Kind, RULES, RequestId, TaskHeader, TaskRef};
 
 /// What a world's queues call to run a task; its second argument is the world's seat.
 pub type RunTask = unsafe fn(TaskRef, *mut ());
@@ -51,9 +51,6 @@ pub struct Instance {
 const GOES_ON: u8 = 0;
 const ENDED: u8 = 1;
 const FAILED: u8 = 2;
-
-/// How many rules a strategy may have.
-pub const RULES: usize = 6;
 
 #[derive(Default)]
 struct Counts {

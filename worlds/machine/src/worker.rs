@@ -282,15 +282,20 @@ impl Worker {
 
     /// Tasks that this seat kept for itself go to where others find them: its thread turns away.
     fn give_up_tasks(&mut self) {
+        while let Some(called) = self.shared.inboxes[self.seat.index()].take() {
+            self.run(called, Way::KEPT);
+        }
+        self.share_tasks();
+    }
+
+    /// What this seat alone would run next goes to where others find it: its thread turns away, or is about to block.
+    pub(crate) fn share_tasks(&mut self) {
         let next = self.next.take().map(|next| next.task);
         let kept: Vec<TaskRef> = next.into_iter().chain(self.refused.drain(..)).collect();
         if let Some(own) = self.shared.queues.own(self.seat) {
             own.share(true);
         }
         let entry = self.shared.plan.entry[0];
-        while let Some(called) = self.shared.inboxes[self.seat.index()].take() {
-            self.run(called, Way::KEPT);
-        }
         for task in kept {
             let request = task.header().request;
             self.shared.queues.push(entry, task).unwrap_or_else(|_| panic!("an entry queue has no capacity"));
