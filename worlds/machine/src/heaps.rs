@@ -4,7 +4,7 @@
 //! the machine; until then nothing here costs anything. A thread gets its heap with its first block: on its seat's node
 //! if it sits on a seat, else on the node where it runs at that moment.
 
-use crate::pages::{SystemPages, nodes_online};
+use crate::pages::{SystemPages, nodes_online, refused};
 use crate::runtime::Shared;
 use std::cell::{Cell, RefCell, UnsafeCell};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -68,11 +68,12 @@ pub(crate) fn memory_for(topology: &Topology, warnings: &mut Vec<String>) -> Opt
         false => install(topology, numbers, warnings).map(|process| Arc::clone(&process.memory)),
     };
     let memory = memory.map_err(|warning| warnings.push(warning)).ok()?;
+    warnings.extend(refused(topology.nodes.len()));
     // With one node there is nothing to place; and that a node has no memory, or none for this process, is as it should be.
     if topology.nodes.len() > 1
         && let Some(refusal @ PageError::Refused(_)) = memory.placing_refused()
     {
-        warnings.push(format!("memory lies where it is touched first ({refusal}), which may be far"));
+        warnings.push(format!("memory lies where it is touched first (mbind: {refusal}), which may be far"));
     }
     Some(memory)
 }
