@@ -337,8 +337,10 @@ impl Shared {
                 }
             }
             if let Some(process) = heaps::process() {
-                let node = shared.plan.seats[seat.index()].node;
-                heaps::sit(process, shared.topology.nodes[node.index()].os_index);
+                // The node that its seat is counted to says nothing, if the thread may run elsewhere.
+                let mut nodes = affinity.iter().map(|pu| shared.topology.pus[pu.index()].node);
+                let stays = nodes.next().filter(|&first| nodes.all(|node| node == first));
+                heaps::sit(process, stays.map(|node| shared.topology.nodes[node.index()].os_index));
             }
             body(shared);
         })?;
@@ -378,6 +380,11 @@ impl Shared {
 
     pub(crate) fn topology(&self) -> &Topology {
         &self.topology
+    }
+
+    /// Whether its threads are about to end, or have.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::Acquire)
     }
 
     /// Has a seat look whether what it waits for is done, and into its inbox, if it sleeps.
