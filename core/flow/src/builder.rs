@@ -173,7 +173,7 @@ impl EnvelopeBuilder {
             // Without memory for less it stays as large as it is.
             let _ = self.move_to(blocks, most);
         }
-        let block = Arc::new(self.block.take().unwrap_or_else(|| Block::none()));
+        let block = Arc::new(self.block.take().unwrap_or_else(Block::none));
         self.capacity = 0;
         let column = |column: &mut Filled| {
             let Filled { kind, start, len } = std::mem::replace(column, Filled { kind: column.kind, start: 0, len: 0 });

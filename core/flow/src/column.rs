@@ -66,7 +66,7 @@ impl<T: Copy> Values<T> {
             Ok(block) => Arc::new(block),
             Err(block) => block,
         };
-        Values { at, len, block }.to_vec()
+        Vec::copied(&Values { at, len, block }).unwrap_or_else(|error| give_up(error))
     }
 }
 

@@ -181,6 +181,8 @@ pub(crate) struct Body {
     pub(crate) run_again: bool,
     /// Bytes of what it sent in this invocation, without the first envelope of each output.
     pub(crate) outbox_bytes: u64,
+    /// Bytes of what it took in this invocation: so much more it may send.
+    pub(crate) taken_bytes: u64,
     pub(crate) ended: bool,
     /// Room at any output is enough for the next invocation; if not, all of them need it.
     pub(crate) any_room: bool,
@@ -288,6 +290,7 @@ impl Instance {
                     consumed: false,
                     run_again: false,
                     outbox_bytes: 0,
+                    taken_bytes: 0,
                     ended: false,
                     any_room: false,
                     retired: false,
@@ -390,6 +393,12 @@ impl Instance {
     #[inline]
     pub fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed) != GOES_ON
+    }
+
+    /// Whether it goes on, has ended or has failed, as a number that differs for these.
+    #[inline]
+    pub fn stage(&self) -> u8 {
+        self.stop.load(Ordering::Relaxed)
     }
 
     /// It has failed or been cancelled: no user code is to run any more.
@@ -562,6 +571,13 @@ impl Instance {
             }
         }
         first
+    }
+
+    /// Fails the request by what a box panicked with. For worlds, should one of the four calls panic: the box is run no more then,
+    /// and the world counts its task as finished.
+    #[cold]
+    pub fn fail_by(&self, index: BoxId, panic: std::boxed::Box<dyn Any + Send>) {
+        self.fail(self.unwound(index.index(), panic));
     }
 
     /// What it means for the request that a box returned an error.

@@ -104,6 +104,7 @@ impl Turn<'_> {
         let taken = self.cell.inputs[input].ring.take()?;
         self.body.snapshot[input] = Seen::Taken(taken.bytes);
         self.body.consumed = true;
+        self.body.taken_bytes += taken.bytes + ENVELOPE_BYTES;
         self.cell.tally.took(input, &taken.value, taken.bytes, self.place);
         if taken.resumes {
             self.body.resumed.push(self.cell.inputs[input].sender);
@@ -132,8 +133,8 @@ impl Turn<'_> {
     /// invoked until there is. Panics if the pill was sent already or the envelope does not fit the output's schema: the request
     /// then fails with this box's name.
     ///
-    /// An invocation that sends more than [`ModelBuilder::outbox_bytes`](crate::ModelBuilder::outbox_bytes), not counting the first
-    /// envelope on each output, ends there, and its request fails with [`SentTooMuch`]. A box that has more to send asks whether
+    /// An invocation that sends more than [`ModelBuilder::outbox_bytes`](crate::ModelBuilder::outbox_bytes) and as many bytes as it
+    /// has taken, not counting the first envelope on each output, ends there, and its request fails with [`SentTooMuch`]. A box that has more to send asks whether
     /// there is room, and goes on in its next invocation:
     ///
     /// ```
@@ -172,7 +173,8 @@ impl Turn<'_> {
             out.sent.1 += bytes;
             self.body.outbox_bytes += bytes;
             let bound = self.instance.model().outbox_bytes;
-            if self.body.outbox_bytes > bound && !out.was_asked.get() {
+            let most = bound.saturating_add(self.body.taken_bytes);
+            if self.body.outbox_bytes > most && !out.was_asked.get() {
                 self.sent_too_much(SentTooMuch { output, bound });
             }
         }

@@ -34,9 +34,9 @@ pub unsafe fn begin<'a>(task: TaskRef, desk: &mut Desk) -> Running<'a> {
         desk.clock = desk.clock.max(cell.clock.load(Ordering::Acquire));
     }
     let mut running = Running { cell, instance, due, blocked: false };
-    let done = running.with_body(|body, due| {
+    running.with_body(|body, due| {
         if instance.has_ended() {
-            body.drop_pending(desk);
+            instance.guarded(cell.index, || body.drop_pending(desk));
         }
         let blocked = body.is_refused() && !instance.flush(body, desk) && body.is_held_up();
         for receiver in body.outputs.iter_mut().flat_map(|output| &mut output.receivers) {
@@ -64,17 +64,14 @@ pub unsafe fn begin<'a>(task: TaskRef, desk: &mut Desk) -> Running<'a> {
         }
         blocked
     });
-    if !done {
-        running.due = false;
-    }
     running
 }
 
 impl Instance {
-    /// Does something of a box; a panic there fails the request, with the name of the box. Says whether it went well.
-    fn guarded(&self, index: usize, f: impl FnOnce()) -> bool {
-        let done = catch_unwind(AssertUnwindSafe(f));
-        done.map_err(|panic| self.fail(self.unwound(index, panic))).is_ok()
+    /// Does what may run a user's code, such as dropping an envelope; a panic there fails the request, with the name of the box.
+    #[cold]
+    fn guarded(&self, index: usize, f: impl FnOnce()) {
+        catch_unwind(AssertUnwindSafe(f)).unwrap_or_else(|panic| self.fail_by(BoxId(index), panic));
     }
 }
 
@@ -143,20 +140,16 @@ impl Running<'_> {
         BoxId(self.cell.index)
     }
 
-    /// `f` gets the body and `due`, and says whether the box is blocked. A panic in it fails the request: envelopes that are dropped
-    /// run their makers' code, and a mistake of ours is not to take the thread away. Says whether there was none.
-    fn with_body(&mut self, f: impl FnOnce(&mut Body, &mut bool) -> bool) -> bool {
-        let (cell, instance) = (self.cell, self.instance);
-        instance.guarded(cell.index, || {
-            let blocked = cell.body.with_mut(|body| {
-                #[expect(unsafe_code, reason = "the runner owns the body")]
-                // SAFETY: `self` is the evidence that the state word says Running, which one runner at a time can make it
-                // say; the previous runner's writes are visible through the state word's acquire and release.
-                let body = unsafe { &mut *body };
-                f(body, &mut self.due)
-            });
-            self.blocked |= blocked;
-        })
+    /// `f` gets the body and `due`, and says whether the box is blocked.
+    fn with_body(&mut self, f: impl FnOnce(&mut Body, &mut bool) -> bool) {
+        let blocked = self.cell.body.with_mut(|body| {
+            #[expect(unsafe_code, reason = "the runner owns the body")]
+            // SAFETY: `self` is the evidence that the state word says Running, which one runner at a time can make it
+            // say; the previous runner's writes are visible through the state word's acquire and release.
+            let body = unsafe { &mut *body };
+            f(body, &mut self.due)
+        });
+        self.blocked |= blocked;
     }
 
     /// Runs the user's code. An error or a panic fails the request.
@@ -169,6 +162,7 @@ impl Running<'_> {
             let mut operator: std::boxed::Box<dyn Operator> =
                 std::mem::replace(&mut body.operator, std::boxed::Box::new(Absent));
             body.any_room = false;
+            body.taken_bytes = 0;
             cell.tally.acted();
             let before = if desk.recording { cell.tally.bytes() } else { (0, 0) };
             let (place, blocks) = (desk.place, desk.blocks);
@@ -196,7 +190,7 @@ impl Running<'_> {
             match done {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => instance.fail(instance.gave_up(cell.index, error)),
-                Err(panic) => instance.fail(instance.unwound(cell.index, panic)),
+                Err(panic) => instance.fail_by(BoxId(cell.index), panic),
             }
             false
         });
@@ -214,7 +208,10 @@ impl Running<'_> {
             let mut blocked = false;
             if instance.has_ended() {
                 // Nobody reads it. Who was blocked was resumed by the end.
-                body.outbox.drain(..).for_each(|(output, envelope)| cell.tally.sent(output, &envelope));
+                body.outbox.drain(..).for_each(|(output, envelope)| {
+                    cell.tally.sent(output, &envelope);
+                    instance.guarded(cell.index, || drop(envelope));
+                });
                 body.resumed.clear();
             }
             if !body.outbox.is_empty() {
@@ -326,7 +323,7 @@ impl Instance {
                 let mut copy = if index == last { rest.take() } else { rest.clone() }.expect("the last one takes it");
                 if !copy.is_pill() {
                     for &column in &receiver.private {
-                        copy.unshare(column);
+                        self.guarded(sender, || copy.unshare(column));
                     }
                 }
                 let refused =
@@ -348,7 +345,7 @@ impl Instance {
     /// Puts an envelope into a receiver's buffer and activates it. Gives the envelope back if there is no room.
     fn put(&self, receiver: &mut Receiver, envelope: Envelope, kind: Kind, desk: &mut Desk) -> Option<Envelope> {
         if receiver.closed {
-            return None;
+            return self.discard(receiver, envelope);
         }
         let cell = &self.cells[receiver.cell];
         if desk.recording {
@@ -364,11 +361,18 @@ impl Instance {
                 None
             }
             Put::Full(envelope) => Some(envelope),
-            Put::Closed(_) => {
+            Put::Closed(envelope) => {
                 receiver.closed = true;
-                None
+                self.discard(receiver, envelope)
             }
         }
+    }
+
+    /// Drops what a receiver takes no more. That may be the sender's code.
+    #[cold]
+    fn discard(&self, receiver: &Receiver, envelope: Envelope) -> Option<Envelope> {
+        self.guarded(self.cells[receiver.cell].inputs[receiver.input].sender, || drop(envelope));
+        None
     }
 }
 

@@ -33,7 +33,8 @@ impl Worker {
         instance.count_taken(seat, rule, far);
         self.recorder.taken(instance, index, self.way, far);
         if instance.is_wanted(index) {
-            let before = (instance.is_stopped(), instance.has_failed());
+            let before = instance.stage();
+            self.running = Some(task);
             // Its operator may wait for tasks, and other boxes may run meanwhile: they have a desk of their own.
             let mut desk = self.desk.take().unwrap_or_else(|| self.new_desk());
             desk.clock = self.recorder.clock();
@@ -52,15 +53,32 @@ impl Worker {
             running.send(&mut desk);
             self.recorder.invocation_ends(instance, index, &mut desk);
             running.finish(&mut desk);
+            self.running = None;
             instance.count_queued(Some(seat), desk.activations.len() as u64);
             self.queue_all(&mut desk.activations, instance, index);
             self.desk = Some(desk);
             // The ordinary end leaves nothing behind, and then no queue has to be looked through.
-            if (instance.is_stopped(), instance.has_failed()) != before && instance.unfinished() > 1 {
+            if instance.stage() != before && instance.unfinished() > 1 {
                 self.shared.sweep(instance, Some(seat));
             }
         }
         instance.count_finished(Some(seat), 1);
+        heaps::finish_task();
+    }
+
+    /// Something of the runtime's own panicked in a box's invocation: the request fails, and the thread goes on. What was not queued
+    /// yet of what it had activated is dropped, since the request has stopped.
+    #[cold]
+    pub(crate) fn recover(&mut self, panic: std::boxed::Box<dyn std::any::Any + Send>) {
+        let Some(task) = self.running.take() else { std::panic::resume_unwind(panic) };
+        #[expect(unsafe_code, reason = "a task pointer becomes an instance")]
+        // SAFETY: the task was taken, and is counted as finished below.
+        let (instance, index) = unsafe { (share_instance(task), instance_of(task).1) };
+        instance.fail_by(index, panic);
+        let seat = Some(self.seat.index());
+        self.shared.sweep(&instance, seat);
+        instance.count_finished(seat, 1);
+        self.current = Some(instance);
         heaps::finish_task();
     }
 

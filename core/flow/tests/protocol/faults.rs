@@ -179,6 +179,19 @@ fn a_large_envelope_on_each_output_and_a_box_that_asks_are_not_stopped() {
     };
     run(&numbers(), Some(100), act, |_| {}).unwrap();
 
+    // What is passed on was in memory before.
+    let numbers = numbers();
+    let mut net = ModelBuilder::new("union");
+    net.outbox_bytes(100);
+    let union = net.add(library::union(&numbers, 8));
+    for input in 0..8 {
+        let source = net.source(BoxModel::new("source", move || act).output(&numbers));
+        net.connect(source.output(0), union.input(input));
+    }
+    net.end(union.output(0));
+    sequential::run(&net.build().unwrap(), Vec::new(), |tasks| tasks - 1).unwrap();
+    let numbers = || numbers.clone();
+
     // As many as there is room for, then again: so many invocations as the via is full.
     let (mut next, mut turns) = (0u64, 0u64);
     let act = move |turn: &mut Turn<'_>| -> Result<(), BoxError> {

@@ -202,13 +202,29 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// The next element inside of one; `None` at its end, and for one that is not open.
+    fn inside(&mut self, is_open: bool) -> Result<Option<(BytesStart<'a>, bool)>, Wrong> {
+        if !is_open {
+            return Ok(None);
+        }
+        loop {
+            match self.next()? {
+                Next::Start(tag, is_open) => return Ok(Some((tag, is_open))),
+                Next::Text(_) => {}
+                Next::End => return Ok(None),
+                Next::Eof => return Err(self.wrong("the file ends inside of an element")),
+            }
+        }
+    }
+
     fn wrong(&self, what: impl std::fmt::Display) -> Wrong {
         format!("line {}: {what}", self.line)
     }
 
-    /// Leaves out all that is in an element that has just begun.
-    fn skip(&mut self) -> Result<(), Wrong> {
-        let mut depth = 1;
+    /// Leaves out all that is in an element, if it is well-formed.
+    fn leave_out(&mut self, tag: &BytesStart<'_>, is_open: bool) -> Result<(), Wrong> {
+        self.attributes(tag)?;
+        let mut depth = usize::from(is_open);
         while depth > 0 {
             match self.next()? {
                 Next::Start(tag, is_open) => {
@@ -252,23 +268,13 @@ impl<'a> Reader<'a> {
             Some(_) => return Err(self.wrong("expected a version from 1 to 3 of hwloc's format")),
         };
         let (mut root, mut distances, mut kinds) = (None, Vec::new(), Vec::new());
-        while is_open {
-            match self.next()? {
-                Next::Start(tag, is_open) => match tag.name().as_ref() {
-                    b"object" if root.is_none() => root = self.object(&tag, is_open, 0)?,
-                    b"object" => return Err(self.wrong("expected one object around all others")),
-                    b"distances2" => distances.extend(self.distances(&tag, is_open)?),
-                    b"cpukind" => kinds.push(self.cpu_kind(&tag, is_open)?),
-                    _ => {
-                        self.attributes(&tag)?;
-                        if is_open {
-                            self.skip()?;
-                        }
-                    }
-                },
-                Next::Text(_) => {}
-                Next::End => break,
-                Next::Eof => return Err(self.wrong("the file ends inside of an element")),
+        while let Some((tag, is_open)) = self.inside(is_open)? {
+            match tag.name().as_ref() {
+                b"object" if root.is_none() => root = self.object(&tag, is_open, 0)?,
+                b"object" => return Err(self.wrong("expected one object around all others")),
+                b"distances2" => distances.extend(self.distances(&tag, is_open)?),
+                b"cpukind" => kinds.push(self.cpu_kind(&tag, is_open)?),
+                _ => self.leave_out(&tag, is_open)?,
             }
         }
         loop {
@@ -300,10 +306,7 @@ impl<'a> Reader<'a> {
         let attributes = self.attributes(tag)?;
         let kind = attributes.iter().find(|(name, _)| name == "type").map_or("", |(_, value)| value);
         if LEFT_OUT.contains(&kind) {
-            if is_open {
-                self.skip()?;
-            }
-            return Ok(None);
+            return self.leave_out(tag, is_open).map(|()| None);
         }
         let known = TYPES.iter().find(|name| **name == kind);
         let kind = *known.ok_or_else(|| self.wrong(format!("there is no type `{}` of objects", shortened(kind))))?;
@@ -350,21 +353,12 @@ impl<'a> Reader<'a> {
         if self.held > MOST_SET_BYTES {
             return Err(self.wrong(format!("its objects' sets take more than {} MiB", MOST_SET_BYTES >> 20)));
         }
-        while is_open {
-            match self.next()? {
-                Next::Start(tag, is_open) if tag.name().as_ref() == b"object" => {
-                    let child = self.object(&tag, is_open, depth + 1)?;
-                    object.children.extend(child);
-                }
-                Next::Start(tag, is_open) => {
-                    self.attributes(&tag)?;
-                    if is_open {
-                        self.skip()?;
-                    }
-                }
-                Next::Text(_) => {}
-                Next::End => break,
-                Next::Eof => return Err(self.wrong("the file ends inside of an element")),
+        while let Some((tag, is_open)) = self.inside(is_open)? {
+            if tag.name().as_ref() == b"object" {
+                let child = self.object(&tag, is_open, depth + 1)?;
+                object.children.extend(child);
+            } else {
+                self.leave_out(&tag, is_open)?;
             }
         }
         Ok(Some(object))
@@ -384,10 +378,7 @@ impl<'a> Reader<'a> {
         let attributes = self.attributes(tag)?;
         let of = |wanted: &str| attributes.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.as_str());
         if of("type") != Some("NUMANode") || of("indexing") != Some("os") || !is_open {
-            if is_open {
-                self.skip()?;
-            }
-            return Ok(None);
+            return self.leave_out(tag, is_open).map(|()| None);
         }
         let count = of("nbobjs")
             .and_then(|count| count.parse::<usize>().ok())
@@ -455,30 +446,20 @@ impl<'a> Reader<'a> {
                 _ => {}
             }
         }
-        while is_open {
-            match self.next()? {
-                Next::Start(tag, is_open) => {
-                    let attributes = self.attributes(&tag)?;
-                    let of = |wanted| attributes.iter().find(|(name, _)| name == wanted).map(|(_, value)| value);
-                    if let (b"info", Some(name), Some(value)) = (tag.name().as_ref(), of("name"), of("value")) {
-                        // What hwloc ranks kinds by, and nothing that it does not know.
-                        let is_number =
-                            matches!(name.as_str(), "FrequencyMaxMHz" | "FrequencyBaseMHz" | "LinuxCapacity");
-                        if is_number && value.parse::<u32>().is_err() {
-                            return Err(self.wrong(format!("{name}: `{}` is no number", shortened(value))));
-                        }
-                        if is_number || name == "CoreType" {
-                            kind.infos.push((name.clone(), self.word(name, value)?));
-                        }
-                    }
-                    if is_open {
-                        self.skip()?;
-                    }
+        while let Some((tag, is_open)) = self.inside(is_open)? {
+            let attributes = self.attributes(&tag)?;
+            let of = |wanted| attributes.iter().find(|(name, _)| name == wanted).map(|(_, value)| value);
+            if let (b"info", Some(name), Some(value)) = (tag.name().as_ref(), of("name"), of("value")) {
+                // What hwloc ranks kinds by, and nothing that it does not know.
+                let is_number = matches!(name.as_str(), "FrequencyMaxMHz" | "FrequencyBaseMHz" | "LinuxCapacity");
+                if is_number && value.parse::<u32>().is_err() {
+                    return Err(self.wrong(format!("{name}: `{}` is no number", shortened(value))));
                 }
-                Next::Text(_) => {}
-                Next::End => break,
-                Next::Eof => return Err(self.wrong("the file ends inside of an element")),
+                if is_number || name == "CoreType" {
+                    kind.infos.push((name.clone(), self.word(name, value)?));
+                }
             }
+            self.leave_out(&tag, is_open)?;
         }
         Ok(kind)
     }
