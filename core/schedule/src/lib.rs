@@ -32,8 +32,8 @@ pub use by_request::ByRequest;
 pub use depend::Dependences;
 pub use look::{Found, Queues, QueuesByRequest, look, look_waiting};
 pub use plan::{
-    Dealing, End, Idle, MOST_THREADS, Order, Plan, Pool, PoolId, Probe, QueueId, QueueSpec, Robber, Scan, SeatId,
-    SeatPlan, Take, Tokens, When,
+    Dealing, End, Idle, MOST_THREADS, Order, Plan, Pool, PoolId, Probe, QueueId, QueueSpec, RULES, Robber, Scan,
+    SeatId, SeatPlan, Take, Tokens, When,
 };
 pub use policies::{ALL, Latencies, Parameter, Setting, SettingError, Settings, Strategy, Values};
 pub use queue::Queue;

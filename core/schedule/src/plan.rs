@@ -138,7 +138,7 @@ pub struct SeatPlan {
 /// One step of looking for work.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Probe {
-    /// The rule of the paper that this step belongs to, counted from 1.
+    /// The rule of the paper that this step belongs to, counted from 1. Invariant: less than [`RULES`].
     pub rule: u8,
     /// Which queues, in which order.
     pub scan: Scan,
@@ -349,6 +349,9 @@ impl Scan {
         }
     }
 }
+
+/// How many rules a strategy may have, counted from 1, and one: what a look finds is counted by its rule.
+pub const RULES: usize = 6;
 
 /// More threads than a plan is worth making for: it grows with the square of their number.
 pub const MOST_THREADS: usize = 2048;

@@ -97,6 +97,34 @@ fn a_plan_whose_waiting_seats_leave_what_others_cannot_take_is_refused() {
 }
 
 #[test]
+#[should_panic(expected = "seat1: rule 6 is none of 1 to 5")]
+fn a_rule_that_no_counter_is_for_is_refused() {
+    // What happened: a plan with such a rule passed, and the first task that it found had the thread that took it panic.
+    let mut plan = plan("las", "core:2", 2);
+    plan.seats[1].look[0].rule = 6;
+    plan.assert_valid();
+}
+
+#[test]
+fn every_strategy_has_a_thread_to_lend_for_each_pool() {
+    for machine in machines() {
+        for strategy in ALL {
+            for threads in thread_counts(&machine) {
+                let setting: Setting = strategy.name().parse().unwrap();
+                let plan = setting.plan(&machine, threads);
+                for pool in &plan.pools {
+                    let (spares, own): (Vec<SeatId>, Vec<SeatId>) =
+                        pool.seats.iter().partition(|seat| plan.seats[seat.index()].spare);
+                    assert_eq!(spares.len(), own.len().min(4), "{} on {}", plan.strategy, machine.name);
+                }
+                let none = format!("{}:spares=0", strategy.name());
+                assert!(!none.parse::<Setting>().unwrap().plan(&machine, threads).seats.iter().any(|seat| seat.spare));
+            }
+        }
+    }
+}
+
+#[test]
 fn parameters_keep_plans_valid() {
     let machine = Topology::parse("node:4 l3:2 core:4 pu:2").unwrap();
     for strategy in ALL {
@@ -183,7 +211,10 @@ fn own_queues_of_las_nls_and_steal_are_lock_free() {
     }
     let bobox = plan("bobox", "core:4", 4);
     let lock_free = bobox.owner_lifos().into_iter().filter(|own| *own).count();
-    assert_eq!(lock_free, 4, "immediate queues are nobody else's; thieves take several from the stealing queues");
+    assert_eq!(
+        lock_free, 8,
+        "of four threads and those that are lent: immediate queues are nobody else's; thieves take several from the stealing queues"
+    );
 }
 
 #[test]
@@ -334,7 +365,7 @@ fn a_plan_tells_people_all_that_it_decides() {
         )),
         "{bobox}"
     );
-    assert!(bobox.contains("\npool3: seat3\n"), "{bobox}");
+    assert!(bobox.contains("\npool3: seat3, seat7\n"), "{bobox}");
     // Two nodes of one cache each, 10 and 20 apart in the one-line notation, as on most machines.
     let footprint = text("footprint");
     for line in [

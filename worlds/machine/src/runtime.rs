@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use vicus_flow::{BoxCounts, BoxId, FlowError, Instance, Model, Operator, Totals};
+use vicus_flow::{BoxCounts, BoxId, FlowError, Instance, Model, Operator, Totals, instance_of};
 use vicus_memory::distribution::Distribution;
 use vicus_memory::{Memory, PlaceError, Placed};
 use vicus_schedule::{Kind, MOST_THREADS, Plan, PoolId, QueueId, RequestId, SeatId, Setting, TaskRef};
@@ -337,8 +337,10 @@ impl Shared {
                 }
             }
             if let Some(process) = heaps::process() {
-                let node = shared.plan.seats[seat.index()].node;
-                heaps::sit(process, shared.topology.nodes[node.index()].os_index);
+                // The node that its seat is counted to says nothing, if the thread may run elsewhere.
+                let mut nodes = affinity.iter().map(|pu| shared.topology.pus[pu.index()].node);
+                let stays = nodes.next().filter(|&first| nodes.all(|node| node == first));
+                heaps::sit(process, stays.map(|node| shared.topology.nodes[node.index()].os_index));
             }
             body(shared);
         })?;
@@ -380,6 +382,11 @@ impl Shared {
         &self.topology
     }
 
+    /// Whether its threads are about to end, or have.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::Acquire)
+    }
+
     /// Has a seat look whether what it waits for is done, and into its inbox, if it sleeps.
     pub(crate) fn ask(&self, seat: SeatId) {
         let pool = self.plan.seats[seat.index()].pool;
@@ -393,10 +400,17 @@ impl Shared {
         self.ask(seat);
     }
 
-    /// Takes the tasks of a stopped request out of all queues: at once out of the locked ones, soon out of the seats'.
+    /// Takes the tasks of a stopped request out of all queues, but for boxes that are to run after its end: at once out of the locked
+    /// ones, soon out of the seats'.
     pub(crate) fn sweep(&self, instance: &Instance, seat: Option<usize>) {
         let mut dropped = 0;
-        self.queues.sweep_locked(instance.id(), |_| dropped += 1);
+        let is_unwanted = |task: &TaskRef| {
+            #[expect(unsafe_code, reason = "a task pointer becomes an instance")]
+            // SAFETY: the task is in a queue, so that it is not finished.
+            let (instance, index) = unsafe { instance_of(*task) };
+            !instance.is_wanted(index)
+        };
+        self.queues.sweep_locked(instance.id(), is_unwanted, |_| dropped += 1);
         // Release: whoever sees it sees that the request is stopped.
         self.sweeps.fetch_add(1, Ordering::Release);
         instance.count_finished(seat, dropped);
@@ -412,6 +426,8 @@ impl Shared {
             drop(answer);
             state.done.notify_all();
             waiting.iter().for_each(|done| done.set());
+            // The last one to know of it drops a user's error.
+            tasks::drop_quietly(state);
         }
     }
 

@@ -14,6 +14,7 @@ use crate::sync::light_fence;
 use crate::takes::Way;
 use crate::tasks::{Awaited, Slab};
 use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -66,6 +67,8 @@ pub(crate) struct Worker {
     pub(crate) spawned: usize,
     /// The sweep that this seat has done.
     pub(crate) swept: u64,
+    /// The box whose invocation is under way.
+    pub(crate) running: Option<TaskRef>,
     pub(crate) recorder: Recorder,
 }
 
@@ -174,6 +177,7 @@ impl Worker {
             bytes: Vec::new(),
             spawned: 0,
             swept: 0,
+            running: None,
             recorder,
             seat,
             shared,
@@ -188,6 +192,14 @@ impl Worker {
 
     /// Works until `goes_on` says no. It is asked between two tasks and around sleep.
     pub(crate) fn work(&mut self, goes_on: impl Fn() -> bool) {
+        // Whatever panics in an invocation and is not caught there fails its request, and costs no thread. It is caught here, where
+        // that costs nothing for each.
+        while let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.work_while(&goes_on))) {
+            self.recover(panic);
+        }
+    }
+
+    fn work_while(&mut self, goes_on: impl Fn() -> bool) {
         let shared = Arc::clone(&self.shared);
         let (plan, pool) = (&shared.plan.seats[self.seat.index()], self.pool());
         let sleepers = &shared.pools[pool.index()];
@@ -282,15 +294,20 @@ impl Worker {
 
     /// Tasks that this seat kept for itself go to where others find them: its thread turns away.
     fn give_up_tasks(&mut self) {
+        while let Some(called) = self.shared.inboxes[self.seat.index()].take() {
+            self.run(called, Way::KEPT);
+        }
+        self.share_tasks();
+    }
+
+    /// What this seat alone would run next goes to where others find it: its thread turns away, or is about to block.
+    pub(crate) fn share_tasks(&mut self) {
         let next = self.next.take().map(|next| next.task);
         let kept: Vec<TaskRef> = next.into_iter().chain(self.refused.drain(..)).collect();
         if let Some(own) = self.shared.queues.own(self.seat) {
             own.share(true);
         }
         let entry = self.shared.plan.entry[0];
-        while let Some(called) = self.shared.inboxes[self.seat.index()].take() {
-            self.run(called, Way::KEPT);
-        }
         for task in kept {
             let request = task.header().request;
             self.shared.queues.push(entry, task).unwrap_or_else(|_| panic!("an entry queue has no capacity"));
@@ -465,17 +482,21 @@ impl Worker {
 
     /// Runs a task on top of one that waits.
     pub(crate) fn run_on_top(&mut self, task: TaskRef, way: Way) {
-        let outer = (self.request, self.way, self.current.take());
+        let outer = (self.request, self.way, self.current.take(), self.running.take());
         let is_others = task.header().request != self.request;
         if is_others {
             self.beneath.push(self.request);
         }
-        self.run(task, way);
+        match task.header().is_box {
+            // What waits beneath must not be unwound.
+            true => catch_unwind(AssertUnwindSafe(|| self.run(task, way))).unwrap_or_else(|panic| self.recover(panic)),
+            false => self.run(task, way),
+        }
         if is_others {
             self.beneath.pop();
         }
         self.leave();
-        (self.request, self.way, self.current) = outer;
+        (self.request, self.way, self.current, self.running) = outer;
     }
 
     /// The requests whose tasks stand on this thread's stack.

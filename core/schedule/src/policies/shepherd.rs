@@ -4,7 +4,7 @@
 //! Qthreads", §3: a task runs under the shepherd that it was spawned to, and is never stolen. That the queue is first
 //! in, first out is Qthreads' practice; the paper does not say. A shepherd is a core group here.
 
-use super::{Draft, Parameter, SPIN, Setting, Strategy};
+use super::{Draft, Parameter, SPARES, SPIN, Setting, Strategy};
 use crate::{Order, Plan, QueueId, Scan, Take};
 use vicus_topology::{PuId, Topology};
 
@@ -20,11 +20,11 @@ impl Strategy for Shepherd {
     }
 
     fn parameters(&self) -> &'static [Parameter] {
-        &[SPIN]
+        &[SPARES, SPIN]
     }
 
     fn plan(&self, machine: &Topology, pus: &[PuId], setting: &Setting) -> Plan {
-        let mut draft = Draft::new(machine, pus, 0, |index| machine.pus[pus[index].index()].group);
+        let mut draft = Draft::with_spares(machine, pus, setting, |index| machine.pus[pus[index].index()].group);
         let queues: Vec<QueueId> = draft
             .pool_ids()
             .map(|pool| {

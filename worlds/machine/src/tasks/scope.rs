@@ -203,7 +203,7 @@ pub(super) fn keep_first(first: &Mutex<Option<Box<dyn Any + Send>>>, panic: Box<
 }
 
 /// Drops a user's value where a panic would be nobody's to catch.
-pub(super) fn drop_quietly<T>(value: T) {
+pub(crate) fn drop_quietly<T>(value: T) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(value))) {
         // It may panic as well when it is dropped.
         std::mem::forget(panic);
