@@ -30,7 +30,7 @@ mod valid;
 pub use access::{Access, Mode};
 pub use by_request::ByRequest;
 pub use depend::Dependences;
-pub use look::{Found, Queues, QueuesByRequest, look, look_waiting};
+pub use look::{DEEP, Found, Queues, QueuesByRequest, look, look_waiting};
 pub use plan::{
     Dealing, End, Idle, MOST_THREADS, Order, Plan, Pool, PoolId, Probe, QueueId, QueueSpec, Robber, Scan, SeatId,
     SeatPlan, Take, Tokens, When,

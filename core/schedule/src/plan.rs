@@ -4,7 +4,7 @@
 //! a trace, and checked ([`Plan::assert_valid`]). It never names a queue's implementation: worlds derive it
 //! ([`Plan::owner_lifos`]).
 
-use crate::Kind;
+use crate::{DEEP, Kind, RequestId};
 use std::fmt;
 use vicus_topology::{NodeId, PuId};
 
@@ -56,6 +56,9 @@ pub struct Plan {
     /// By node, where a task goes that was spawned elsewhere and whose data lies there: to one of these queues. Empty where
     /// the spawner's seat decides alone. Otherwise invariant: no node is without.
     pub homes: Vec<Vec<QueueId>>,
+    /// Where tasks go that name no place and are not dealt by their bytes: to these queues in turn. Empty where they go to the
+    /// spawner's [`SeatPlan::place`].
+    pub in_turn: Vec<QueueId>,
     /// How a task with a footprint is dealt to a queue; `None` where only the spawner's seat decides.
     pub dealing: Option<Dealing>,
     /// If not `None`, a seat takes a task only together with a token, of which each push adds one.
@@ -360,7 +363,7 @@ impl Plan {
         let plain = |spec: &QueueSpec| spec.owner.is_some() && spec.order == Order::Deque && spec.capacity.is_none();
         let mut fits: Vec<bool> = self.queues.iter().map(plain).collect();
         let dealt = self.dealing.iter().flat_map(|dealing| &dealing.queues);
-        dealt.chain(&self.entry).for_each(|queue| fits[queue.index()] = false);
+        dealt.chain(&self.in_turn).chain(&self.entry).for_each(|queue| fits[queue.index()] = false);
         for (seat, plan) in self.seats.iter().enumerate() {
             let is_own = |queue: QueueId| self.queues[queue.index()].owner == Some(SeatId::new(seat));
             let rests = plan.look.iter().filter_map(|probe| probe.rest_to);
@@ -382,6 +385,40 @@ impl Plan {
         let own = self.seats[seat.index()].place[Kind::Deferred as usize];
         let queues = self.homes.get(home.index()).filter(|queues| !queues.contains(&own))?;
         queues.get(number % queues.len()).copied()
+    }
+
+    /// The queue of a closure that names no place, if the plan deals these in turn. `turn` counts those of the spawning seat, from
+    /// 0. Seats begin at different queues, each behind its own number, so that they don't all spawn to one at first.
+    ///
+    /// A seat with more than [`DEEP`] tasks that wait on its stack keeps what it spawns, and its stack grows with the depth of a
+    /// recursion: `waits` says how many. Otherwise it would wait for what others have, take what they have dealt to it meanwhile,
+    /// wait again, and so on, as often as there are tasks. (A task of Qthreads has a stack of its own.)
+    ///
+    /// ```
+    /// use vicus_schedule::{SeatId, Setting};
+    /// use vicus_topology::Topology;
+    ///
+    /// let machine = Topology::parse("node:3 core:1").unwrap();
+    /// let plan = "shepherd".parse::<Setting>().unwrap().plan(&machine, 3);
+    /// let to = |turn| plan.queue_in_turn(SeatId::new(1), turn, 0).unwrap().index();
+    /// assert_eq!([0, 1, 2, 3].map(to), [2, 0, 1, 2]);
+    /// ```
+    pub fn queue_in_turn(&self, seat: SeatId, turn: usize, waits: usize) -> Option<QueueId> {
+        if waits > DEEP {
+            return None;
+        }
+        self.nth_in_turn(seat.index().wrapping_add(1).wrapping_add(turn))
+    }
+
+    /// The queue of a box that names no place, if the plan deals in turn. A box is always queued at the same one, where its
+    /// state is; neighbours in a request, and the first boxes of requests that follow each other, at different ones.
+    pub fn queue_of_box(&self, request: RequestId, index: usize) -> Option<QueueId> {
+        self.nth_in_turn((request.0 as usize).wrapping_add(index))
+    }
+
+    fn nth_in_turn(&self, number: usize) -> Option<QueueId> {
+        let turn = number.checked_rem(self.in_turn.len())?;
+        Some(self.in_turn[turn])
     }
 
     /// By queue, whether a seat whose task waits takes any task from it, and not those of the same request alone.

@@ -7,7 +7,7 @@ use std::fmt;
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Plan { strategy, queues, seats, pools, entry, homes, dealing, tokens } = self;
+        let Plan { strategy, queues, seats, pools, entry, homes, in_turn, dealing, tokens } = self;
         writeln!(f, "strategy {strategy}")?;
         for (index, queue) in queues.iter().enumerate() {
             writeln!(f, "q{index} {queue}")?;
@@ -21,6 +21,9 @@ impl fmt::Display for Plan {
         }
         for (node, queues) in homes.iter().enumerate() {
             writeln!(f, "data on node{node}: to {}", self.names(queues))?;
+        }
+        if !in_turn.is_empty() {
+            writeln!(f, "what names no place: in turn to {}", self.names(in_turn))?;
         }
         if let Some(dealing) = dealing {
             self.dealing(f, dealing)?;

@@ -131,7 +131,7 @@ impl World<'_> {
         let mut cursors = std::mem::take(&mut self.cursors[seat]);
         let probes = &self.plan.seats[seat].look;
         let found = match waiting {
-            Some(request) => look_waiting(probes, &mut cursors, self, RequestId(request), false),
+            Some(request) => look_waiting(probes, &mut cursors, self, RequestId(request), 1),
             None => look(probes, &mut cursors, self),
         };
         self.cursors[seat] = cursors;

@@ -68,8 +68,10 @@ impl Worker {
         let last = activations.len().wrapping_sub(1);
         for (number, activation) in activations.drain(..).enumerate() {
             let Activation { task, kind, index, home } = activation;
-            let home = home.and_then(|home| self.home_queue(home, index));
-            let elsewhere = home.or_else(|| self.dealt(task, kind, index));
+            let elsewhere = match home {
+                Some(home) => self.home_queue(home, index).or_else(|| self.dealt(task, kind, index)),
+                None => self.dealt(task, kind, index).or_else(|| self.box_in_turn(instance, kind, index)),
+            };
             // Whoever is there shares nothing with this seat.
             let kind = if elsewhere.is_some() { Kind::Deferred } else { kind };
             let plan = &self.shared.plan.seats[self.seat.index()];
@@ -90,6 +92,13 @@ impl Worker {
     /// The queue of a box whose data lies elsewhere.
     fn home_queue(&self, home: Place, index: BoxId) -> Option<QueueId> {
         self.shared.plan.home_queue(self.seat, NodeId::new(home.0.into()), index.index())
+    }
+
+    /// The queue of a box that names no place, if the plan deals in turn, unless that is this seat's own.
+    #[inline]
+    fn box_in_turn(&self, instance: &Instance, kind: Kind, index: BoxId) -> Option<QueueId> {
+        let queue = self.shared.plan.queue_of_box(instance.id(), index.index())?;
+        (queue != self.shared.plan.seats[self.seat.index()].place[kind as usize]).then_some(queue)
     }
 
     /// The queue of a box whose inputs' heads were mostly sent from elsewhere, if the plan deals tasks by their bytes. An envelope

@@ -44,7 +44,7 @@ pub(crate) struct Worker {
     /// How many tasks it runs on top of others that found no room for what they spawned.
     helping: u32,
     /// How many tasks wait on its stack.
-    waits: u32,
+    pub(crate) waits: u32,
     /// The requests of tasks beneath the one that runs, where another one's comes after.
     beneath: Vec<RequestId>,
     /// The lock-free queue into which this seat puts immediate tasks and from which it takes the youngest first (rule 1 of
@@ -64,6 +64,9 @@ pub(crate) struct Worker {
     pub(crate) bytes: Vec<u64>,
     /// How many tasks it has spawned, so that those for one place go to its queues in turn.
     pub(crate) spawned: usize,
+    /// How many tasks that name no place it has dealt in turn. Counted apart: where every second task names a place, the others
+    /// still go to every queue.
+    pub(crate) turn: usize,
     /// The sweep that this seat has done.
     pub(crate) swept: u64,
     pub(crate) recorder: Recorder,
@@ -173,6 +176,7 @@ impl Worker {
             slab: Slab::new(seat),
             bytes: Vec::new(),
             spawned: 0,
+            turn: 0,
             swept: 0,
             recorder,
             seat,
@@ -342,7 +346,7 @@ impl Worker {
         let last = last.then_some(&self.shared.barrier);
         let mut reach = Reach { queues: &self.shared.queues, seat: self.seat, last };
         let found = match waiting {
-            Some(request) => look_waiting(probes, &mut self.cursors, &mut reach, request, self.waits > DEEPEST),
+            Some(request) => look_waiting(probes, &mut self.cursors, &mut reach, request, self.waits as usize),
             None => look(probes, &mut self.cursors, &mut reach),
         };
         let found = found?;
@@ -544,8 +548,7 @@ impl Worker {
     }
 }
 
-/// So many tasks, each of which found no room for what it spawned, may stand on a stack: after that there has to be room. And so many
-/// that wait: after that they take what is youngest.
+/// So many tasks, each of which found no room for what it spawned, may stand on a stack: after that there has to be room.
 const DEEPEST: u32 = 64;
 
 /// How long a waiting seat looks around before it sleeps, if the strategy has no such time.

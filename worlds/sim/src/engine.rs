@@ -173,6 +173,7 @@ impl<'a> Engine<'a> {
             stack: Vec::new(),
             next: None,
             cursors: vec![0; plan.cursors(SeatId::new(at))],
+            turn: 0,
             pinned: VecDeque::new(),
             version: 0,
             due: 0,

@@ -62,7 +62,24 @@ impl Engine<'_> {
             self.entered += 1;
             return (Some(self.plan.entry[(self.entered - 1) % self.plan.entry.len()]), 0);
         }
-        if spec.goes_home { (self.home(seat, task), 0) } else { self.deal(task) }
+        if spec.goes_home {
+            return (self.home(seat, task), 0);
+        }
+        let (dealt, cost) = self.deal(task);
+        (dealt.or_else(|| self.in_turn(seat, task)), cost)
+    }
+
+    /// The queue of a task that names no place, if the plan deals these in turn.
+    fn in_turn(&mut self, seat: usize, task: u32) -> Option<QueueId> {
+        let spec = &self.program.tasks[task as usize];
+        if let Some(index) = spec.of_box {
+            return self.plan.queue_of_box(spec.request, index as usize);
+        }
+        // The one that spawns it does not wait.
+        let waits = self.seats[seat].stack.len().saturating_sub(1);
+        let queue = self.plan.queue_in_turn(SeatId::new(seat), self.seats[seat].turn, waits)?;
+        self.seats[seat].turn += 1;
+        Some(queue)
     }
 
     /// The queue where most of what a task reads lies, if it lies elsewhere.
@@ -184,7 +201,7 @@ impl Engine<'_> {
         let is_last = at + 1 == steps.len() && matches!(&steps[at], Step::Spawn(range) if range.end == task + 1);
         let own = plan.seats[seat].place[Kind::Immediate as usize];
         is_last
-            && self.program.tasks[task as usize].is_box
+            && self.program.tasks[task as usize].of_box.is_some()
             && self.program.tasks[task as usize].kind == Kind::Immediate
             && self.tasks[task as usize].dealt.is_none()
             && plan.queues[own.index()].owner == Some(SeatId::new(seat))
