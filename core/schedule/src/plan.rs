@@ -4,7 +4,7 @@
 //! a trace, and checked ([`Plan::assert_valid`]). It never names a queue's implementation: worlds derive it
 //! ([`Plan::owner_lifos`]).
 
-use crate::{DEEP, Kind, RequestId};
+use crate::{DEEP, Dealing, Kind, RequestId};
 use std::fmt;
 use vicus_topology::{NodeId, PuId};
 
@@ -235,113 +235,6 @@ pub enum Idle {
 pub struct Pool {
     /// Its seats.
     pub seats: Vec<SeatId>,
-}
-
-/// How a task with a footprint finds its queue (Muddukrishna et al., algorithms 1 and 3).
-#[derive(Clone, Debug, PartialEq)]
-pub struct Dealing {
-    /// A task is dealt only if its bytes exceed this: the last-level cache per core (algorithm 1, line 3), or the
-    /// private cache (algorithm 3, line 8).
-    pub more_bytes_than: u64,
-    /// Whether bytes that are spread evenly over the locations stay with the spawner (algorithm 1, line 3).
-    pub only_uneven: bool,
-    /// Whether the intensely used datum's home decides first, without the size test (algorithm 3, line 3).
-    pub intensity_first: bool,
-    /// Whether a world gives only what lies in one place for each allocation (distribution `coarse`, and what a seat's heap
-    /// gave) as bytes and as the intensely used datum (algorithm 3, line 2).
-    pub only_coarse: bool,
-    /// By NUMA node, the locations that share what lies there: its own, or those of the nearest node that has any.
-    /// Invariant: no node is without.
-    pub locations: Vec<Vec<usize>>,
-    /// The queue of each location. A location without seats has the queue of the nearest location with seats.
-    pub queues: Vec<QueueId>,
-    /// What a byte costs at each location (column) for a task at each location (row): the OS's value or a latency.
-    pub costs: Vec<Vec<u32>>,
-    /// The same by node (column), in thousandths: the mean over the locations that share what lies there.
-    pub node_costs: Vec<Vec<u64>>,
-}
-
-impl Dealing {
-    /// Deals every task, to these queues at these costs.
-    pub(crate) fn over(locations: Vec<Vec<usize>>, queues: Vec<QueueId>, costs: Vec<Vec<u32>>) -> Dealing {
-        let mean = |row: &[u32], locations: &[usize]| {
-            let sum: u64 = locations.iter().map(|&location| u64::from(row[location])).sum();
-            1000 * sum / locations.len() as u64
-        };
-        let by_node = |row: &Vec<u32>| locations.iter().map(|locations| mean(row, locations)).collect();
-        let node_costs = costs.iter().map(by_node).collect();
-        Dealing {
-            more_bytes_than: 0,
-            only_uneven: false,
-            intensity_first: false,
-            only_coarse: false,
-            locations,
-            queues,
-            costs,
-            node_costs,
-        }
-    }
-
-    /// The queue of the location with the least cost for these bytes, or `None` if the spawner's own queue is right.
-    /// `bytes[l]` lie at location `l`; `intense` is the home of the intensely used datum. It takes
-    /// time for each location times those that have bytes.
-    pub fn deal(&self, bytes: &[u64], intense: Option<usize>) -> Option<QueueId> {
-        if let (true, Some(home)) = (self.intensity_first, intense) {
-            return Some(self.queues[home]);
-        }
-        if !self.is_worth(bytes) {
-            return None;
-        }
-        // Mostly few locations have any: a task touches few allocations.
-        let there: Vec<(usize, u64)> = bytes.iter().copied().enumerate().filter(|(_, bytes)| *bytes > 0).collect();
-        let cost =
-            |at: usize| weigh(there.iter().map(|&(location, bytes)| (bytes, u64::from(self.costs[at][location]))));
-        (0..self.queues.len()).min_by_key(|&at| cost(at)).map(|at| self.queues[at])
-    }
-
-    /// As [`Dealing::deal`], where only the bytes of each node are known: the locations of a node have equal shares of them.
-    /// Of several locations that cost the same, tasks with different numbers get different ones.
-    ///
-    /// ```
-    /// use vicus_schedule::Setting;
-    /// use vicus_topology::{NodeId, Topology};
-    ///
-    /// let machine = Topology::parse("node:2 l3:2 core:2").unwrap();
-    /// let plan = "vicinity".parse::<Setting>().unwrap().plan(&machine, 8);
-    /// let dealing = plan.dealing.unwrap();
-    /// let homes = [0, 1].map(|number| dealing.deal_by_node(&[0, 1 << 20], None, number).unwrap());
-    /// assert_eq!(homes.map(|queue| plan.queues[queue.index()].home), [NodeId::new(1); 2]);
-    /// assert_ne!(homes[0], homes[1]); // the second node's two caches take turns
-    /// ```
-    pub fn deal_by_node(&self, bytes: &[u64], intense: Option<NodeId>, number: usize) -> Option<QueueId> {
-        if let (true, Some(home)) = (self.intensity_first, intense) {
-            let locations = &self.locations[home.index()];
-            return Some(self.queues[locations[number % locations.len()]]);
-        }
-        if !self.is_worth(bytes) {
-            return None;
-        }
-        let cost = |at: usize| weigh(bytes.iter().copied().zip(self.node_costs[at].iter().copied()));
-        let (mut least, mut count) = (u128::MAX, 0);
-        for at in 0..self.queues.len() {
-            match cost(at) {
-                less if less < least => (least, count) = (less, 1),
-                same if same == least => count += 1,
-                _ => {}
-            }
-        }
-        (0..self.queues.len()).filter(|&at| cost(at) == least).nth(number % count).map(|at| self.queues[at])
-    }
-
-    /// Whether so many bytes by location are worth the dealing.
-    fn is_worth(&self, bytes: &[u64]) -> bool {
-        let even = bytes.iter().all(|&other| other == bytes[0]);
-        bytes.iter().sum::<u64>() > self.more_bytes_than && !(self.only_uneven && even)
-    }
-}
-
-fn weigh(bytes: impl Iterator<Item = (u64, u64)>) -> u128 {
-    bytes.map(|(bytes, cost)| u128::from(bytes) * u128::from(cost)).sum()
 }
 
 impl Scan {

@@ -102,7 +102,8 @@ impl Worker {
     }
 
     /// The queue of a box whose inputs' heads were mostly sent from elsewhere, if the plan deals tasks by their bytes. An envelope
-    /// lies in one place, as memory of the distribution `coarse` does.
+    /// lies in one place, as memory of the distribution `coarse` does. It tells of its node alone: of the caches there, a box is
+    /// always dealt to the same one, where its state is.
     #[inline]
     fn dealt(&mut self, task: TaskRef, kind: Kind, index: BoxId) -> Option<QueueId> {
         if self.shared.plan.dealing.is_none() { None } else { self.deal_box(task, kind, index) }
@@ -110,16 +111,16 @@ impl Worker {
 
     #[inline(never)]
     fn deal_box(&mut self, task: TaskRef, kind: Kind, index: BoxId) -> Option<QueueId> {
-        let Worker { shared, bytes, seat, .. } = self;
+        let Worker { shared, shares, seat, .. } = self;
         let dealing = shared.plan.dealing.as_ref()?;
-        bytes.clear();
-        bytes.resize(dealing.locations.len(), 0);
+        shares.clear();
         #[expect(unsafe_code, reason = "looks at what a box will find")]
         // SAFETY: the task is of an activation of this seat's last invocation, and not queued yet.
         unsafe {
-            heads(task, |place, more| bytes[usize::from(place.0)] += more);
+            let node = |place: Place| NodeId::new(place.0.into());
+            heads(task, |place, bytes| shares.add(dealing, node(place), index.index(), bytes));
         }
-        let queue = dealing.deal_by_node(bytes, None, index.index())?;
+        let queue = dealing.deal_shares(shares)?;
         (queue != shared.plan.seats[seat.index()].place[kind as usize]).then_some(queue)
     }
 

@@ -19,7 +19,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use vicus_flow::{Blocks, Desk, Instance, Place};
-use vicus_schedule::{Found, Idle, Kind, PoolId, QueueId, RequestId, SeatId, SeatPlan, TaskRef, look, look_waiting};
+use vicus_schedule::{
+    Found, Idle, Kind, PoolId, QueueId, RequestId, SeatId, SeatPlan, Shares, TaskRef, look, look_waiting,
+};
 
 /// What a thread needs to work on a seat.
 pub(crate) struct Worker {
@@ -60,9 +62,9 @@ pub(crate) struct Worker {
     pause_ns: u64,
     /// Memory for tasks.
     pub(crate) slab: Slab,
-    /// For the bytes of a task by node.
-    pub(crate) bytes: Vec<u64>,
-    /// How many tasks it has spawned, so that those for one place go to its queues in turn.
+    /// For the bytes of a task by location.
+    pub(crate) shares: Shares,
+    /// How many tasks it has spawned that name a place, so that those for one place go to its queues in turn.
     pub(crate) spawned: usize,
     /// How many tasks that name no place it has dealt in turn. Counted apart: where every second task names a place, the others
     /// still go to every queue.
@@ -174,7 +176,7 @@ impl Worker {
             near,
             pause_ns: 0,
             slab: Slab::new(seat),
-            bytes: Vec::new(),
+            shares: Shares::default(),
             spawned: 0,
             turn: 0,
             swept: 0,

@@ -1,6 +1,6 @@
 //! Under `shepherd`, work that names no place goes to the shepherds in turn, and work that names one stays there.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use vicus_flow::{BoxModel, Column, Envelope, Model, ModelBuilder, Schema, Turn, Type};
@@ -91,7 +91,7 @@ fn tasks_that_wait_for_others_go_to_every_shepherd_in_turn() {
 #[test]
 fn the_second_closure_of_a_join_goes_to_every_shepherd() {
     let runtime = runtime();
-    let threads = Mutex::new(BTreeSet::new());
+    let threads = Mutex::new(HashSet::new());
     runtime.run(|| {
         for _ in 0..100_000 {
             // As long as nobody has taken it, the caller takes it back: others are given the time to come.

@@ -1,5 +1,6 @@
 //! The papers' kernels, recorded and run on simulated machines.
 
+use std::collections::BTreeMap;
 use vicus_kernels::{
     AnyKernel, BlockOrder, FirstTouch, Jacobi3d, Kernel, NAMES, Schedule, Serial, Size, Submission, Submitters, by_name,
 };
@@ -58,6 +59,26 @@ fn shepherds_get_forks_in_turn_and_a_recursion_speeds_up_with_each() {
         assert!(*more > 1.2 * fewer, "{speedups:?}");
     }
     assert!(speedups[4] > 4.0, "{speedups:?}");
+}
+
+/// What happened: the caches of a node had equal shares of each datum there, and of equals the first cache got all tasks.
+#[test]
+fn vicinity_deals_each_vector_to_its_own_cache() {
+    let map = AnyKernel::from(vicus_kernels::Map { vectors: 24, bytes: 1 << 18, ..vicus_kernels::Map::default() });
+    let machine = Machine::from_topology(Topology::parse("node:2 l3:3 core:1").unwrap());
+    let vicinity: Setting = "vicinity:reach=1,private_bytes=1".parse().unwrap();
+    let program = Recorder::record(&map, 6);
+    let outcome = run(&machine, &vicinity, 6, &program);
+    // By hand: vectors lie on the nodes in turn, and go round the three caches of each; a seat is a cache.
+    let expected: Vec<u32> = (0..24).map(|vector| vector % 2 * 3 + vector / 2 % 3).collect();
+    let is_map = |task: &&vicus_sim::TaskSpec| task.accesses.len() == 1 && task.pinned.is_none();
+    let numbers = (0..program.tasks.len()).filter(|&task| is_map(&&program.tasks[task]));
+    let mut seats = BTreeMap::new();
+    for task in numbers {
+        seats.entry(program.tasks[task].accesses[0].start).or_insert_with(Vec::new).push(outcome.tasks[task].seat);
+    }
+    let found: Vec<u32> = seats.into_values().map(|seats| *seats.last().unwrap()).collect();
+    assert_eq!(found, expected);
 }
 
 /// A node of a tree took half a cycle, as if a hash were one operation.
