@@ -93,8 +93,10 @@ impl Raised {
         if order != self.now.0 {
             self.earlier = std::mem::replace(&mut self.now, (order, u64::MAX));
         }
-        // It has seen an event of the logical time right before: which, if there are several, nobody knows.
-        let seen = (jumped && self.earlier.0.checked_add(1) == Some(order)).then_some(self.earlier.1);
+        // It has seen an event of the logical time right before: which, if there are several, nobody knows. Boxes' clocks have gaps of
+        // their own, for what happens to their envelopes.
+        let sees = what == What::SleepEnds || what.who().is_some_and(|who| !who.is_box());
+        let seen = (jumped && sees && self.earlier.0.checked_add(1) == Some(order)).then_some(self.earlier.1);
         // Tasks that nobody tells apart have nothing to do with one another.
         let is_one = what.who().is_none_or(|who| who.is_box() || who.number().is_some());
         let cause = match what {
@@ -171,6 +173,17 @@ mod tests {
         lazy.record(673_000_000, What::SleepEnds);
         let shown = shown(vec![busy, lazy]);
         assert!(shown.is_sorted_by_key(|(_, time_ns)| *time_ns), "{shown:?}");
+    }
+
+    /// What happened in a draft: a box's clock has gaps, and whatever another seat did in one of them was taken for the cause.
+    #[test]
+    fn a_gap_in_the_clock_of_a_box_has_no_cause_elsewhere() {
+        let (mut first, mut second) = (Log::new(10), Log::new(10));
+        first.record(10, What::InvocationBegins { who: WHO });
+        first.observe(4);
+        first.record(20, What::UserCodeBegins { who: WHO });
+        (1..=4).for_each(|number| _ = second.record(1000 * number, What::Woke { pool: 0 }));
+        assert_eq!(shown(vec![first, second])[..2], [(0, 10), (0, 20)]);
     }
 
     #[test]
