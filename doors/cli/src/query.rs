@@ -1,8 +1,8 @@
 //! `vicus query`: loads RDF files and answers SPARQL queries.
 
-mod delimited;
 mod output;
 mod report;
+mod syntax;
 
 use crate::engine::{self, Stopped};
 use crate::input;
@@ -228,8 +228,7 @@ fn answer(
         // What NOW is and RAND begins with.
         let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         let now_ms = since.map_or(0, |since| since.as_millis() as i64);
-        // Lines stand for themselves; other formats have one beginning and one end.
-        let sinks = if matches!(args.format, Format::Csv | Format::Tsv | Format::Count) { threads } else { 1 };
+        let sinks = if args.format.is_parallel() { threads } else { 1 };
         let options = Options {
             envelope_rows: args.envelope_rows,
             threads,
