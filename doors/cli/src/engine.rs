@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 use vicus::{FlowError, OverBudget, Request, Runtime, RuntimeBuilder, Topology, Totals};
-use vicus_rdf::load::{Load, LoadOptions, OnError, Phase, Source};
+use vicus_rdf::load::{Load, LoadError, LoadOptions, Phase, Source};
 use vicus_rdf::{Placement, Store};
 use vicus_schedule::MOST_THREADS;
 
@@ -22,18 +22,19 @@ pub(crate) struct Loaded {
     pub(crate) first_skipped: Option<String>,
 }
 
-/// Loads sources as a request of the runtime, with a bar on a terminal.
+/// Loads sources as a request of the runtime, with a bar on a terminal. How many workers there are, and where the store lies,
+/// is the runtime's.
 pub(crate) fn load(
     runtime: &Runtime,
     sources: Vec<Source>,
     reading: &Reading,
-    on_error: OnError,
+    options: LoadOptions,
 ) -> anyhow::Result<Loaded> {
     let began = Instant::now();
     let threads = runtime.plan().threads();
     let place = |memory: &Arc<_>| Placement { memory: Arc::clone(memory), threads: runtime.plan().threads_by_node() };
     let over = runtime.memory().map(place);
-    let load = Load::new(sources, LoadOptions { workers: threads, on_error, over, ..LoadOptions::default() });
+    let load = Load::new(sources, LoadOptions { workers: threads, over, ..options });
     let bar = bar(reading);
     let request = runtime.submit(load.model());
     let progress = load.progress();
@@ -129,7 +130,10 @@ pub(crate) fn plain(stopped: Stopped) -> anyhow::Error {
         Stopped::Failed(FlowError::Failed { error, .. }) if error.is::<OverBudget>() => {
             anyhow::Error::msg(format!("{error} (--memory-limit)"))
         }
-        Stopped::Failed(FlowError::Failed { error, .. }) => anyhow::Error::new(Boxed(error)),
+        Stopped::Failed(FlowError::Failed { error, .. }) => match error.downcast_ref() {
+            Some(LoadError::TooLong { .. }) => anyhow::Error::msg(format!("{error} (--max-line)")),
+            _ => anyhow::Error::new(Boxed(error)),
+        },
         Stopped::Failed(error) => error.into(),
     }
 }

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use vicus::{Runtime, Setting, Totals};
 use vicus_rdf::Store;
-use vicus_rdf::load::{OnError, Syntax};
+use vicus_rdf::load::{LoadOptions, OnError, Syntax};
 use vicus_sparql::{Options, Parsed, Plan, QueryError};
 
 /// See `vicus query --help`.
@@ -68,6 +68,10 @@ pub(crate) struct Args {
     /// Records what happens on every thread; see `vicus trace`.
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
+    /// The longest line of data, in Turtle the longest statement: 64K, 10M, 2G. A longer one, such as all of /dev/zero, is an
+    /// error; it has to be in memory as a whole.
+    #[arg(long, value_name = "BYTES", default_value = "64M", value_parser = bytes)]
+    max_line: u64,
     /// Leaves malformed lines of the data out, and says how many.
     #[arg(long)]
     skip_malformed: bool,
@@ -178,7 +182,9 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<()> {
 
     let runtime = engine::start(builder, args.threads)?;
     let on_error = if args.skip_malformed { OnError::Skip } else { OnError::Fail };
-    let loaded = engine::load(&runtime, sources, &reading, on_error)?;
+    let longest_line = usize::try_from(args.max_line).unwrap_or(usize::MAX);
+    let options = LoadOptions { on_error, longest_line, ..LoadOptions::default() };
+    let loaded = engine::load(&runtime, sources, &reading, options)?;
     if loaded.skipped > 0 {
         let first = loaded.first_skipped.as_deref().unwrap_or("unknown");
         eprintln!("vicus: {} malformed lines were left out; the first: {first}", loaded.skipped);
