@@ -18,6 +18,7 @@ mod algebra;
 mod boxes;
 mod computed;
 mod condition;
+mod cost;
 mod error;
 mod evaluate;
 mod explain;
@@ -35,6 +36,7 @@ mod terms;
 mod translate;
 mod value;
 
+pub use cost::parsing_bytes;
 pub use error::{QueryError, QueryErrorKind};
 pub use parse::{Parsed, parse, parse_with_base};
 pub use plan::{Form, Options, Plan, plan, plan_until};

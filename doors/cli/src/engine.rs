@@ -116,8 +116,33 @@ pub(crate) fn within<T: Send + 'static>(
 pub(crate) enum Stopped {
     Failed(FlowError),
     Interrupted,
+    /// It needs more memory than it may have.
+    Over(OverBudget),
     /// Its time was up, while it was doing this.
     Late(&'static str),
+}
+
+impl Stopped {
+    /// More is held than may be.
+    pub(crate) fn over(budget: u64, mut holders: Vec<(String, u64)>) -> Stopped {
+        holders.sort_by_key(|(_, held)| std::cmp::Reverse(*held));
+        Stopped::Over(OverBudget { budget, holders })
+    }
+
+    /// The same, if its boxes hold more than they may, said of the limit that the user gave: what was left of it for them is less.
+    pub(crate) fn of_budget(self, limit: u64) -> Stopped {
+        match self {
+            Stopped::Failed(FlowError::Failed { error, name }) => match error.downcast_ref::<OverBudget>() {
+                Some(over) => {
+                    let mut holders = over.holders.clone();
+                    holders.push(("its text and plan".to_owned(), limit.saturating_sub(over.budget)));
+                    Stopped::over(limit, holders)
+                }
+                None => Stopped::Failed(FlowError::Failed { error, name }),
+            },
+            stopped => stopped,
+        }
+    }
 }
 
 /// An error for people: what a box says of the user's input stands alone, without the box's name.
@@ -127,9 +152,7 @@ pub(crate) fn plain(stopped: Stopped) -> anyhow::Error {
         Stopped::Late(doing) => {
             anyhow::Error::msg(format!("its time was up while {doing}: it was cancelled (--timeout)"))
         }
-        Stopped::Failed(FlowError::Failed { error, .. }) if error.is::<OverBudget>() => {
-            anyhow::Error::msg(format!("{error} (--memory-limit)"))
-        }
+        Stopped::Over(error) => anyhow::Error::msg(format!("{error} (--memory-limit)")),
         Stopped::Failed(FlowError::Failed { error, .. }) => match error.downcast_ref() {
             Some(LoadError::TooLong { .. }) => anyhow::Error::msg(format!("{error} (--max-line)")),
             _ => anyhow::Error::new(Boxed(error)),

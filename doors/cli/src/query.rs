@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use vicus::{Runtime, Setting, Totals};
 use vicus_rdf::Store;
 use vicus_rdf::load::{LoadOptions, OnError, Syntax};
-use vicus_sparql::{Options, Parsed, Plan, QueryError};
+use vicus_sparql::{Options, Parsed, Plan, QueryError, parsing_bytes};
 
 /// See `vicus query --help`.
 #[derive(clap::Args)]
@@ -54,7 +54,7 @@ pub(crate) struct Args {
     /// Runs each query K times; the first time's results are written.
     #[arg(long, value_name = "K", default_value_t = 1, value_parser = at_least_one)]
     repeat: usize,
-    /// A query fails when what it holds in memory grows beyond this many bytes: 500000, 64K, 10M, 2G. By default half
+    /// A query fails when what it holds in memory, its parsed text and its plan included, grows beyond this many bytes: 500000, 64K, 10M, 2G. By default half
     /// of what is free when it begins.
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     memory_limit: Option<u64>,
@@ -132,6 +132,22 @@ impl Question {
         engine::plain(stopped).context(format!("query {}", self.name))
     }
 
+    /// Itself, if its text can be parsed within so many bytes.
+    fn fits(&self, limit: u64) -> anyhow::Result<&Question> {
+        let needed = parsing_bytes(&self.text);
+        match limit.checked_sub(needed) {
+            Some(_) => Ok(self),
+            None => Err(self.error(Stopped::over(limit, vec![("its text, when it is parsed,".to_owned(), needed)]))),
+        }
+    }
+
+    /// What is left of a limit for what its boxes hold: the rest is its text's and its plan's.
+    fn budget(&self, plan: &Plan, limit: u64) -> anyhow::Result<u64> {
+        let (text, plan) = (parsing_bytes(&self.text), plan.bytes());
+        let holders = || vec![("its plan".to_owned(), plan), ("its text".to_owned(), text)];
+        limit.checked_sub(text + plan).ok_or_else(|| self.error(Stopped::over(limit, holders())))
+    }
+
     fn parse(&self, until: Option<Instant>) -> anyhow::Result<Parsed> {
         let text = Arc::clone(&self.text);
         let parsed = engine::within(until, "parsing", move |_| vicus_sparql::parse(&text));
@@ -178,7 +194,8 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<()> {
     });
     let (sources, reading) = input::open(&args.data, syntax)?;
     // Mistakes in the queries come before the data is read.
-    questions.iter().try_for_each(|question| question.parse(until(args.timeout)).map(drop))?;
+    let limit = args.memory_limit.unwrap_or_else(memory::free_limit);
+    questions.iter().try_for_each(|question| question.fits(limit)?.parse(until(args.timeout)).map(drop))?;
 
     let runtime = engine::start(builder, args.threads)?;
     let on_error = if args.skip_malformed { OnError::Skip } else { OnError::Fail };
@@ -248,13 +265,14 @@ fn answer(
         if args.explain && args.timings.is_none() {
             return show(&plan.explain());
         }
+        let limit = args.memory_limit.unwrap_or_else(memory::free_limit);
+        let budget = question.budget(&plan, limit)?;
         let began = Instant::now();
         let copies: Vec<_> = (0..args.concurrent)
             .map(|copy| {
                 let shown = repeat == 1 && copy == 0 && !args.explain;
                 let format = if shown { args.format } else { Format::Count };
                 let writer = Writer::new(&plan, format, &question.name);
-                let budget = args.memory_limit.unwrap_or_else(memory::free_limit);
                 (runtime.submit_within(plan.model(), writer.operators(), budget), writer)
             })
             .collect();
@@ -267,7 +285,7 @@ fn answer(
                 Err(Stopped::Failed(_)) if writer.is_broken_pipe() => {
                     bail!(std::io::Error::from(std::io::ErrorKind::BrokenPipe))
                 }
-                Err(stopped) => return Err(question.error(stopped)),
+                Err(stopped) => return Err(question.error(stopped.of_budget(limit))),
             }
             let is_first = repeat == 1 && rows.is_empty();
             if args.explain && is_first {
