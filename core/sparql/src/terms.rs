@@ -1,10 +1,10 @@
 //! The terms that a plan can name: those of the store, and those that its query mentions or computes.
 
 use crate::computed::Computed;
+use crate::value::DateTime;
 use oxiri::Iri;
 use oxrdf::vocab::xsd;
 use oxrdf::{BlankNode, Literal, Term, TermRef};
-use oxsdatatypes::{DateTime, DayTimeDuration, Decimal};
 use rustc_hash::FxHashMap;
 use std::cell::{Cell, OnceCell};
 use std::fmt;
@@ -132,12 +132,7 @@ impl Terms {
 
     /// The moment of the query, the same for all of its parts.
     pub(crate) fn now(&self) -> Id {
-        let epoch = "1970-01-01T00:00:00Z".parse::<DateTime>().ok();
-        let seconds = Decimal::from(self.around.now_ms).checked_div(1000);
-        let moment = epoch
-            .zip(seconds)
-            .and_then(|(epoch, seconds)| epoch.checked_add_day_time_duration(DayTimeDuration::new(seconds)));
-        let text = moment.unwrap_or(DateTime::MAX).to_string();
+        let text = DateTime::of_millis(self.around.now_ms).to_string();
         self.id(&Literal::new_typed_literal(text, xsd::DATE_TIME))
     }
 

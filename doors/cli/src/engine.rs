@@ -5,11 +5,11 @@ use crate::interrupt::{self, Interrupted};
 use anyhow::ensure;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 use vicus::{FlowError, OverBudget, Request, Runtime, RuntimeBuilder, Topology, Totals};
-use vicus_rdf::load::{Load, LoadOptions, OnError, Phase, Source};
+use vicus_rdf::load::{Load, LoadError, LoadOptions, Phase, Source};
 use vicus_rdf::{Placement, Store};
 use vicus_schedule::MOST_THREADS;
 
@@ -22,18 +22,19 @@ pub(crate) struct Loaded {
     pub(crate) first_skipped: Option<String>,
 }
 
-/// Loads sources as a request of the runtime, with a bar on a terminal.
+/// Loads sources as a request of the runtime, with a bar on a terminal. How many workers there are, and where the store lies,
+/// is the runtime's.
 pub(crate) fn load(
     runtime: &Runtime,
     sources: Vec<Source>,
     reading: &Reading,
-    on_error: OnError,
+    options: LoadOptions,
 ) -> anyhow::Result<Loaded> {
     let began = Instant::now();
     let threads = runtime.plan().threads();
     let place = |memory: &Arc<_>| Placement { memory: Arc::clone(memory), threads: runtime.plan().threads_by_node() };
     let over = runtime.memory().map(place);
-    let load = Load::new(sources, LoadOptions { workers: threads, on_error, over, ..LoadOptions::default() });
+    let load = Load::new(sources, LoadOptions { workers: threads, over, ..options });
     let bar = bar(reading);
     let request = runtime.submit(load.model());
     let progress = load.progress();
@@ -81,42 +82,45 @@ pub(crate) fn wait(request: &Request, until: Option<Instant>, mut meanwhile: imp
     }
 }
 
-/// Does what can't be interrupted everywhere, as `doing` says to people, for no longer than there is time: then it goes on
-/// alone, on a thread of its own, and is told by the function that it gets that nobody waits for it.
-pub(crate) fn within<T: Send + 'static>(
-    until: Option<Instant>,
-    doing: &'static str,
-    work: impl FnOnce(&dyn Fn() -> bool) -> T + Send + 'static,
-) -> Result<T, Stopped> {
-    let Some(until) = until else {
-        let done = work(&interrupt::pressed);
-        return if interrupt::pressed() { Err(Stopped::Interrupted) } else { Ok(done) };
-    };
-    let (send, receive) = mpsc::channel();
-    std::thread::spawn(move || {
-        let done = work(&|| interrupt::pressed() || Instant::now() >= until);
-        // Nobody takes it if it is late.
-        let _ = send.send(done);
-    });
-    loop {
-        let left = until.saturating_duration_since(Instant::now());
-        match receive.recv_timeout(left.min(PAUSE)) {
-            _ if interrupt::pressed() => return Err(Stopped::Interrupted),
-            // What comes late may be what was left when it was told to stop.
-            Ok(done) if Instant::now() < until => return Ok(done),
-            Err(mpsc::RecvTimeoutError::Timeout) if !left.is_zero() => {}
-            Err(mpsc::RecvTimeoutError::Disconnected) => panic!("{doing} a query panicked"),
-            _ => return Err(Stopped::Late(doing)),
-        }
+/// Why work that nobody else can interrupt has to end, as `doing` says to people: Ctrl-C, or its time is up.
+pub(crate) fn over(until: Option<Instant>, doing: &'static str) -> Option<Stopped> {
+    if interrupt::pressed() {
+        return Some(Stopped::Interrupted);
     }
+    until.is_some_and(|until| Instant::now() >= until).then_some(Stopped::Late(doing))
 }
 
 /// Why a request that was waited for has no result.
 pub(crate) enum Stopped {
     Failed(FlowError),
     Interrupted,
+    /// It needs more memory than it may have.
+    Over(OverBudget),
     /// Its time was up, while it was doing this.
     Late(&'static str),
+}
+
+impl Stopped {
+    /// More is held than may be.
+    pub(crate) fn over(budget: u64, mut holders: Vec<(String, u64)>) -> Stopped {
+        holders.sort_by_key(|(_, held)| std::cmp::Reverse(*held));
+        Stopped::Over(OverBudget { budget, holders })
+    }
+
+    /// The same, if its boxes hold more than they may, said of the limit that the user gave: what was left of it for them is less.
+    pub(crate) fn of_budget(self, limit: u64) -> Stopped {
+        match self {
+            Stopped::Failed(FlowError::Failed { error, name }) => match error.downcast_ref::<OverBudget>() {
+                Some(over) => {
+                    let mut holders = over.holders.clone();
+                    holders.push(("its text and plan".to_owned(), limit.saturating_sub(over.budget)));
+                    Stopped::over(limit, holders)
+                }
+                None => Stopped::Failed(FlowError::Failed { error, name }),
+            },
+            stopped => stopped,
+        }
+    }
 }
 
 /// An error for people: what a box says of the user's input stands alone, without the box's name.
@@ -126,10 +130,11 @@ pub(crate) fn plain(stopped: Stopped) -> anyhow::Error {
         Stopped::Late(doing) => {
             anyhow::Error::msg(format!("its time was up while {doing}: it was cancelled (--timeout)"))
         }
-        Stopped::Failed(FlowError::Failed { error, .. }) if error.is::<OverBudget>() => {
-            anyhow::Error::msg(format!("{error} (--memory-limit)"))
-        }
-        Stopped::Failed(FlowError::Failed { error, .. }) => anyhow::Error::new(Boxed(error)),
+        Stopped::Over(error) => anyhow::Error::msg(format!("{error} (--memory-limit)")),
+        Stopped::Failed(FlowError::Failed { error, .. }) => match error.downcast_ref() {
+            Some(LoadError::TooLong { .. }) => anyhow::Error::msg(format!("{error} (--max-line)")),
+            _ => anyhow::Error::new(Boxed(error)),
+        },
         Stopped::Failed(error) => error.into(),
     }
 }
@@ -186,25 +191,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_late_is_told_so_and_nobody_waits_for_it() {
-        let (send, receive) = mpsc::channel();
-        let until = Instant::now() + Duration::from_millis(5);
-        let done = within(Some(until), "planning", move |stopped| {
-            while !stopped() {
-                std::thread::yield_now();
-            }
-            send.send(()).expect("the test waits");
-        });
-        let error = plain(done.expect_err("it is late"));
+    fn what_is_late_is_told_so() {
+        let now = Instant::now();
+        let error = plain(over(Some(now), "planning").expect("it is late"));
         assert_eq!(error.to_string(), "its time was up while planning: it was cancelled (--timeout)");
-        receive.recv().expect("it was told");
-    }
-
-    #[test]
-    fn what_is_done_in_time_is_handed_over() {
-        let until = Instant::now() + Duration::from_secs(600);
-        for until in [Some(until), None] {
-            assert!(matches!(within(until, "parsing", |stopped| (7, stopped())), Ok((7, false))));
+        for until in [Some(now + Duration::from_secs(600)), None] {
+            assert!(over(until, "parsing").is_none());
         }
     }
 }

@@ -1,8 +1,8 @@
 //! `vicus query`: loads RDF files and answers SPARQL queries.
 
-mod delimited;
 mod output;
 mod report;
+mod syntax;
 
 use crate::engine::{self, Stopped};
 use crate::input;
@@ -17,8 +17,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use vicus::{Runtime, Setting, Totals};
 use vicus_rdf::Store;
-use vicus_rdf::load::{OnError, Syntax};
-use vicus_sparql::{Options, Parsed, Plan, QueryError};
+use vicus_rdf::load::{LoadOptions, OnError, Syntax};
+use vicus_sparql::{Options, ParseOptions, Parsed, Plan, QueryError, parsing_bytes};
 
 /// See `vicus query --help`.
 #[derive(clap::Args)]
@@ -54,13 +54,26 @@ pub(crate) struct Args {
     /// Runs each query K times; the first time's results are written.
     #[arg(long, value_name = "K", default_value_t = 1, value_parser = at_least_one)]
     repeat: usize,
-    /// A query fails when what it holds in memory grows beyond this many bytes: 500000, 64K, 10M, 2G. By default half
+    /// A query fails when what it holds in memory, its parsed text and its plan included, grows beyond this many bytes: 500000, 64K, 10M, 2G. By default half
     /// of what is free when it begins.
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     memory_limit: Option<u64>,
     /// A query is cancelled when it takes longer, from parsing its text on: 30, 1.5s, 500ms.
     #[arg(long, value_name = "SECONDS", value_parser = duration)]
     timeout: Option<Duration>,
+    /// What relative IRIs of a query are resolved against, until it has a BASE of its own.
+    #[arg(long, value_name = "IRI")]
+    base: Option<String>,
+    /// Refuses queries that call a function that there is not; otherwise such a call is an error, which a FILTER takes for
+    /// false.
+    #[arg(long)]
+    strict_functions: bool,
+    /// As many bytes at most as a query's text has: 500000, 64K, 10M.
+    #[arg(long, value_name = "BYTES", value_parser = bytes, default_value_t = ParseOptions::default().bytes as u64)]
+    max_query_bytes: u64,
+    /// How many levels at most a query is nested: brackets, and operators and patterns that stand on the one before.
+    #[arg(long, value_name = "LEVELS", value_parser = levels, default_value_t = ParseOptions::default().depth)]
+    max_query_depth: usize,
     /// Prints times, rows, tasks, and bytes that boxes took near and far (from another NUMA node) to standard error, a line
     /// for each query and repeat; as JSON objects with =json.
     #[arg(long, value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "text")]
@@ -68,6 +81,10 @@ pub(crate) struct Args {
     /// Records what happens on every thread; see `vicus trace`.
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
+    /// The longest line of data, in Turtle the longest statement: 64K, 10M, 2G. A longer one, such as all of /dev/zero, is an
+    /// error; it has to be in memory as a whole.
+    #[arg(long, value_name = "BYTES", default_value = "64M", value_parser = bytes)]
+    max_line: u64,
     /// Leaves malformed lines of the data out, and says how many.
     #[arg(long)]
     skip_malformed: bool,
@@ -76,6 +93,17 @@ pub(crate) struct Args {
     /// operator and box in the first run.
     #[arg(long)]
     explain: bool,
+}
+
+impl Args {
+    fn parse_options(&self) -> ParseOptions<'_> {
+        ParseOptions {
+            base: self.base.as_deref(),
+            bytes: usize::try_from(self.max_query_bytes).unwrap_or(usize::MAX),
+            depth: self.max_query_depth,
+            strict_functions: self.strict_functions,
+        }
+    }
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -88,6 +116,10 @@ enum SyntaxName {
 
 fn rows(text: &str) -> Result<usize, String> {
     text.parse().ok().filter(|rows| (1..=1 << 24).contains(rows)).ok_or_else(|| "expected 1 to 16777216".to_owned())
+}
+
+fn levels(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|levels| (1..=10_000).contains(levels)).ok_or_else(|| "expected 1 to 10000".to_owned())
 }
 
 fn at_least_one(text: &str) -> Result<usize, String> {
@@ -119,7 +151,7 @@ fn duration(text: &str) -> Result<Duration, String> {
 /// A query's name and text.
 struct Question {
     name: String,
-    text: Arc<str>,
+    text: String,
 }
 
 impl Question {
@@ -128,24 +160,38 @@ impl Question {
         engine::plain(stopped).context(format!("query {}", self.name))
     }
 
-    fn parse(&self, until: Option<Instant>) -> anyhow::Result<Parsed> {
-        let text = Arc::clone(&self.text);
-        let parsed = engine::within(until, "parsing", move |_| vicus_sparql::parse(&text));
-        parsed.map_err(|stopped| self.error(stopped))?.map_err(|error| with_caret(&error, self))
+    /// Itself, if its text can be parsed within so many bytes.
+    fn fits(&self, limit: u64) -> anyhow::Result<&Question> {
+        let needed = parsing_bytes(&self.text);
+        match limit.checked_sub(needed) {
+            Some(_) => Ok(self),
+            None => Err(self.error(Stopped::over(limit, vec![("its text, when it is parsed,".to_owned(), needed)]))),
+        }
+    }
+
+    /// What is left of a limit for what its boxes hold: the rest is its text's and its plan's.
+    fn budget(&self, plan: &Plan, limit: u64) -> anyhow::Result<u64> {
+        let (text, plan) = (parsing_bytes(&self.text), plan.bytes());
+        let holders = || vec![("its plan".to_owned(), plan), ("its text".to_owned(), text)];
+        limit.checked_sub(text + plan).ok_or_else(|| self.error(Stopped::over(limit, holders())))
+    }
+
+    fn parse(&self, until: Option<Instant>, options: &ParseOptions<'_>) -> anyhow::Result<Parsed> {
+        let parsed = vicus_sparql::parse_with(&self.text, options).map_err(|error| with_caret(&error, self))?;
+        engine::over(until, "parsing").map_or(Ok(parsed), |stopped| Err(self.error(stopped)))
     }
 
     fn plan(
         &self,
         until: Option<Instant>,
         store: &Arc<Store>,
-        parsed: Parsed,
-        options: Options,
+        parsed: &Parsed,
+        options: &Options,
     ) -> anyhow::Result<Arc<Plan>> {
-        let store = Arc::clone(store);
-        let plan = engine::within(until, "planning", move |stopped| {
-            vicus_sparql::plan_until(&store, &parsed, &options, stopped)
-        });
-        let plan = plan.map_err(|stopped| self.error(stopped))?;
+        let over = || engine::over(until, "planning");
+        let plan = vicus_sparql::plan_until(store, parsed, options, &|| over().is_some());
+        // A plan that was stopped says so, and one that came too late is late all the same.
+        over().map_or(Ok(()), |stopped| Err(self.error(stopped)))?;
         plan.map(Arc::new).map_err(|error| with_caret(&error, self))
     }
 }
@@ -174,11 +220,15 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<()> {
     });
     let (sources, reading) = input::open(&args.data, syntax)?;
     // Mistakes in the queries come before the data is read.
-    questions.iter().try_for_each(|question| question.parse(until(args.timeout)).map(drop))?;
+    let limit = args.memory_limit.unwrap_or_else(memory::free_limit);
+    let parse = |question: &Question| question.fits(limit)?.parse(until(args.timeout), &args.parse_options());
+    questions.iter().try_for_each(|question| parse(question).map(drop))?;
 
     let runtime = engine::start(builder, args.threads)?;
     let on_error = if args.skip_malformed { OnError::Skip } else { OnError::Fail };
-    let loaded = engine::load(&runtime, sources, &reading, on_error)?;
+    let longest_line = usize::try_from(args.max_line).unwrap_or(usize::MAX);
+    let options = LoadOptions { on_error, longest_line, ..LoadOptions::default() };
+    let loaded = engine::load(&runtime, sources, &reading, options)?;
     if loaded.skipped > 0 {
         let first = loaded.first_skipped.as_deref().unwrap_or("unknown");
         eprintln!("vicus: {} malformed lines were left out; the first: {first}", loaded.skipped);
@@ -199,12 +249,12 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<()> {
 
 fn questions(args: &Args) -> anyhow::Result<Vec<Question>> {
     if let Some(text) = &args.text {
-        return Ok(vec![Question { name: "query".to_owned(), text: text.as_str().into() }]);
+        return Ok(vec![Question { name: "query".to_owned(), text: text.clone() }]);
     }
     let read = |path: &PathBuf| {
         let text = std::fs::read_to_string(path).with_context(|| format!("{}: can't be read", path.display()))?;
         let name = path.file_stem().map_or_else(|| "query".to_owned(), |stem| stem.to_string_lossy().into_owned());
-        Ok(Question { name, text: text.into() })
+        Ok(Question { name, text })
     };
     args.query.iter().map(read).collect()
 }
@@ -221,15 +271,14 @@ fn answer(
     for repeat in 1..=args.repeat {
         let began = Instant::now();
         let until = until(args.timeout);
-        let parsed = question.parse(until)?;
+        let parsed = question.parse(until, &args.parse_options())?;
         let parse_ms = began.elapsed().as_secs_f64() * 1e3;
         let began = Instant::now();
         let threads = runtime.plan().threads();
         // What NOW is and RAND begins with.
         let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         let now_ms = since.map_or(0, |since| since.as_millis() as i64);
-        // Lines stand for themselves; other formats have one beginning and one end.
-        let sinks = if matches!(args.format, Format::Csv | Format::Tsv | Format::Count) { threads } else { 1 };
+        let sinks = if args.format.is_parallel() { threads } else { 1 };
         let options = Options {
             envelope_rows: args.envelope_rows,
             threads,
@@ -238,18 +287,19 @@ fn answer(
             seed: now_ms as u64,
             ..Options::default()
         };
-        let plan = question.plan(until, store, parsed, options)?;
+        let plan = question.plan(until, store, &parsed, &options)?;
         let plan_ms = began.elapsed().as_secs_f64() * 1e3;
         if args.explain && args.timings.is_none() {
             return show(&plan.explain());
         }
+        let limit = args.memory_limit.unwrap_or_else(memory::free_limit);
+        let budget = question.budget(&plan, limit)?;
         let began = Instant::now();
         let copies: Vec<_> = (0..args.concurrent)
             .map(|copy| {
                 let shown = repeat == 1 && copy == 0 && !args.explain;
                 let format = if shown { args.format } else { Format::Count };
                 let writer = Writer::new(&plan, format, &question.name);
-                let budget = args.memory_limit.unwrap_or_else(memory::free_limit);
                 (runtime.submit_within(plan.model(), writer.operators(), budget), writer)
             })
             .collect();
@@ -262,7 +312,7 @@ fn answer(
                 Err(Stopped::Failed(_)) if writer.is_broken_pipe() => {
                     bail!(std::io::Error::from(std::io::ErrorKind::BrokenPipe))
                 }
-                Err(stopped) => return Err(question.error(stopped)),
+                Err(stopped) => return Err(question.error(stopped.of_budget(limit))),
             }
             let is_first = repeat == 1 && rows.is_empty();
             if args.explain && is_first {

@@ -88,8 +88,10 @@ impl Worker {
         let last = activations.len().wrapping_sub(1);
         for (number, activation) in activations.drain(..).enumerate() {
             let Activation { task, kind, index, home } = activation;
-            let home = home.and_then(|home| self.home_queue(home, index));
-            let elsewhere = home.or_else(|| self.dealt(task, kind, index));
+            let elsewhere = match home {
+                Some(home) => self.home_queue(home, index).or_else(|| self.dealt(task, kind, index)),
+                None => self.dealt(task, kind, index).or_else(|| self.box_in_turn(instance, kind, index)),
+            };
             // Whoever is there shares nothing with this seat.
             let kind = if elsewhere.is_some() { Kind::Deferred } else { kind };
             let plan = &self.shared.plan.seats[self.seat.index()];
@@ -112,8 +114,16 @@ impl Worker {
         self.shared.plan.home_queue(self.seat, NodeId::new(home.0.into()), index.index())
     }
 
+    /// The queue of a box that names no place, if the plan deals in turn, unless that is this seat's own.
+    #[inline]
+    fn box_in_turn(&self, instance: &Instance, kind: Kind, index: BoxId) -> Option<QueueId> {
+        let queue = self.shared.plan.queue_of_box(instance.id(), index.index())?;
+        (queue != self.shared.plan.seats[self.seat.index()].place[kind as usize]).then_some(queue)
+    }
+
     /// The queue of a box whose inputs' heads were mostly sent from elsewhere, if the plan deals tasks by their bytes. An envelope
-    /// lies in one place, as memory of the distribution `coarse` does.
+    /// lies in one place, as memory of the distribution `coarse` does. It tells of its node alone: of the caches there, a box is
+    /// always dealt to the same one, where its state is.
     #[inline]
     fn dealt(&mut self, task: TaskRef, kind: Kind, index: BoxId) -> Option<QueueId> {
         if self.shared.plan.dealing.is_none() { None } else { self.deal_box(task, kind, index) }
@@ -121,16 +131,16 @@ impl Worker {
 
     #[inline(never)]
     fn deal_box(&mut self, task: TaskRef, kind: Kind, index: BoxId) -> Option<QueueId> {
-        let Worker { shared, bytes, seat, .. } = self;
+        let Worker { shared, shares, seat, .. } = self;
         let dealing = shared.plan.dealing.as_ref()?;
-        bytes.clear();
-        bytes.resize(dealing.locations.len(), 0);
+        shares.clear();
         #[expect(unsafe_code, reason = "looks at what a box will find")]
         // SAFETY: the task is of an activation of this seat's last invocation, and not queued yet.
         unsafe {
-            heads(task, |place, more| bytes[usize::from(place.0)] += more);
+            let node = |place: Place| NodeId::new(place.0.into());
+            heads(task, |place, bytes| shares.add(dealing, node(place), index.index(), bytes));
         }
-        let queue = dealing.deal_by_node(bytes, None, index.index())?;
+        let queue = dealing.deal_shares(shares)?;
         (queue != shared.plan.seats[seat.index()].place[kind as usize]).then_some(queue)
     }
 

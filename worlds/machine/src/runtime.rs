@@ -6,7 +6,7 @@ use crate::recorder::Recording;
 use crate::sleep::{Barrier, SleepPool, Wake};
 use crate::takes::Level;
 use crate::tasks::{self, Blocks, Done, GroupQueues, Place, Requests, Waits};
-use crate::worker::Worker;
+use crate::worker::{Worker, here};
 use crate::{boxes, heaps, latency, pin};
 use std::alloc::Layout;
 use std::collections::BTreeMap;
@@ -297,6 +297,8 @@ pub(crate) struct Shared {
 #[derive(Default)]
 struct Lent {
     wanted: AtomicBool,
+    /// The seat whose thread is blocked, for a trace.
+    blocked: AtomicUsize,
     has_thread: AtomicBool,
     lock: Mutex<()>,
     changed: Condvar,
@@ -437,8 +439,13 @@ impl Shared {
         let seat = self.spares[pool.index()].lock().expect("nothing panics under this lock").pop();
         let Some(seat) = seat else { return LentThread(None) };
         let lent = &self.lent[seat.index()];
+        #[expect(unsafe_code, reason = "the worker of the task that runs")]
+        // SAFETY: `here` gave it, and nobody has a reference to it while a user's code runs.
+        let blocked = unsafe { here().as_ref() }.map_or(0, |worker| worker.seat.index());
         {
             let _lock = lent.lock.lock().expect("nothing panics under this lock");
+            // Release: with the seat.
+            lent.blocked.store(blocked, Ordering::Relaxed);
             lent.wanted.store(true, Ordering::Release);
             lent.changed.notify_one();
         }
@@ -471,7 +478,9 @@ impl Shared {
                     lock = lent.changed.wait(lock).expect("nothing panics under this lock");
                 }
             }
+            worker.recorder.lent_begins(SeatId::new(lent.blocked.load(Ordering::Relaxed)));
             worker.work(|| lent.wanted.load(Ordering::Acquire) && !closing());
+            worker.recorder.lent_ends();
             // What is left in its own queue is for others to take.
             if self.queues.own(seat).is_some_and(|deque| !deque.is_empty()) {
                 self.wake_for(self.plan.seats[seat.index()].place[Kind::Immediate as usize], None, true);

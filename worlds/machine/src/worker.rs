@@ -20,7 +20,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use vicus_flow::{Blocks, Desk, Instance, Place};
-use vicus_schedule::{Found, Idle, Kind, PoolId, QueueId, RequestId, SeatId, SeatPlan, TaskRef, look, look_waiting};
+use vicus_schedule::{
+    Found, Idle, Kind, PoolId, QueueId, RequestId, SeatId, SeatPlan, Shares, TaskRef, look, look_waiting,
+};
 
 /// What a thread needs to work on a seat.
 pub(crate) struct Worker {
@@ -45,7 +47,7 @@ pub(crate) struct Worker {
     /// How many tasks it runs on top of others that found no room for what they spawned.
     helping: u32,
     /// How many tasks wait on its stack.
-    waits: u32,
+    pub(crate) waits: u32,
     /// The requests of tasks beneath the one that runs, where another one's comes after.
     beneath: Vec<RequestId>,
     /// The lock-free queue into which this seat puts immediate tasks and from which it takes the youngest first (rule 1 of
@@ -61,10 +63,13 @@ pub(crate) struct Worker {
     pause_ns: u64,
     /// Memory for tasks.
     pub(crate) slab: Slab,
-    /// For the bytes of a task by node.
-    pub(crate) bytes: Vec<u64>,
-    /// How many tasks it has spawned, so that those for one place go to its queues in turn.
+    /// For the bytes of a task by location.
+    pub(crate) shares: Shares,
+    /// How many tasks it has spawned that name a place, so that those for one place go to its queues in turn.
     pub(crate) spawned: usize,
+    /// How many tasks that name no place it has dealt in turn. Counted apart: where every second task names a place, the others
+    /// still go to every queue.
+    pub(crate) turn: usize,
     /// The sweep that this seat has done.
     pub(crate) swept: u64,
     /// The box whose invocation is under way.
@@ -174,8 +179,9 @@ impl Worker {
             near,
             pause_ns: 0,
             slab: Slab::new(seat),
-            bytes: Vec::new(),
+            shares: Shares::default(),
             spawned: 0,
+            turn: 0,
             swept: 0,
             running: None,
             recorder,
@@ -359,7 +365,7 @@ impl Worker {
         let last = last.then_some(&self.shared.barrier);
         let mut reach = Reach { queues: &self.shared.queues, seat: self.seat, last };
         let found = match waiting {
-            Some(request) => look_waiting(probes, &mut self.cursors, &mut reach, request, self.waits > DEEPEST),
+            Some(request) => look_waiting(probes, &mut self.cursors, &mut reach, request, self.waits as usize),
             None => look(probes, &mut self.cursors, &mut reach),
         };
         let found = found?;
@@ -565,8 +571,7 @@ impl Worker {
     }
 }
 
-/// So many tasks, each of which found no room for what it spawned, may stand on a stack: after that there has to be room. And so many
-/// that wait: after that they take what is youngest.
+/// So many tasks, each of which found no room for what it spawned, may stand on a stack: after that there has to be room.
 const DEEPEST: u32 = 64;
 
 /// How long a waiting seat looks around before it sleeps, if the strategy has no such time.

@@ -261,6 +261,7 @@ impl<'a> Draft<'a> {
             pools: self.pools,
             entry,
             homes: Vec::new(),
+            in_turn: Vec::new(),
             dealing: None,
             tokens: None,
         }
