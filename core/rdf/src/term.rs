@@ -174,7 +174,11 @@ impl<'a> TermView<'a> {
 
     /// Reads a key of a dictionary. Panics for kinds without keys.
     pub fn of_key(kind: Kind, key: &'a str) -> TermView<'a> {
-        let parts = || key.split_once(SEPARATOR).expect("the separator that `encode` wrote");
+        // Quicker than the standard library's search: queries read millions of keys.
+        let parts = || {
+            let at = memchr::memchr(SEPARATOR as u8, key.as_bytes()).expect("the separator that `encode` wrote");
+            (&key[..at], &key[at + 1..])
+        };
         match kind {
             Kind::Blank => {
                 let mut rest = key.chars();

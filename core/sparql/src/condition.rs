@@ -4,10 +4,11 @@
 //! list of row numbers.
 
 use crate::algebra::Slot;
-use crate::evaluate::{Evaluator, Scratch};
+use crate::evaluate::{Evaluator, FETCHED, Scratch, fetch};
 use crate::expression::{Compare, Expr};
 use crate::terms::Terms;
 use rustc_hash::FxHashMap;
+use std::ops::Range;
 use std::sync::Arc;
 use vicus_rdf::{Id, Kind};
 
@@ -100,7 +101,7 @@ impl Condition {
 
     /// The state that evaluating it needs.
     pub(crate) fn evaluator(&self, terms: &Arc<Terms>) -> Selector {
-        let memory = self.tests.iter().map(|_| FxHashMap::default()).collect();
+        let memory = vec![Answers::default(); self.tests.len()];
         Selector { condition: self.clone(), terms: Arc::clone(terms), memory, scratch: Scratch::default() }
     }
 }
@@ -148,22 +149,56 @@ fn compile(expr: &Expr, kinds: &impl Fn(usize) -> (Kinds, bool)) -> Test {
     }
 }
 
+/// What a test that looks at one column has answered.
+#[derive(Clone, Default, Debug)]
+struct Answers {
+    known: FxHashMap<u64, bool>,
+    /// Since it was empty last.
+    asked: usize,
+    /// Hardly any value came twice: none is remembered any more.
+    is_off: bool,
+}
+
+impl Answers {
+    fn of(&mut self, bits: u64, answer: impl FnOnce() -> bool) -> bool {
+        if self.is_off {
+            return answer();
+        }
+        self.asked += 1;
+        let is_full = self.known.len() >= REMEMBERED;
+        if is_full || self.asked == PROBED {
+            if self.known.len() * 4 > self.asked * 3 {
+                *self = Answers { is_off: true, ..Answers::default() };
+                return answer();
+            }
+            if is_full {
+                self.known.clear();
+                self.asked = 0;
+            }
+        }
+        *self.known.entry(bits).or_insert_with(answer)
+    }
+}
+
 /// A condition with the memory of what it found out.
 #[derive(Debug)]
 pub(crate) struct Selector {
     condition: Condition,
     terms: Arc<Terms>,
-    memory: Vec<FxHashMap<u64, bool>>,
+    memory: Vec<Answers>,
     scratch: Scratch,
 }
 
 /// As many answers as are remembered for one test.
 const REMEMBERED: usize = 1 << 16;
 
+/// After so many questions, and whenever the memory is full, it is seen whether remembering pays.
+const PROBED: usize = 1 << 14;
+
 impl Selector {
     /// What is remembered, in bytes.
     pub(crate) fn bytes(&self) -> u64 {
-        let entries: usize = self.memory.iter().map(FxHashMap::capacity).sum();
+        let entries: usize = self.memory.iter().map(|answers| answers.known.capacity()).sum();
         (entries * 8 / 7 * (size_of::<(u64, bool)>() + 1)) as u64 + self.scratch.bytes()
     }
 
@@ -186,20 +221,48 @@ impl Selector {
                 Test::NotBound(column) => narrow(kept, |row| columns[*column][row] == 0),
                 Test::Remembered(column, expr) => {
                     let column = columns[*column];
+                    let mut fetcher = Fetcher::new(kept.len(), rows);
                     kept.retain(|&row| {
-                        let bits = column[row as usize];
-                        if memory.len() >= REMEMBERED {
-                            memory.clear();
+                        if memory.is_off {
+                            fetcher.reach(row as usize, |next| fetch(&self.terms, &column[next]));
                         }
-                        *memory.entry(bits).or_insert_with(|| !stopped(0) && evaluator.is_true(expr, &|_| bits))
+                        let bits = column[row as usize];
+                        memory.of(bits, || !stopped(0) && evaluator.is_true(expr, &|_| bits))
                     });
                 }
                 Test::General(expr) => {
-                    kept.retain(|&row| !stopped(0) && evaluator.is_true(expr, &|column| columns[column][row as usize]));
+                    let slots = expr.slots();
+                    let mut fetcher = Fetcher::new(kept.len(), rows);
+                    kept.retain(|&row| {
+                        fetcher.reach(row as usize, |next| {
+                            slots.iter().for_each(|slot| fetch(&self.terms, &columns[slot.0][next.clone()]));
+                        });
+                        !stopped(0) && evaluator.is_true(expr, &|column| columns[column][row as usize])
+                    });
                 }
             }
         }
         self.scratch = evaluator.into_scratch();
+    }
+}
+
+/// Says which rows' terms are to be fetched next.
+struct Fetcher {
+    next: usize,
+    rows: usize,
+}
+
+impl Fetcher {
+    /// Nothing is fetched where only a few of the rows are left.
+    fn new(kept: usize, rows: usize) -> Fetcher {
+        Fetcher { next: if kept * 4 < rows { rows } else { 0 }, rows }
+    }
+
+    fn reach(&mut self, row: usize, fetch: impl FnOnce(Range<usize>)) {
+        if row >= self.next && row < self.rows && self.next < self.rows {
+            self.next = self.rows.min(row + FETCHED);
+            fetch(row..self.next);
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use super::distinct::Wide;
 use super::parted::{Parted, Table};
 use super::{Growth, Inputs, envelope_of, interleave, slices};
 use crate::algebra::Fold;
-use crate::evaluate::Evaluator;
+use crate::evaluate::{Evaluator, Scratch};
 use crate::expression::Arithmetic;
 use crate::terms::{Made, Terms};
 use crate::value::{Number, Value, extreme_order};
@@ -98,6 +98,7 @@ pub(crate) struct Groups {
     /// Of the strings that grow.
     text_bytes: u64,
     row: Vec<u64>,
+    scratch: Scratch,
 }
 
 /// An aggregate of a group so far. §18.5.1: an error makes COUNT and SAMPLE overlook the row, and all others fail.
@@ -126,13 +127,13 @@ impl State {
     }
 
     /// Adds a part of so many values. Of a single value, the part is the value. Returns by how much a string grew.
-    fn add(&mut self, terms: &Terms, fold: &Fold, part: u64, id: Id) -> usize {
+    fn add(&mut self, terms: &Terms, scratch: &Scratch, fold: &Fold, part: u64, id: Id) -> usize {
         let is_failed = part & FAILED != 0 || part == 1 && id.is_unbound();
         match self {
             State::Count(count) => *count += if is_failed { 0 } else { part },
             State::Total(count, total) => {
                 *count += part & !FAILED;
-                let more = if is_failed { None } else { number(terms, id) };
+                let more = if is_failed { None } else { number(terms, scratch, id) };
                 *total = total.take().zip(more).and_then(|(a, b)| a.combine(Arithmetic::Add, &b));
             }
             State::Best(best) => match best {
@@ -204,11 +205,11 @@ impl State {
     }
 }
 
-fn number(terms: &Terms, id: Id) -> Option<Number> {
+fn number(terms: &Terms, scratch: &Scratch, id: Id) -> Option<Number> {
     match id.as_integer() {
         Some(value) => Some(Number::Integer(value)),
         None if id.is_unbound() => None,
-        None => match terms.view(id, Value::of_view) {
+        None => match scratch.value(terms, id) {
             Value::Number(number) => Some(number),
             _ => None,
         },
@@ -241,6 +242,7 @@ impl Groups {
             count: 0,
             text_bytes: 0,
             row: Vec::new(),
+            scratch: Scratch::default(),
             spec: Arc::clone(spec),
         }
     }
@@ -313,7 +315,7 @@ impl Groups {
                 (Rows::Parts, Some(column)) => (row[column], Id::from_bits(row[column + 1])),
                 _ => (1, single(fold, row)),
             };
-            self.text_bytes += self.states[first + number].add(&self.terms, &fold.fold, part, id) as u64;
+            self.text_bytes += self.states[first + number].add(&self.terms, &self.scratch, &fold.fold, part, id) as u64;
         }
         self.row = values;
     }
@@ -361,6 +363,7 @@ impl Table for Groups {
     }
 
     fn add(&mut self, rows: &[u64], _: &mut Vec<u32>) {
+        self.scratch.forget_made();
         rows.chunks_exact(self.width).for_each(|row| Groups::add(self, row));
     }
 

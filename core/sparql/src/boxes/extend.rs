@@ -1,7 +1,7 @@
 //! Adds columns: values of expressions, constants, copies, or nothing; and drops and reorders columns on the way.
 
 use super::slices;
-use crate::evaluate::{Evaluator, Scratch};
+use crate::evaluate::{Evaluator, FETCHED, Scratch, fetch};
 use crate::expression::Expr;
 use crate::terms::{Made, Terms};
 use std::sync::Arc;
@@ -54,10 +54,19 @@ impl Operator for Extend {
                 match make {
                     Make::Column(_) => unreachable!("it is shared"),
                     Make::Constant(bits) => values.repeat(*bits, rows),
-                    Make::Expr(expr) => values.extend((0..rows).map(|row| match stopped(0) {
-                        true => 0,
-                        false => evaluator.id(expr, &|column| columns[column][row]).bits(),
-                    })),
+                    Make::Expr(expr) => {
+                        let slots = expr.slots();
+                        values.extend((0..rows).map(|row| match stopped(0) {
+                            true => 0,
+                            false => {
+                                if row % FETCHED == 0 {
+                                    let next = row..rows.min(row + FETCHED);
+                                    slots.iter().for_each(|slot| fetch(&self.terms, &columns[slot.0][next.clone()]));
+                                }
+                                evaluator.id(expr, &|column| columns[column][row]).bits()
+                            }
+                        }));
+                    }
                 }
             }
         })

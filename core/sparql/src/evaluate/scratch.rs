@@ -12,7 +12,7 @@ use vicus_rdf::{Id, Kind};
 #[derive(Default, Debug)]
 pub(crate) struct Scratch {
     pub(super) regexes: Regexes,
-    /// Values of typed literals of the store, each at the place that its id's hash says. A row asks for the parts of one
+    /// Values of typed literals, each at the place that its id's hash says. A row asks for the parts of one
     /// moment, and many rows for few moments.
     values: RefCell<Vec<(Id, Value)>>,
     /// Values of typed constants that the store lacks.
@@ -35,7 +35,7 @@ pub(super) enum Made {
 }
 
 /// As many places there are for values and for computed texts: a power of two.
-const PLACES: usize = 64;
+const PLACES: usize = 256;
 
 /// Constants beyond that are read each time.
 const MOST_CONSTANTS: usize = 16;
@@ -56,8 +56,11 @@ impl Scratch {
     }
 
     /// Forgets the ids of computed terms: they mean something within one invocation only.
-    pub(super) fn forget_made(&mut self) {
+    pub(crate) fn forget_made(&mut self) {
         self.made.get_mut().clear();
+        for known in self.values.get_mut().iter_mut().filter(|(id, _)| id.is_computed()) {
+            *known = (Id::UNBOUND, Value::Other);
+        }
     }
 
     /// Remembers the value of a constant.
@@ -72,14 +75,14 @@ impl Scratch {
     }
 
     /// The value of a term.
-    pub(super) fn value(&self, terms: &Terms, id: Id) -> Value {
+    pub(crate) fn value(&self, terms: &Terms, id: Id) -> Value {
         if id.kind() != Kind::Typed {
             return terms.view(id, Value::of_view);
         }
-        if id.is_computed() {
-            let constants = self.constants.borrow();
-            let known = constants.iter().find(|(known, _)| *known == id);
-            return known.map_or_else(|| terms.view(id, Value::of_view), |(_, value)| value.clone());
+        if id.is_computed()
+            && let Some((_, value)) = self.constants.borrow().iter().find(|(known, _)| *known == id)
+        {
+            return value.clone();
         }
         let mut values = self.values.borrow_mut();
         if values.is_empty() {

@@ -25,9 +25,12 @@ impl Writer<'_> {
         let sign = self.0.pick(&["", "", "-"]);
         let most = self.0.pick(&[1, 2, 6, 19, 40, 60]);
         match self.0.below(8) {
-            0 | 1 => format!("{sign}{}", self.digits(most)),
-            2..=4 => format!("{sign}{}.{}", self.digits(most), self.digits(most)),
-            5 => format!("{sign}{}.{}e{}", self.digits(3), self.digits(17), self.0.below(40) as i64 - 20),
+            // With their types: a grammar may take a sign for an operator.
+            0 | 1 => format!("\"{sign}{}\"^^xsd:integer", self.digits(most)),
+            2..=4 => format!("\"{sign}{}.{}\"^^xsd:decimal", self.digits(most), self.digits(most)),
+            5 => {
+                format!("\"{sign}{}.{}e{}\"^^xsd:double", self.digits(3), self.digits(17), self.0.below(40) as i64 - 20)
+            }
             6 => format!("\"{sign}{}.{}e{}\"^^xsd:float", self.digits(3), self.digits(7), self.0.below(40) as i64 - 20),
             _ => self
                 .0
@@ -35,9 +38,9 @@ impl Writer<'_> {
                     "\"INF\"^^xsd:double",
                     "\"-INF\"^^xsd:float",
                     "\"NaN\"^^xsd:double",
-                    "-0e0",
+                    "\"-0e0\"^^xsd:double",
                     "9223372036854775807",
-                    "-9223372036854775808",
+                    "\"-9223372036854775808\"^^xsd:integer",
                     "\"127\"^^xsd:byte",
                     "\"128\"^^xsd:byte",
                     "\"18446744073709551615\"^^xsd:unsignedLong",
@@ -89,7 +92,7 @@ impl Writer<'_> {
                 let sign = self.0.pick(&["+", "-", "*", "*", "/", "/"]);
                 format!("({} {sign} {})", self.operand(depth), self.operand(depth))
             }
-            5 => format!("(-{})", self.operand(depth)),
+            5 => format!("(-({}))", self.operand(depth)),
             6 => format!("{}({})", self.0.pick(&["ABS", "CEIL", "FLOOR", "ROUND"]), self.operand(depth)),
             7 | 8 => {
                 let names = ["integer", "decimal", "double", "float", "string", "boolean", "dateTime", "date", "time"];
