@@ -138,6 +138,7 @@ macro_rules! with_values {
 
 impl Column {
     /// Its type.
+    #[inline]
     pub fn kind(&self) -> Type {
         match self {
             Column::U64(_) => Type::U64,

@@ -103,6 +103,7 @@ pub struct Desk {
 }
 
 impl Desk {
+    #[inline]
     pub(crate) fn note(&mut self, fact: Fact) {
         self.facts.push(fact);
         self.clock += Fact::EVENTS;

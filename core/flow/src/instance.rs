@@ -143,6 +143,7 @@ impl BoxCell {
 
     /// The kind of the task that an envelope brings about (Falt et al. §4.1): immediate if most of what it works on is the
     /// envelope, which is hot where it was made; deferred if most of it is the box's own.
+    #[inline]
     pub(crate) fn kind_for(&self, weight: Option<Weight>) -> Kind {
         let outweighs = |weight: Weight| self.state_bytes.load(Ordering::Relaxed).min(weight.touches) > weight.bytes;
         if weight.is_some_and(outweighs) { Kind::Deferred } else { Kind::Immediate }
@@ -192,16 +193,19 @@ pub(crate) struct Body {
 
 impl Body {
     /// Whether what still waits at the outputs keeps the box from being invoked.
+    #[inline]
     pub(crate) fn is_held_up(&self) -> bool {
         let mut open = self.outputs.iter().filter(|output| !output.is_closed()).peekable();
         if self.any_room && open.peek().is_some() { open.all(Output::is_refused) } else { self.is_refused() }
     }
 
+    #[inline]
     pub(crate) fn is_refused(&self) -> bool {
         self.outputs.iter().any(Output::is_refused)
     }
 
     /// Whether an output still waits for its pill. A box that has sent them all may ask to run again to clean up.
+    #[inline]
     pub(crate) fn owes_pills(&self) -> bool {
         self.outputs.iter().any(|output| !output.pill_sent)
     }
@@ -229,10 +233,12 @@ pub(crate) struct Receiver {
 }
 
 impl Output {
+    #[inline]
     pub(crate) fn is_refused(&self) -> bool {
         self.receivers.iter().any(|receiver| !receiver.pending.is_empty())
     }
 
+    #[inline]
     pub(crate) fn is_closed(&self) -> bool {
         self.receivers.iter().all(|receiver| receiver.closed)
     }
@@ -379,6 +385,7 @@ impl Instance {
         self.activation(0, Kind::Deferred)
     }
 
+    #[inline]
     pub(crate) fn activation(&self, index: usize, kind: Kind) -> Activation {
         let header = NonNull::from(&self.cells[index]).cast::<TaskHeader>();
         #[expect(unsafe_code, reason = "makes the word that queues hold")]
@@ -436,6 +443,8 @@ impl Instance {
 
     /// The termination box has all pills. Blocked boxes are resumed, since nothing that they sent matters any more: gives those that
     /// asked to run again.
+    #[cold]
+    #[inline(never)]
     pub(crate) fn end(&self, mut wanted: impl FnMut(usize)) {
         if self.stop.compare_exchange(GOES_ON, ENDED, Ordering::AcqRel, Ordering::Acquire).is_err() {
             return;

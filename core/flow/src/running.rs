@@ -35,7 +35,8 @@ pub unsafe fn begin<'a>(task: TaskRef, desk: &mut Desk) -> Running<'a> {
     }
     let mut running = Running { cell, instance, due, blocked: false };
     running.with_body(|body, due| {
-        if instance.has_ended() {
+        let has_ended = instance.has_ended();
+        if has_ended {
             instance.guarded(cell.index, || body.drop_pending(desk));
         }
         let blocked = body.is_refused() && !instance.flush(body, desk) && body.is_held_up();
@@ -60,7 +61,7 @@ pub unsafe fn begin<'a>(task: TaskRef, desk: &mut Desk) -> Running<'a> {
             // An arrival may have been consumed by the invocation that was running: then there is nothing to see. A box that is
             // retired or whose request has ended is run only if it has sent its pills and asked for it.
             let again = std::mem::take(&mut body.run_again);
-            *due &= again || (sees && !body.retired && !instance.has_ended());
+            *due &= again || (sees && !body.retired && !has_ended);
         }
         blocked
     });
@@ -70,6 +71,7 @@ pub unsafe fn begin<'a>(task: TaskRef, desk: &mut Desk) -> Running<'a> {
 impl Instance {
     /// Does what may run a user's code, such as dropping an envelope; a panic there fails the request, with the name of the box.
     #[cold]
+    #[inline(never)]
     fn guarded(&self, index: usize, f: impl FnOnce()) {
         catch_unwind(AssertUnwindSafe(f)).unwrap_or_else(|panic| self.fail_by(BoxId(index), panic));
     }
@@ -104,6 +106,8 @@ impl Body {
     }
 
     /// The request has ended: what was refused is wanted no more.
+    #[cold]
+    #[inline(never)]
     fn drop_pending(&mut self, desk: &mut Desk) {
         for (index, output) in self.outputs.iter_mut().enumerate() {
             output.receivers.iter_mut().for_each(|receiver| receiver.pending.clear());
@@ -115,10 +119,16 @@ impl Body {
 
     /// A box whose readers have all closed is run no more, and closes its own inputs: early stop travels upstream. But one that has
     /// sent its pills and asked to run again does so.
+    #[inline]
     fn retire_if_unread(&mut self, cell: &BoxCell) {
-        if self.retired || self.outputs.is_empty() || !self.outputs.iter().all(Output::is_closed) {
-            return;
+        if !self.retired && !self.outputs.is_empty() && self.outputs.iter().all(Output::is_closed) {
+            self.retire(cell);
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn retire(&mut self, cell: &BoxCell) {
         self.retired = true;
         self.run_again &= !self.owes_pills();
         for input in &cell.inputs {
@@ -141,6 +151,7 @@ impl Running<'_> {
     }
 
     /// `f` gets the body and `due`, and says whether the box is blocked.
+    #[inline]
     fn with_body(&mut self, f: impl FnOnce(&mut Body, &mut bool) -> bool) {
         let blocked = self.cell.body.with_mut(|body| {
             #[expect(unsafe_code, reason = "the runner owns the body")]
@@ -207,12 +218,7 @@ impl Running<'_> {
         self.with_body(|body, _| {
             let mut blocked = false;
             if instance.has_ended() {
-                // Nobody reads it. Who was blocked was resumed by the end.
-                body.outbox.drain(..).for_each(|(output, envelope)| {
-                    cell.tally.sent(output, &envelope);
-                    instance.guarded(cell.index, || drop(envelope));
-                });
-                body.resumed.clear();
+                instance.drop_sent(cell, body);
             }
             if !body.outbox.is_empty() {
                 blocked = !instance.deliver(cell.index, body, desk) && body.is_held_up();
@@ -255,9 +261,7 @@ impl Running<'_> {
         }
         let mut enqueue = cell.state.finish_as(self.blocked, due_again, is_wanted).0;
         if self.blocked && !enqueue {
-            // The box that ends the request sees that this one is blocked, or this one sees here that it has ended.
-            fence(Ordering::SeqCst);
-            enqueue = instance.has_ended() && cell.state.resume().0;
+            enqueue = instance.is_resumed_by_the_end(cell);
         }
         if enqueue && (!instance.is_stopped() || (is_wanted && !instance.has_failed())) {
             // Blocked and queued at once: its receiver had room again before it was known to be blocked. What it left over it takes
@@ -271,6 +275,14 @@ impl Running<'_> {
 }
 
 impl Instance {
+    /// Whether a box that is blocked now is to be queued, because the request has ended meanwhile.
+    #[cold]
+    fn is_resumed_by_the_end(&self, cell: &BoxCell) -> bool {
+        // The box that ends the request sees that this one is blocked, or this one sees here that it has ended.
+        fence(Ordering::SeqCst);
+        self.has_ended() && cell.state.resume().0
+    }
+
     /// A receiver's buffer.
     fn ring(&self, receiver: &Receiver) -> &Ring<Envelope> {
         &self.cells[receiver.cell].inputs[receiver.input].ring
@@ -297,6 +309,7 @@ impl Instance {
     }
 
     /// Sends what the action left in the outbox. Says whether all of it went.
+    #[inline]
     fn deliver(&self, sender: usize, body: &mut Body, desk: &mut Desk) -> bool {
         let mut all = true;
         body.outbox_bytes = 0;
@@ -368,8 +381,20 @@ impl Instance {
         }
     }
 
+    /// The request has ended: nobody reads what the action sent, and whoever was blocked was resumed by the end.
+    #[cold]
+    #[inline(never)]
+    fn drop_sent(&self, cell: &BoxCell, body: &mut Body) {
+        for (output, envelope) in body.outbox.drain(..) {
+            cell.tally.sent(output, &envelope);
+            self.guarded(cell.index, || drop(envelope));
+        }
+        body.resumed.clear();
+    }
+
     /// Drops what a receiver takes no more. That may be the sender's code.
     #[cold]
+    #[inline(never)]
     fn discard(&self, receiver: &Receiver, envelope: Envelope) -> Option<Envelope> {
         self.guarded(self.cells[receiver.cell].inputs[receiver.input].sender, || drop(envelope));
         None

@@ -36,6 +36,7 @@ impl Schema {
     }
 
     /// Names and types, in order.
+    #[inline]
     pub fn columns(&self) -> &[(String, Type)] {
         &self.0
     }

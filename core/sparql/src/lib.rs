@@ -17,6 +17,7 @@ mod algebra;
 mod boxes;
 mod computed;
 mod condition;
+mod cost;
 mod error;
 mod evaluate;
 mod explain;
@@ -33,6 +34,7 @@ mod terms;
 mod translate;
 mod value;
 
+pub use cost::parsing_bytes;
 pub use error::{QueryError, QueryErrorKind};
 pub use parse::{Parsed, parse, parse_with};
 pub use plan::{Form, Options, Plan, plan, plan_until};

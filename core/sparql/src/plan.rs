@@ -1,6 +1,7 @@
 //! A query that is ready to run: a model, and what its ids mean.
 
 use crate::algebra::Slot;
+use crate::cost;
 use crate::error::QueryError;
 use crate::explain::Explainer;
 use crate::lower::{self, Lowered};
@@ -213,6 +214,12 @@ impl Plan {
     /// unbound.
     pub fn view<R>(&self, id: Id, look: impl FnOnce(TermView<'_>) -> R) -> R {
         self.terms.view(id, look)
+    }
+
+    /// About how many bytes of memory it takes with one running instance of its model: by its boxes and their columns. What a
+    /// request holds beyond this its boxes book themselves.
+    pub fn bytes(&self) -> u64 {
+        cost::plan_bytes(self.model())
     }
 
     /// The physical plan as an indented tree with the numbers of rows that are expected, how many boxes share an

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use vicus::{FlowError, OverBudget, Request, Runtime, RuntimeBuilder, Topology, Totals};
-use vicus_rdf::load::{Load, LoadOptions, OnError, Phase, Source};
+use vicus_rdf::load::{Load, LoadError, LoadOptions, Phase, Source};
 use vicus_rdf::{Placement, Store};
 use vicus_schedule::MOST_THREADS;
 
@@ -22,18 +22,19 @@ pub(crate) struct Loaded {
     pub(crate) first_skipped: Option<String>,
 }
 
-/// Loads sources as a request of the runtime, with a bar on a terminal.
+/// Loads sources as a request of the runtime, with a bar on a terminal. How many workers there are, and where the store lies,
+/// is the runtime's.
 pub(crate) fn load(
     runtime: &Runtime,
     sources: Vec<Source>,
     reading: &Reading,
-    on_error: OnError,
+    options: LoadOptions,
 ) -> anyhow::Result<Loaded> {
     let began = Instant::now();
     let threads = runtime.plan().threads();
     let place = |memory: &Arc<_>| Placement { memory: Arc::clone(memory), threads: runtime.plan().threads_by_node() };
     let over = runtime.memory().map(place);
-    let load = Load::new(sources, LoadOptions { workers: threads, on_error, over, ..LoadOptions::default() });
+    let load = Load::new(sources, LoadOptions { workers: threads, over, ..options });
     let bar = bar(reading);
     let request = runtime.submit(load.model());
     let progress = load.progress();
@@ -93,8 +94,33 @@ pub(crate) fn over(until: Option<Instant>, doing: &'static str) -> Option<Stoppe
 pub(crate) enum Stopped {
     Failed(FlowError),
     Interrupted,
+    /// It needs more memory than it may have.
+    Over(OverBudget),
     /// Its time was up, while it was doing this.
     Late(&'static str),
+}
+
+impl Stopped {
+    /// More is held than may be.
+    pub(crate) fn over(budget: u64, mut holders: Vec<(String, u64)>) -> Stopped {
+        holders.sort_by_key(|(_, held)| std::cmp::Reverse(*held));
+        Stopped::Over(OverBudget { budget, holders })
+    }
+
+    /// The same, if its boxes hold more than they may, said of the limit that the user gave: what was left of it for them is less.
+    pub(crate) fn of_budget(self, limit: u64) -> Stopped {
+        match self {
+            Stopped::Failed(FlowError::Failed { error, name }) => match error.downcast_ref::<OverBudget>() {
+                Some(over) => {
+                    let mut holders = over.holders.clone();
+                    holders.push(("its text and plan".to_owned(), limit.saturating_sub(over.budget)));
+                    Stopped::over(limit, holders)
+                }
+                None => Stopped::Failed(FlowError::Failed { error, name }),
+            },
+            stopped => stopped,
+        }
+    }
 }
 
 /// An error for people: what a box says of the user's input stands alone, without the box's name.
@@ -104,10 +130,11 @@ pub(crate) fn plain(stopped: Stopped) -> anyhow::Error {
         Stopped::Late(doing) => {
             anyhow::Error::msg(format!("its time was up while {doing}: it was cancelled (--timeout)"))
         }
-        Stopped::Failed(FlowError::Failed { error, .. }) if error.is::<OverBudget>() => {
-            anyhow::Error::msg(format!("{error} (--memory-limit)"))
-        }
-        Stopped::Failed(FlowError::Failed { error, .. }) => anyhow::Error::new(Boxed(error)),
+        Stopped::Over(error) => anyhow::Error::msg(format!("{error} (--memory-limit)")),
+        Stopped::Failed(FlowError::Failed { error, .. }) => match error.downcast_ref() {
+            Some(LoadError::TooLong { .. }) => anyhow::Error::msg(format!("{error} (--max-line)")),
+            _ => anyhow::Error::new(Boxed(error)),
+        },
         Stopped::Failed(error) => error.into(),
     }
 }

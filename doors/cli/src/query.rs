@@ -1,8 +1,8 @@
 //! `vicus query`: loads RDF files and answers SPARQL queries.
 
-mod delimited;
 mod output;
 mod report;
+mod syntax;
 
 use crate::engine::{self, Stopped};
 use crate::input;
@@ -17,8 +17,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use vicus::{Runtime, Setting, Totals};
 use vicus_rdf::Store;
-use vicus_rdf::load::{OnError, Syntax};
-use vicus_sparql::{Options, ParseOptions, Parsed, Plan, QueryError};
+use vicus_rdf::load::{LoadOptions, OnError, Syntax};
+use vicus_sparql::{Options, ParseOptions, Parsed, Plan, QueryError, parsing_bytes};
 
 /// See `vicus query --help`.
 #[derive(clap::Args)]
@@ -54,7 +54,7 @@ pub(crate) struct Args {
     /// Runs each query K times; the first time's results are written.
     #[arg(long, value_name = "K", default_value_t = 1, value_parser = at_least_one)]
     repeat: usize,
-    /// A query fails when what it holds in memory grows beyond this many bytes: 500000, 64K, 10M, 2G. By default half
+    /// A query fails when what it holds in memory, its parsed text and its plan included, grows beyond this many bytes: 500000, 64K, 10M, 2G. By default half
     /// of what is free when it begins.
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     memory_limit: Option<u64>,
@@ -81,6 +81,10 @@ pub(crate) struct Args {
     /// Records what happens on every thread; see `vicus trace`.
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
+    /// The longest line of data, in Turtle the longest statement: 64K, 10M, 2G. A longer one, such as all of /dev/zero, is an
+    /// error; it has to be in memory as a whole.
+    #[arg(long, value_name = "BYTES", default_value = "64M", value_parser = bytes)]
+    max_line: u64,
     /// Leaves malformed lines of the data out, and says how many.
     #[arg(long)]
     skip_malformed: bool,
@@ -156,6 +160,22 @@ impl Question {
         engine::plain(stopped).context(format!("query {}", self.name))
     }
 
+    /// Itself, if its text can be parsed within so many bytes.
+    fn fits(&self, limit: u64) -> anyhow::Result<&Question> {
+        let needed = parsing_bytes(&self.text);
+        match limit.checked_sub(needed) {
+            Some(_) => Ok(self),
+            None => Err(self.error(Stopped::over(limit, vec![("its text, when it is parsed,".to_owned(), needed)]))),
+        }
+    }
+
+    /// What is left of a limit for what its boxes hold: the rest is its text's and its plan's.
+    fn budget(&self, plan: &Plan, limit: u64) -> anyhow::Result<u64> {
+        let (text, plan) = (parsing_bytes(&self.text), plan.bytes());
+        let holders = || vec![("its plan".to_owned(), plan), ("its text".to_owned(), text)];
+        limit.checked_sub(text + plan).ok_or_else(|| self.error(Stopped::over(limit, holders())))
+    }
+
     fn parse(&self, until: Option<Instant>, options: &ParseOptions<'_>) -> anyhow::Result<Parsed> {
         let parsed = vicus_sparql::parse_with(&self.text, options).map_err(|error| with_caret(&error, self))?;
         engine::over(until, "parsing").map_or(Ok(parsed), |stopped| Err(self.error(stopped)))
@@ -200,11 +220,15 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<()> {
     });
     let (sources, reading) = input::open(&args.data, syntax)?;
     // Mistakes in the queries come before the data is read.
-    questions.iter().try_for_each(|question| question.parse(until(args.timeout), &args.parse_options()).map(drop))?;
+    let limit = args.memory_limit.unwrap_or_else(memory::free_limit);
+    let parse = |question: &Question| question.fits(limit)?.parse(until(args.timeout), &args.parse_options());
+    questions.iter().try_for_each(|question| parse(question).map(drop))?;
 
     let runtime = engine::start(builder, args.threads)?;
     let on_error = if args.skip_malformed { OnError::Skip } else { OnError::Fail };
-    let loaded = engine::load(&runtime, sources, &reading, on_error)?;
+    let longest_line = usize::try_from(args.max_line).unwrap_or(usize::MAX);
+    let options = LoadOptions { on_error, longest_line, ..LoadOptions::default() };
+    let loaded = engine::load(&runtime, sources, &reading, options)?;
     if loaded.skipped > 0 {
         let first = loaded.first_skipped.as_deref().unwrap_or("unknown");
         eprintln!("vicus: {} malformed lines were left out; the first: {first}", loaded.skipped);
@@ -254,8 +278,7 @@ fn answer(
         // What NOW is and RAND begins with.
         let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         let now_ms = since.map_or(0, |since| since.as_millis() as i64);
-        // Lines stand for themselves; other formats have one beginning and one end.
-        let sinks = if matches!(args.format, Format::Csv | Format::Tsv | Format::Count) { threads } else { 1 };
+        let sinks = if args.format.is_parallel() { threads } else { 1 };
         let options = Options {
             envelope_rows: args.envelope_rows,
             threads,
@@ -269,13 +292,14 @@ fn answer(
         if args.explain && args.timings.is_none() {
             return show(&plan.explain());
         }
+        let limit = args.memory_limit.unwrap_or_else(memory::free_limit);
+        let budget = question.budget(&plan, limit)?;
         let began = Instant::now();
         let copies: Vec<_> = (0..args.concurrent)
             .map(|copy| {
                 let shown = repeat == 1 && copy == 0 && !args.explain;
                 let format = if shown { args.format } else { Format::Count };
                 let writer = Writer::new(&plan, format, &question.name);
-                let budget = args.memory_limit.unwrap_or_else(memory::free_limit);
                 (runtime.submit_within(plan.model(), writer.operators(), budget), writer)
             })
             .collect();
@@ -288,7 +312,7 @@ fn answer(
                 Err(Stopped::Failed(_)) if writer.is_broken_pipe() => {
                     bail!(std::io::Error::from(std::io::ErrorKind::BrokenPipe))
                 }
-                Err(stopped) => return Err(question.error(stopped)),
+                Err(stopped) => return Err(question.error(stopped.of_budget(limit))),
             }
             let is_first = repeat == 1 && rows.is_empty();
             if args.explain && is_first {

@@ -94,8 +94,33 @@ fn a_walk_that_sees_too_much_says_so() {
     let chain = file("chain.nt", chain);
     let query = "SELECT (COUNT(*) AS ?n) { <http://e/0> <http://e/next>+ ?b }";
     let ask = |limit: &'static str| ["query", "--data", &chain, "--memory-limit", limit, "--format", "count", query];
-    fails(&ask("64K"), &["64.0 KiB", "walk holds"]);
+    fails(&ask("128K"), &["128.0 KiB", "walk holds"]);
     assert_eq!(stdout(&run(&ask("64M"))), "query\t1\n");
+}
+
+/// Of what a text's parse and plan take nothing was booked: 8 MB of VALUES took 400 MB beyond any limit.
+#[test]
+fn a_text_and_its_plan_are_booked() {
+    let data = file("text.nt", PEOPLE);
+    let values = format!("SELECT * {{ VALUES ?x {{ {} }} }}", "1 ".repeat(50_000));
+    let values = file("values.sparql", values);
+    let ask = |limit: &'static str, query| {
+        run(&["query", "--data", &data, "--memory-limit", limit, "--format", "count", query])
+    };
+    let asked = ["query", "--data", &data, "--format", "count", "--query", &values, "--memory-limit"];
+    fails(&[&asked[..], &["8M"]].concat(), &["query values: more than 8.0 MiB is needed: its text", "--memory-limit"]);
+    assert_eq!(stdout(&run(&[&asked[..], &["64M"]].concat())), "values\t50000\n");
+    let objects = format!("ASK {{ ?s ?p 1{} }}", ",1".repeat(500));
+    let text = stderr(&ask("2M", &objects));
+    for part in ["more than 2.0 MiB is needed: its plan holds", "its text", "--memory-limit"] {
+        assert!(text.contains(part), "`{part}` is part of: {text}");
+    }
+    assert_eq!(stdout(&ask("16M", &objects)), "query\tno\n");
+    // What is left for its boxes is told as a part of what the user gave.
+    let sort = "SELECT * { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i . ?j ?k ?l } ORDER BY ?a ?i";
+    let data = file("text-sort.nt", generated_text());
+    let args = ["query", "--data", &data, "--memory-limit", "1M", "--format", "count", sort];
+    fails(&args, &["more than 1.0 MiB is needed", "sort holds"]);
 }
 
 #[test]

@@ -146,6 +146,7 @@ fn a_trace_tells_when_a_thread_was_lent_and_for_whom() {
     }
     let trace = runtime.trace().unwrap();
     assert_eq!(trace.check(), []);
+    assert!(trace.by_time().is_sorted_by_key(|entry| entry.event.time_ns), "threads have one clock");
     // One thread, its spare seat, and callers.
     assert_eq!(trace.header().seats.iter().map(|seat| seat.is_callers).collect::<Vec<_>>(), [false, false, true]);
     let lent = &trace.logs()[1].events;

@@ -21,7 +21,9 @@ fn runtime() -> Runtime {
 /// By seat, how many tasks ran there that are no boxes; but for the first one of each request, which a caller submitted.
 fn ran(trace: &Trace) -> Vec<usize> {
     assert!(trace.check().is_empty());
-    let of_callers: BTreeSet<BoxId> = trace.logs()[SHEPHERDS]
+    assert!(trace.by_time().is_sorted_by_key(|entry| entry.event.time_ns), "threads have one clock");
+    let callers = trace.header().seats.iter().position(|seat| seat.is_callers).unwrap();
+    let of_callers: BTreeSet<BoxId> = trace.logs()[callers]
         .events
         .iter()
         .filter_map(|event| match event.what {

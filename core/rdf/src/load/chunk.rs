@@ -41,6 +41,11 @@ impl Chunker {
         Chunker { chunk_bytes, line: 1 }
     }
 
+    /// The number of the first line that has not been cut.
+    pub fn next_line(&self) -> u64 {
+        self.line
+    }
+
     /// The whole lines of `buffer` in chunks, and how many bytes they are; the rest must come again at the front of the
     /// next buffer, with more behind it. If it is the `last` buffer, all of it is cut. Takes linear time; without a
     /// newline in it, a buffer is looked through again each time, so let it grow by a factor.

@@ -337,3 +337,69 @@ fn sp2bench_files_load_the_same() {
         assert_same(&whole, &load(piped(&texts, usize::MAX), options, seed).unwrap().store).unwrap();
     }
 }
+
+/// An endless line grew until the system killed the process.
+#[test]
+fn an_endless_line_is_an_error_with_its_place() {
+    let good = "<http://e/a> <http://e/b> \"c\" .\n".repeat(20);
+    let endless = || {
+        let texts = [
+            // No line feed, as in /dev/zero; and a quotation mark too few.
+            (Syntax::NTriples, format!("{good}<http://e/"), 21),
+            (Syntax::Turtle, format!("{good}<http://e/"), 21),
+            (Syntax::Turtle, format!("{good}<http://e/a> <http://e/b> '''"), 21),
+            (Syntax::NTriples, String::new(), 1),
+        ];
+        texts.into_iter().flat_map(|(syntax, text, line)| {
+            [&b"\0"[..], b"x", b"\\t"].map(|piece| (syntax, text.clone(), line, piece))
+        })
+    };
+    for (syntax, text, line, piece) in endless() {
+        for (workers, chunk_bytes) in [(1, 100), (2, 5000), (3, 1 << 20)] {
+            let rest = std::iter::repeat_n(piece, usize::MAX).flatten().copied();
+            let reader = text.clone().into_bytes().into_iter().chain(rest);
+            let source = Source::new("endless", syntax, Endless(Box::new(reader)));
+            let options = LoadOptions { workers, chunk_bytes, longest_line: 30_000, ..LoadOptions::default() };
+            let failure = load(vec![source], options, 7).expect_err("it never ends");
+            match LoadError::of(&failure) {
+                Some(LoadError::TooLong { name, line: found, limit }) => {
+                    assert_eq!((name.as_str(), *limit), ("endless", 30_000));
+                    assert_eq!(*found, line, "{syntax:?}, {piece:?}, {chunk_bytes}");
+                }
+                // What can't begin a token of Turtle is said at once.
+                Some(LoadError::Malformed(malformed)) => {
+                    assert_eq!((syntax, malformed.error.line), (Syntax::Turtle, line))
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+}
+
+struct Endless(Box<dyn Iterator<Item = u8> + Send>);
+
+impl Read for Endless {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        buffer.iter_mut().for_each(|byte| *byte = self.0.next().expect("it never ends"));
+        Ok(buffer.len())
+    }
+}
+
+#[test]
+fn a_line_of_the_longest_length_is_read_and_a_longer_one_is_not() {
+    for (length, is_read) in [(1000, true), (1001, false)] {
+        let line = |length: usize| format!("<http://e/a> <http://e/b> \"{}\" .\n", "c".repeat(length - 30));
+        let text = format!("{}{}{}", line(70).repeat(30), line(length), line(90));
+        for chunk_bytes in [10, 1 << 20] {
+            let source = Source::new("long", Syntax::NTriples, std::io::Cursor::new(text.clone().into_bytes()));
+            let options = LoadOptions { chunk_bytes, longest_line: 1000, ..LoadOptions::default() };
+            match load(vec![source], options, 3) {
+                Ok(loaded) => assert!(is_read && loaded.store.len() == 3),
+                Err(failure) => {
+                    let error = LoadError::of(&failure).expect("it says what is wrong").to_string();
+                    assert!(!is_read && error.starts_with("long:31: more than 1000 bytes"), "{error}");
+                }
+            }
+        }
+    }
+}

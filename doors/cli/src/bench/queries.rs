@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 use vicus::{Envelope, Runtime, Totals};
 use vicus_rdf::Store;
-use vicus_rdf::load::OnError;
+use vicus_rdf::load::LoadOptions;
 use vicus_sparql::{Options, Plan};
 
 /// Names as people say them, and texts.
@@ -75,7 +75,7 @@ pub(crate) fn named(names: &[String]) -> anyhow::Result<Vec<Query>> {
 /// Loads files quietly.
 pub(super) fn load(runtime: &Runtime, files: &[String]) -> anyhow::Result<engine::Loaded> {
     let (sources, reading) = crate::input::open(files, None)?;
-    engine::load(runtime, sources, &reading, OnError::Fail)
+    engine::load(runtime, sources, &reading, LoadOptions::default())
 }
 
 /// Plans a query.

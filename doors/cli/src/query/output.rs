@@ -1,15 +1,13 @@
 //! Where a query's rows leave: a box writes them to standard output while the query runs.
 
-use std::collections::HashSet;
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use super::delimited::Delimited;
-use oxrdf::{Term, Variable};
-use sparesults::{QueryResultsFormat, QueryResultsSerializer, WriterSolutionsSerializer};
+use super::syntax::{NotInXml, Syntax};
+use sparesults::{QueryResultsFormat, QueryResultsSerializer};
 use vicus::{BoxError, BoxId, Envelope, Operator, Turn};
-use vicus_rdf::Id;
+use vicus_rdf::{Id, TermView};
 use vicus_sparql::{Form, Plan};
 
 /// How results are written.
@@ -39,7 +37,25 @@ pub(super) struct Writer {
     /// What is written when all rows are there.
     table: Arc<Mutex<Vec<Envelope>>>,
     /// What comes before all rows, until it has been written.
-    header: Arc<Mutex<Option<String>>>,
+    head: Arc<Mutex<Option<String>>>,
+}
+
+impl Format {
+    /// The syntax of a table of solutions, if its rows can be written as they come.
+    fn syntax(self) -> Option<Syntax> {
+        match self {
+            Format::Table | Format::Count => None,
+            Format::Json => Some(Syntax::Json),
+            Format::Xml => Some(Syntax::Xml),
+            Format::Csv => Some(Syntax::Csv),
+            Format::Tsv => Some(Syntax::Tsv),
+        }
+    }
+
+    /// Whether several boxes may write its rows at once.
+    pub(super) fn is_parallel(self) -> bool {
+        self != Format::Table
+    }
 }
 
 impl Writer {
@@ -51,7 +67,7 @@ impl Writer {
             rows: Arc::default(),
             broken_pipe: Arc::default(),
             table: Arc::default(),
-            header: Arc::default(),
+            head: Arc::default(),
         }
     }
 
@@ -61,23 +77,19 @@ impl Writer {
     }
 
     fn operator(&self) -> Box<dyn Operator> {
-        let kind = match (self.plan.form(), self.format) {
-            (Form::Ask, _) | (_, Format::Count) => Sink::Count,
-            (Form::Select { .. }, Format::Table) => Sink::Table(Arc::clone(&self.table)),
-            (Form::Select { variables }, Format::Csv | Format::Tsv) => {
-                let syntax = if self.format == Format::Csv { Delimited::Csv } else { Delimited::Tsv };
-                *self.header.lock().expect("nothing panics under this lock") = Some(syntax.header(variables));
-                Sink::Lines { syntax, ready: String::new(), header: Arc::clone(&self.header) }
+        let kind = match (self.plan.form(), self.format.syntax()) {
+            (Form::Select { variables }, Some(syntax)) => {
+                *self.head.lock().expect("nothing panics under this lock") = Some(syntax.head(variables));
+                Sink::Text(Text {
+                    syntax,
+                    before: syntax.columns(variables),
+                    ready: String::new(),
+                    head: Arc::clone(&self.head),
+                    row: (self.plan.sinks().len() == 1).then_some(0),
+                })
             }
-            (Form::Select { variables }, format) => {
-                let format = if format == Format::Xml { QueryResultsFormat::Xml } else { QueryResultsFormat::Json };
-                let variables: Vec<Variable> = variables.iter().map(Variable::new_unchecked).collect();
-                let buffer = Buffer::default();
-                let serializer = QueryResultsSerializer::from_format(format)
-                    .serialize_solutions_to_writer(buffer.clone(), variables.clone())
-                    .expect("memory takes every write");
-                Sink::Rows { serializer: Some(serializer), buffer, variables, row: Vec::new() }
-            }
+            (Form::Select { .. }, None) if self.format == Format::Table => Sink::Table(Arc::clone(&self.table)),
+            _ => Sink::Count,
         };
         let (plan, rows, broken_pipe) = (Arc::clone(&self.plan), Arc::clone(&self.rows), Arc::clone(&self.broken_pipe));
         Box::new(Rows { plan, rows, broken_pipe, held: 0, kind })
@@ -115,11 +127,11 @@ impl Writer {
                 let table = std::mem::take(&mut *self.table.lock().expect("the request has ended"));
                 write_table(&mut out, &self.plan, variables, &table)?;
             }
-            (Form::Select { .. }, Format::Json | Format::Xml) => writeln!(out)?,
-            (Form::Select { .. }, Format::Csv | Format::Tsv) => {
+            (Form::Select { .. }, format) => {
                 // There was no row to come after it.
-                let header = self.header.lock().expect("the request has ended").take();
-                out.write_all(header.unwrap_or_default().as_bytes())?;
+                let head = self.head.lock().expect("the request has ended").take();
+                out.write_all(head.unwrap_or_default().as_bytes())?;
+                out.write_all(format.syntax().map_or("", Syntax::tail).as_bytes())?;
             }
         }
         out.flush()?;
@@ -140,43 +152,92 @@ struct Rows {
 enum Sink {
     Count,
     Table(Arc<Mutex<Vec<Envelope>>>),
-    /// Several of these may be at work at once: a line stands for itself.
-    Lines {
-        syntax: Delimited,
-        ready: String,
-        header: Arc<Mutex<Option<String>>>,
-    },
-    Rows {
-        serializer: Option<WriterSolutionsSerializer<Buffer>>,
-        /// What the serializer has written and standard output has not.
-        buffer: Buffer,
-        variables: Vec<Variable>,
-        row: Vec<(usize, Term)>,
-    },
+    /// Several of these may be at work at once.
+    Text(Text),
 }
 
-/// A serializer's writer whose bytes can be taken away while it goes on.
-#[derive(Clone, Default)]
-struct Buffer(Arc<Mutex<Vec<u8>>>);
-
-impl Buffer {
-    /// Bytes that are worth a write.
-    const FULL: usize = 1 << 16;
-
-    fn take_if(&self, wanted: impl FnOnce(usize) -> bool) -> Vec<u8> {
-        let mut bytes = self.0.lock().expect("nothing panics under this lock");
-        if wanted(bytes.len()) { std::mem::take(&mut *bytes) } else { Vec::new() }
-    }
+/// Rows as text.
+struct Text {
+    syntax: Syntax,
+    /// What comes before each column's term.
+    before: Vec<String>,
+    /// Whole rows that standard output has not got yet, but while one is being made. Its room stays: what needed much once
+    /// may do so again.
+    ready: String,
+    /// What comes before the first row of any of the boxes.
+    head: Arc<Mutex<Option<String>>>,
+    /// How many rows have been made, where one box makes them all.
+    row: Option<u64>,
 }
 
-impl Write for Buffer {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().expect("nothing panics under this lock").extend_from_slice(bytes);
-        Ok(bytes.len())
+impl Text {
+    /// Bytes that are worth a write when an envelope is at its end.
+    const ENOUGH: usize = 1 << 16;
+    /// Bytes that are written before.
+    const MUCH: usize = 1 << 18;
+
+    /// Adds the rows of an envelope, and writes what is ready.
+    fn take(&mut self, plan: &Plan, envelope: &Envelope, turn: &mut Turn<'_>) -> Result<(), BoxError> {
+        let columns: Vec<&[u64]> = envelope.columns().iter().map(|column| column.u64s()).collect();
+        for row in 0..envelope.rows() {
+            self.row = self.row.map(|row| row + 1);
+            self.syntax.begin_row(&mut self.ready);
+            for (number, (column, before)) in columns.iter().zip(&self.before).enumerate() {
+                let (syntax, id) = (self.syntax, Id::from_bits(column[row]));
+                let ready = &mut self.ready;
+                let done = if id.is_unbound() {
+                    syntax.cell(before, None, ready)
+                } else {
+                    plan.view(id, |view| syntax.cell(before, Some(view), ready))
+                };
+                done.map_err(|error| self.not_in_xml(error, plan, number, id))?;
+                if self.ready.len() >= Text::MUCH {
+                    turn.holds(self.ready.capacity() as u64)?;
+                }
+            }
+            self.syntax.end_row(&mut self.ready);
+            if self.ready.len() >= Text::MUCH {
+                self.write(turn)?;
+                if turn.is_stopped() {
+                    return Ok(());
+                }
+            }
+        }
+        if self.ready.len() >= Text::ENOUGH || envelope.is_pill() {
+            self.write(turn)?;
+        }
+        Ok(turn.holds(self.ready.capacity() as u64)?)
     }
 
-    fn flush(&mut self) -> io::Result<()> {
+    /// Writes what is ready. A slow reader must not keep a worker from its work.
+    fn write(&mut self, turn: &mut Turn<'_>) -> io::Result<()> {
+        if self.ready.is_empty() {
+            return Ok(());
+        }
+        turn.blocking(|| {
+            let mut out = io::stdout().lock();
+            // The first writer has the head, and none comes between.
+            let head = self.head.lock().expect("nothing panics under this lock").take();
+            let begin = if head.is_some() { self.syntax.separator_bytes() } else { 0 };
+            out.write_all(head.unwrap_or_default().as_bytes())?;
+            out.write_all(&self.ready.as_bytes()[begin..])?;
+            out.flush()
+        })?;
+        self.ready.clear();
         Ok(())
+    }
+
+    #[cold]
+    fn not_in_xml(&self, NotInXml(character): NotInXml, plan: &Plan, column: usize, id: Id) -> BoxError {
+        let Form::Select { variables } = plan.form() else { unreachable!("ASK has no columns") };
+        let row = self.row.map_or_else(String::new, |row| format!(" of row {row}"));
+        let shown = plan.view(id, cut);
+        format!(
+            "?{}{row} is {shown}: XML has no way to write the character U+{:04X}; --format json and tsv have",
+            variables[column],
+            u32::from(character)
+        )
+        .into()
     }
 }
 
@@ -184,28 +245,20 @@ impl Operator for Rows {
     fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
         let Some(envelope) = turn.take(0) else { return Ok(()) };
         self.rows.fetch_add(envelope.rows() as u64, Ordering::Relaxed);
-        if let (Sink::Table(table), false) = (&self.kind, envelope.is_pill()) {
-            let mut table = table.lock().expect("nothing panics under this lock");
-            let kept = envelope.clone().compact();
-            self.held += kept.held_bytes();
-            table.push(kept);
-            turn.holds(self.held)?;
-        }
-        let ready = self.serialise(&envelope)?;
-        if !ready.is_empty() {
-            // A slow reader must not keep a worker from its work.
-            let header = if let Sink::Lines { header, .. } = &self.kind { Some(Arc::clone(header)) } else { None };
-            let written = turn.blocking(|| {
-                let mut out = io::stdout().lock();
-                // Whoever comes first writes it, and nobody comes between.
-                let first = header.and_then(|header| header.lock().expect("nothing panics under this lock").take());
-                out.write_all(first.unwrap_or_default().as_bytes())?;
-                out.write_all(&ready).and_then(|()| out.flush())
-            });
-            if let Err(error) = written {
-                self.broken_pipe.store(error.kind() == io::ErrorKind::BrokenPipe, Ordering::Release);
-                return Err(format!("standard output: {error}").into());
+        match &mut self.kind {
+            Sink::Table(table) if !envelope.is_pill() => {
+                let mut table = table.lock().expect("nothing panics under this lock");
+                let kept = envelope.clone().compact();
+                self.held += kept.held_bytes();
+                table.push(kept);
+                turn.holds(self.held)?;
             }
+            Sink::Text(text) => text.take(&self.plan, &envelope, turn).map_err(|error| {
+                let Some(io) = error.downcast_ref::<io::Error>() else { return error };
+                self.broken_pipe.store(io.kind() == io::ErrorKind::BrokenPipe, Ordering::Release);
+                format!("standard output: {io}").into()
+            })?,
+            Sink::Table(_) | Sink::Count => {}
         }
         if envelope.is_pill() {
             turn.send_pills();
@@ -214,64 +267,65 @@ impl Operator for Rows {
     }
 }
 
-fn ids(envelope: &Envelope, row: usize) -> impl Iterator<Item = Id> {
-    envelope.columns().iter().map(move |column| Id::from_bits(column.u64s()[row]))
-}
+/// A term in a table for people has no more characters.
+const WIDEST: usize = 60;
 
-impl Rows {
-    /// What can be written after this envelope.
-    fn serialise(&mut self, envelope: &Envelope) -> io::Result<Vec<u8>> {
-        if let Sink::Lines { syntax, ready, .. } = &mut self.kind {
-            if !envelope.is_pill() {
-                syntax.rows(&self.plan, envelope, ready);
-            }
-            let is_worth_it = ready.len() >= Buffer::FULL || envelope.is_pill();
-            return Ok(if is_worth_it { std::mem::take(ready).into_bytes() } else { Vec::new() });
-        }
-        let Sink::Rows { serializer, buffer, variables, row } = &mut self.kind else { return Ok(Vec::new()) };
-        let Some(writer) = serializer else { return Ok(Vec::new()) };
-        for number in 0..envelope.rows() {
-            row.clear();
-            for (column, id) in ids(envelope, number).enumerate() {
-                if !id.is_unbound() {
-                    row.push((column, self.plan.term(id)));
+/// A term as people see it: in N-Triples, its control characters as escapes, the end left out if it is long.
+fn cut(view: TermView<'_>) -> String {
+    use std::fmt::{self, Write as _};
+    struct Cut(String, usize);
+    impl fmt::Write for Cut {
+        fn write_str(&mut self, text: &str) -> fmt::Result {
+            for character in text.chars() {
+                if self.1 == WIDEST {
+                    self.0.pop();
+                    self.0.push('…');
+                    return Err(fmt::Error);
                 }
+                self.0.push(character);
+                self.1 += 1;
             }
-            writer.serialize(row.iter().map(|(column, term)| (&variables[*column], term)))?;
+            Ok(())
         }
-        if envelope.is_pill() {
-            serializer.take().expect("it was just there").finish()?;
-            return Ok(buffer.take_if(|_| true));
-        }
-        Ok(buffer.take_if(|bytes| bytes >= Buffer::FULL))
     }
+    let mut cut = Cut(String::new(), 0);
+    // It fails where it is cut.
+    let _ = write!(cut, "{view}");
+    cut.0
 }
 
 /// Columns as wide as their widest value, up to a limit that still fits a screen.
 fn write_table(out: &mut impl Write, plan: &Plan, variables: &[String], rows: &[Envelope]) -> io::Result<()> {
-    const WIDEST: usize = 60;
-    let cell = |id: Id| -> String {
-        let text = if id.is_unbound() { String::new() } else { plan.term(id).to_string() };
-        if text.chars().count() <= WIDEST { text } else { text.chars().take(WIDEST - 1).chain(['…']).collect() }
+    let cell = |bits: u64| {
+        let id = Id::from_bits(bits);
+        if id.is_unbound() { String::new() } else { plan.view(id, cut) }
     };
     let width = |column: usize| {
-        let ids: HashSet<u64> = rows.iter().flat_map(|envelope| envelope.column(column).u64s()).copied().collect();
-        let cells = ids.into_iter().map(|bits| cell(Id::from_bits(bits)).chars().count());
-        cells.chain([variables[column].chars().count() + 1]).max().unwrap_or(0)
+        let mut widest = variables[column].chars().count() + 1;
+        let (mut values, mut last) = (rows.iter().flat_map(|envelope| envelope.column(column).u64s()), None);
+        while let Some(&bits) = values.next().filter(|_| widest < WIDEST) {
+            // Equal ones often follow each other.
+            if last.replace(bits) != Some(bits) {
+                widest = widest.max(cell(bits).chars().count());
+            }
+        }
+        widest
     };
+    let mut out = io::BufWriter::new(out);
     let widths: Vec<usize> = (0..variables.len()).map(width).collect();
-    let line = |out: &mut dyn Write, cells: &mut dyn Iterator<Item = String>| -> io::Result<()> {
+    let mut line = |cells: &mut dyn Iterator<Item = String>| -> io::Result<()> {
         let padded: Vec<String> = cells.zip(&widths).map(|(cell, &width)| format!("{cell:width$}")).collect();
         writeln!(out, "{}", padded.join("  ").trim_end())
     };
-    line(out, &mut variables.iter().map(|name| format!("?{name}")))?;
-    line(out, &mut widths.iter().map(|&width| "-".repeat(width)))?;
+    line(&mut variables.iter().map(|name| format!("?{name}")))?;
+    line(&mut widths.iter().map(|&width| "-".repeat(width)))?;
     for envelope in rows {
         for row in 0..envelope.rows() {
-            line(out, &mut ids(envelope, row).map(cell))?;
+            line(&mut envelope.columns().iter().map(|column| cell(column.u64s()[row])))?;
         }
     }
     let count: usize = rows.iter().map(Envelope::rows).sum();
     let plural = if count == 1 { "" } else { "s" };
-    writeln!(out, "{count} row{plural}")
+    writeln!(out, "{count} row{plural}")?;
+    out.flush()
 }

@@ -91,7 +91,9 @@ impl Engine<'_> {
         }
         let nodes = self.memory.by_node(&self.program.tasks[task as usize].accesses);
         let most = (0..nodes.len()).rev().max_by_key(|&node| nodes[node]).filter(|&node| nodes[node] > 0)?;
-        plan.home_queue(SeatId::new(seat), NodeId::new(most), task as usize)
+        // As on threads, a box has the same queue each time.
+        let number = self.program.tasks[task as usize].of_box.unwrap_or(task);
+        plan.home_queue(SeatId::new(seat), NodeId::new(most), number as usize)
     }
 
     /// Where a task is dealt to by its bytes, and how long it takes to find that out. `None` if that is its seat's own decision.

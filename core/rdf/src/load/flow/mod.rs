@@ -25,6 +25,7 @@ use super::{OnError, Parsed, SyntaxError};
 use crate::index::Order;
 use crate::placed::Placement;
 use crate::store::Store;
+use memchr::memchr_iter;
 use std::collections::VecDeque;
 use std::fmt;
 use std::io::{self, Read};
@@ -81,6 +82,9 @@ pub struct LoadOptions {
     pub on_error: OnError,
     /// How much is read and parsed at once. Only a longer line makes a chunk longer.
     pub chunk_bytes: usize,
+    /// A line of N-Triples, or a statement of Turtle up to its first triple, that is longer is an error, so that an endless
+    /// one ends before the memory does.
+    pub longest_line: usize,
     /// Indexes besides [`Order::USUAL`].
     pub orders: Vec<Order>,
     /// Over which nodes the store is laid, if there are several with threads: large indexes a range of rows on each, so
@@ -90,9 +94,16 @@ pub struct LoadOptions {
 }
 
 impl Default for LoadOptions {
-    /// One worker, failure at the first error, chunks of 1 MiB, no further orders, laid over no nodes.
+    /// One worker, failure at the first error, chunks of 1 MiB, lines of up to 64 MiB, no further orders, laid over no nodes.
     fn default() -> LoadOptions {
-        LoadOptions { workers: 1, on_error: OnError::Fail, chunk_bytes: 1 << 20, orders: Vec::new(), over: None }
+        LoadOptions {
+            workers: 1,
+            on_error: OnError::Fail,
+            chunk_bytes: 1 << 20,
+            longest_line: 64 << 20,
+            orders: Vec::new(),
+            over: None,
+        }
     }
 }
 
@@ -137,6 +148,7 @@ impl Load {
             sources: Mutex::new((0..).zip(sources).collect()),
             on_error: options.on_error,
             chunk_bytes: options.chunk_bytes.max(1),
+            longest_line: options.longest_line,
             over: options.over,
             begun: AtomicBool::new(false),
             buffers: Mutex::default(),
@@ -216,6 +228,15 @@ pub enum LoadError {
         /// What its reader said.
         error: io::Error,
     },
+    /// A line of N-Triples is longer than [`LoadOptions::longest_line`], or no triple of Turtle ends within so many bytes.
+    TooLong {
+        /// The source.
+        name: String,
+        /// The line, from 1; in Turtle, about where such a statement begins.
+        line: u64,
+        /// How many bytes it may have.
+        limit: usize,
+    },
     /// The model was submitted twice; its sources are read once.
     Again,
     /// The store was asked for, but the request has not ended, or has failed.
@@ -248,6 +269,9 @@ impl fmt::Display for LoadError {
         match self {
             LoadError::Malformed(malformed) => malformed.fmt(f),
             LoadError::Unreadable { name, error } => write!(f, "{name} could not be read: {error}"),
+            LoadError::TooLong { name, line, limit } => {
+                write!(f, "{name}:{line}: more than {limit} bytes without the end of a line, in Turtle of a statement")
+            }
             LoadError::Again => f.write_str("the sources have been read already: a load is one request"),
             LoadError::Unfinished => f.write_str("there is no store: the request has not ended, or it failed"),
         }
@@ -331,6 +355,7 @@ struct Shared {
     on_error: OnError,
     /// At least 1.
     chunk_bytes: usize,
+    longest_line: usize,
     over: Option<Placement>,
     /// Whether a request has been made of it.
     begun: AtomicBool,
@@ -376,6 +401,26 @@ impl Shared {
 
     fn located(&self, error: SyntaxError) -> Malformed {
         Malformed { name: self.names[error.file as usize].clone(), error }
+    }
+
+    /// Says of what is at the front of some lines whether it is a line that is longer than any may be.
+    fn check_lines(&self, lines: &[u8], first_line: u64, file: u32) -> Result<(), LoadError> {
+        if lines.len() <= self.longest_line {
+            return Ok(());
+        }
+        let (mut start, mut number) = (0, first_line);
+        for end in memchr_iter(b'\n', lines).chain([lines.len()]) {
+            if end - start > self.longest_line {
+                return Err(self.too_long(file, number));
+            }
+            (start, number) = (end + 1, number + 1);
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn too_long(&self, file: u32, line: u64) -> LoadError {
+        LoadError::TooLong { name: self.names[file as usize].clone(), line, limit: self.longest_line }
     }
 
     fn malformed(&self, error: SyntaxError) -> LoadError {

@@ -6,7 +6,7 @@
 
 use super::slots::{Slots, handle};
 use super::{LoadError, Shared, Source, Syntax};
-use crate::load::{Chunk, Chunker, OnError, Parsed, SortedTerms, SyntaxError, TurtleReader, parse_ntriples_into};
+use crate::load::{Chunk, Chunker, Parsed, SortedTerms, SyntaxError, TurtleReader, parse_ntriples_into};
 use memchr::memrchr;
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -92,9 +92,7 @@ impl Operator for Reader {
         let mut open = match self.open.take() {
             Some(open) => open,
             None => match shared.next_source() {
-                Some((file, source)) => {
-                    Open::new(file, source, shared.on_error).map_err(|error| shared.malformed(error))?
-                }
+                Some((file, source)) => Open::new(file, source, shared).map_err(|error| shared.malformed(error))?,
                 None => {
                     turn.send_pills();
                     return Ok(());
@@ -110,14 +108,20 @@ impl Operator for Reader {
                 if let Some((bytes, first_line)) = cut(chunker, &mut buffer, before, ended, shared) {
                     turn.send(0, envelope_of(&self.texts, Text { bytes, first_line, file }));
                 }
+                // What is left is the beginning of a line.
+                shared.check_lines(&buffer, chunker.next_line(), file)?;
             }
             Format::Turtle(parser) => {
                 let known = parser.parsed().triples().len();
-                for bite in buffer.chunks(BITE_BYTES) {
+                for bite in buffer.chunks(BITE_BYTES.min(shared.longest_line).max(1)) {
                     if turn.is_stopped() {
                         return Ok(());
                     }
                     parser.feed(bite).map_err(|error| shared.malformed(error))?;
+                    let (bytes, line) = parser.unfinished();
+                    if bytes > shared.longest_line {
+                        return Err(shared.too_long(file, line).into());
+                    }
                 }
                 shared.progress.add_triples(parser.parsed().triples().len() - known);
                 buffer.clear();
@@ -147,10 +151,12 @@ fn envelope_of(texts: &Slots<Text>, text: Text) -> Envelope {
 }
 
 impl Open {
-    fn new(file: u32, source: Source, on_error: OnError) -> Result<Open, SyntaxError> {
+    fn new(file: u32, source: Source, shared: &Shared) -> Result<Open, SyntaxError> {
         let format = match source.syntax {
             Syntax::NTriples => Format::Lines(Chunker::new(usize::MAX)),
-            Syntax::Turtle => Format::Turtle(Box::new(TurtleReader::new(file, source.base.as_deref(), on_error)?)),
+            Syntax::Turtle => {
+                Format::Turtle(Box::new(TurtleReader::new(file, source.base.as_deref(), shared.on_error)?))
+            }
         };
         Ok(Open { file, reader: source.reader, buffer: Vec::new(), format })
     }
@@ -251,6 +257,7 @@ pub(super) fn parse(
                 }
                 Some(envelope) => {
                     let Text { bytes, first_line, file } = texts.take(&envelope);
+                    shared.check_lines(&bytes, first_line, file)?;
                     let known = parsed.triples().len();
                     let chunk = Chunk { bytes: &bytes, first_line };
                     parse_ntriples_into(&mut parsed, chunk, file, shared.on_error)

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use vicus::Runtime;
 use vicus_rdf::Store;
-use vicus_rdf::load::{OnError, Source, Syntax};
+use vicus_rdf::load::{LoadOptions, Source, Syntax};
 use vicus_sim::papers::{Figure, Recording};
 use vicus_sparql::{Options, Plan};
 use vicus_trace::{BoxId, Log, SeatLog, Trace, What};
@@ -109,7 +109,7 @@ fn store_of(triples: u64) -> anyhow::Result<Arc<Store>> {
     let text = generate::sp2b_text(triples, 1)?;
     let source = Source::new("generated triples", Syntax::NTriples, Cursor::new(text));
     let runtime = engine::start(Runtime::builder(), None)?;
-    Ok(engine::load(&runtime, vec![source], &input::Reading::default(), OnError::Fail)?.store)
+    Ok(engine::load(&runtime, vec![source], &input::Reading::default(), LoadOptions::default())?.store)
 }
 
 fn record(store: &Arc<Store>, recording: &Recording) -> anyhow::Result<Trace> {

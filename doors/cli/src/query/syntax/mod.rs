@@ -1,0 +1,323 @@
+//! The W3C's formats for solutions, written straight from the dictionary's bytes: no term is built. Rows are text that
+//! several threads may make at once; what comes before, between and behind them is added when they are written.
+
+mod delimited;
+mod json;
+mod xml;
+
+use delimited::{csv, tsv};
+use vicus_rdf::TermView;
+
+/// Which of them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Syntax {
+    Csv,
+    Tsv,
+    Json,
+    Xml,
+}
+
+/// A character that XML 1.0 has no way to write.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct NotInXml(pub(super) char);
+
+impl Syntax {
+    /// What comes before all rows.
+    pub(super) fn head(self, variables: &[String]) -> String {
+        match self {
+            Syntax::Csv => variables.join(",") + "\r\n",
+            Syntax::Tsv => variables.iter().map(|name| format!("?{name}")).collect::<Vec<_>>().join("\t") + "\n",
+            Syntax::Json => json::head(variables),
+            Syntax::Xml => xml::head(variables),
+        }
+    }
+
+    /// What comes behind all rows.
+    pub(super) fn tail(self) -> &'static str {
+        match self {
+            Syntax::Csv | Syntax::Tsv => "",
+            Syntax::Json => "]}}\n",
+            Syntax::Xml => "</results></sparql>\n",
+        }
+    }
+
+    /// A row's text begins with so many bytes that separate it from the row before; the first of all is written without.
+    pub(super) fn separator_bytes(self) -> usize {
+        if self == Syntax::Json { json::BETWEEN_ROWS.len() } else { 0 }
+    }
+
+    /// What stands before the term of each column.
+    pub(super) fn columns(self, variables: &[String]) -> Vec<String> {
+        let column = |(number, name): (usize, &String)| match self {
+            Syntax::Csv => (if number > 0 { "," } else { "" }).to_owned(),
+            Syntax::Tsv => (if number > 0 { "\t" } else { "" }).to_owned(),
+            Syntax::Json => json::key(name),
+            Syntax::Xml => xml::opening(name),
+        };
+        variables.iter().enumerate().map(column).collect()
+    }
+
+    pub(super) fn begin_row(self, out: &mut String) {
+        match self {
+            Syntax::Csv | Syntax::Tsv => {}
+            Syntax::Json => out.push_str(json::BEFORE_ROW),
+            Syntax::Xml => out.push_str("<result>"),
+        }
+    }
+
+    /// Adds a column of a row: its term, if it is bound. `before` is what [`Syntax::columns`] says of it.
+    pub(super) fn cell(self, before: &str, view: Option<TermView<'_>>, out: &mut String) -> Result<(), NotInXml> {
+        match (self, view) {
+            (Syntax::Csv | Syntax::Tsv, None) => out.push_str(before),
+            (Syntax::Json | Syntax::Xml, None) => {}
+            (Syntax::Csv, Some(view)) => {
+                out.push_str(before);
+                csv(view, out);
+            }
+            (Syntax::Tsv, Some(view)) => {
+                out.push_str(before);
+                tsv(view, out);
+            }
+            (Syntax::Json, Some(view)) => json::binding(before, view, out),
+            (Syntax::Xml, Some(view)) => xml::binding(before, view, out)?,
+        }
+        Ok(())
+    }
+
+    pub(super) fn end_row(self, out: &mut String) {
+        out.push_str(match self {
+            Syntax::Csv => "\r\n",
+            Syntax::Tsv => "\n",
+            Syntax::Json => "}",
+            Syntax::Xml => "</result>",
+        });
+    }
+}
+
+/// The text of a term without one of its own: a blank node's label, a number, a truth value.
+fn plain(view: TermView<'_>, out: &mut String) {
+    view.write_lexical(out).expect("a string takes everything");
+}
+
+/// Appends a text in which some ASCII characters are replaced. They are rare: what is between them is copied at once.
+fn escaped(text: &str, out: &mut String, is_special: impl Fn(u8) -> bool, escape: impl Fn(u8, &mut String)) {
+    let mut rest = text;
+    while let Some(at) = first(rest.as_bytes(), &is_special) {
+        out.push_str(&rest[..at]);
+        escape(rest.as_bytes()[at], out);
+        rest = &rest[at + 1..];
+    }
+    out.push_str(rest);
+}
+
+/// Where the first such byte is.
+fn first(bytes: &[u8], is_special: impl Fn(u8) -> bool) -> Option<usize> {
+    // A block without a branch is looked at with one instruction for many bytes.
+    const BLOCK: usize = 16;
+    let clean =
+        bytes.chunks_exact(BLOCK).take_while(|block| !block.iter().fold(false, |any, &byte| any | is_special(byte)));
+    let at = clean.count() * BLOCK;
+    bytes[at..].iter().position(|&byte| is_special(byte)).map(|place| at + place)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use oxrdf::{Literal, NamedNode, Term, Variable};
+    use sparesults::{QueryResultsFormat, QueryResultsParser, QueryResultsSerializer, SliceQueryResultsParserOutput};
+    use std::sync::Arc;
+    use vicus_rdf::{Id, Store};
+    use vicus_sparql::{Options, Plan, parse};
+
+    const PIECES: [&str; 29] = [
+        "",
+        "a",
+        "\"",
+        "\\",
+        "\t",
+        "\n",
+        "\r",
+        ",",
+        "ü",
+        "日",
+        "+",
+        "-",
+        ".",
+        "e",
+        "E",
+        "1",
+        "20",
+        "true",
+        "false",
+        "'",
+        " ",
+        "\u{1F600}",
+        "<",
+        "&amp;",
+        "]]>",
+        "\u{FF21}",
+        "\u{FEFF}",
+        "\u{7F}",
+        "a text of more than sixteen bytes",
+    ];
+    const DATATYPES: [&str; 7] = ["boolean", "integer", "decimal", "double", "string", "date", "float"];
+
+    /// Terms of all kinds, a store that has them as objects, and a plan for it.
+    fn random_terms(seed: u64) -> (Vec<Term>, Arc<Store>, Plan) {
+        let mut state = seed;
+        let mut below = |end: usize| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) as usize % end
+        };
+        let mut terms: Vec<Term> = Vec::new();
+        for number in 0..5000 {
+            let text: String = (0..below(7)).map(|_| PIECES[below(PIECES.len())]).collect();
+            terms.push(match below(6) {
+                0 => NamedNode::new_unchecked(format!("http://e/{number}")).into(),
+                1 => Literal::new_simple_literal(text).into(),
+                2 => Literal::new_language_tagged_literal_unchecked(text, ["en", "de-at"][below(2)]).into(),
+                3 => Literal::new_typed_literal(text, NamedNode::new_unchecked("http://e/type")).into(),
+                _ => {
+                    let name = DATATYPES[below(DATATYPES.len())];
+                    let datatype = format!("http://www.w3.org/2001/XMLSchema#{name}");
+                    Literal::new_typed_literal(text, NamedNode::new_unchecked(datatype)).into()
+                }
+            });
+        }
+        let line = |term: &Term| format!("_:b <http://e/p> {term} .\n");
+        let text: String = terms.iter().map(line).collect();
+        let store = Arc::new(Store::of_ntriples(text.as_bytes()).expect("good N-Triples"));
+        let parsed = parse("SELECT ?s ?o ?none { ?s ?p ?o }").expect("good SPARQL");
+        let plan = vicus_sparql::plan(&store, &parsed, &Options::default()).expect("supported");
+        (terms, store, plan)
+    }
+
+    fn names(variables: &[&str]) -> Vec<String> {
+        variables.iter().map(|&name| name.to_owned()).collect()
+    }
+
+    /// Rows of terms as text, without what comes before, between and behind them.
+    fn rows(syntax: Syntax, plan: &Plan, variables: &[String], rows: &[Vec<Option<Id>>]) -> Result<String, NotInXml> {
+        let (before, mut out) = (syntax.columns(variables), String::new());
+        for row in rows {
+            syntax.begin_row(&mut out);
+            for (before, id) in before.iter().zip(row) {
+                match *id {
+                    Some(id) => plan.view(id, |view| syntax.cell(before, Some(view), &mut out))?,
+                    None => syntax.cell(before, None, &mut out)?,
+                }
+            }
+            syntax.end_row(&mut out);
+        }
+        Ok(out)
+    }
+
+    fn whole(syntax: Syntax, variables: &[String], rows: &str) -> String {
+        let begin = if rows.is_empty() { 0 } else { syntax.separator_bytes() };
+        syntax.head(variables) + &rows[begin..] + syntax.tail()
+    }
+
+    /// Any term of a store, and none, is written as sparesults writes it.
+    #[test]
+    fn random_terms_are_lines_as_sparesults_writes_them() {
+        let (terms, store, plan) = random_terms(7);
+        let blank = store.index(vicus_rdf::Order::Spo).keys()[0];
+        let ids: Vec<Vec<Option<Id>>> =
+            terms.iter().map(|term| vec![Some(blank), store.id(term.as_ref()), None]).collect();
+        let names = names(&["s", "o", "none"]);
+        let variables: Vec<Variable> = names.iter().map(Variable::new_unchecked).collect();
+        for (ours, theirs) in [(Syntax::Csv, QueryResultsFormat::Csv), (Syntax::Tsv, QueryResultsFormat::Tsv)] {
+            let serializer = QueryResultsSerializer::from_format(theirs);
+            let mut writer = serializer.serialize_solutions_to_writer(Vec::new(), variables.clone()).unwrap();
+            for term in &terms {
+                writer.serialize([(&variables[0], &plan.term(blank)), (&variables[1], term)]).unwrap();
+            }
+            let expected = String::from_utf8(writer.finish().unwrap()).unwrap();
+            let found = whole(ours, &names, &rows(ours, &plan, &names, &ids).unwrap());
+            for (found, expected) in found.split('\n').zip(expected.split('\n')) {
+                assert_eq!(found, expected, "{ours:?}");
+            }
+            assert_eq!(found, expected, "{ours:?}");
+        }
+    }
+
+    /// What sparesults reads from a JSON or XML text.
+    fn read(syntax: Syntax, text: &str) -> (Vec<Variable>, Vec<Vec<Option<Term>>>) {
+        let format = if syntax == Syntax::Json { QueryResultsFormat::Json } else { QueryResultsFormat::Xml };
+        let parser = QueryResultsParser::from_format(format);
+        match parser.for_slice(text.as_bytes()).unwrap() {
+            SliceQueryResultsParserOutput::Solutions(solutions) => {
+                let variables = solutions.variables().to_vec();
+                (variables, solutions.map(|solution| solution.unwrap().values().to_vec()).collect())
+            }
+            SliceQueryResultsParserOutput::Boolean(_) => panic!("a table was written"),
+        }
+    }
+
+    #[test]
+    fn sparesults_reads_back_what_random_rows_had() {
+        for seed in 0..3u64 {
+            let (terms, store, plan) = random_terms(seed);
+            let blank = store.index(vicus_rdf::Order::Spo).keys()[0];
+            let names = names(&["s", "o", "none", "ünï_1"]);
+            for count in [0, 1, 2, terms.len()] {
+                let ids: Vec<Vec<Option<Id>>> = terms[..count]
+                    .iter()
+                    .enumerate()
+                    .map(|(number, term)| {
+                        let id = store.id(term.as_ref());
+                        let part = |bit: u32| number >> bit & 1 == 0;
+                        vec![Some(blank).filter(|_| part(0)), id, None, id.filter(|_| part(1))]
+                    })
+                    .collect();
+                let expected: Vec<Vec<Option<Term>>> =
+                    ids.iter().map(|row| row.iter().map(|id| id.map(|id| plan.term(id))).collect()).collect();
+                for syntax in [Syntax::Json, Syntax::Xml] {
+                    let text = whole(syntax, &names, &rows(syntax, &plan, &names, &ids).unwrap());
+                    let (variables, found) = read(syntax, &text);
+                    assert_eq!(variables.iter().map(Variable::as_str).collect::<Vec<_>>(), names);
+                    for (found, expected) in found.iter().zip(&expected) {
+                        assert_eq!(found, expected, "seed {seed}, {syntax:?}");
+                    }
+                    assert_eq!(found.len(), expected.len(), "seed {seed}, {syntax:?}");
+                }
+            }
+        }
+    }
+
+    /// A carriage return in a result became a line feed in the hands of a reader that does as XML 1.0, §2.11, says; line
+    /// feeds and tabs of an attribute became spaces. Control characters made the whole result unreadable.
+    #[test]
+    fn xml_keeps_white_space_and_refuses_what_it_cannot_write() {
+        let text = |character: char| {
+            let mut out = String::new();
+            let value = format!("a{character}b");
+            xml::binding("", TermView::Typed { value: &value, datatype: &value }, &mut out).map(|()| out)
+        };
+        for (character, reference) in [('\t', "a&#9;b"), ('\n', "a&#10;b"), ('\r', "a&#13;b")] {
+            let expected = format!("<literal datatype=\"{reference}\">{reference}</literal></binding>");
+            assert_eq!(text(character), Ok(expected));
+        }
+        // Char, production 2: #x9 | #xA | #xD | [#x20-#xD7FF] | [#xE000-#xFFFD] | [#x10000-#x10FFFF].
+        for character in '\0'..=char::MAX {
+            let is_xml = matches!(u32::from(character), 0x9 | 0xA | 0xD | 0x20..=0xD7FF | 0xE000..=0xFFFD | 0x10000..);
+            if is_xml {
+                let out = text(character).expect("a character of XML");
+                let unescaped = quick_xml::escape::unescape(&out[out.find('>').unwrap() + 1..]).unwrap();
+                assert!(unescaped.starts_with(&format!("a{character}b")), "{out}");
+            } else {
+                assert_eq!(text(character), Err(NotInXml(character)));
+            }
+        }
+    }
+
+    #[test]
+    fn json_has_every_character() {
+        for character in '\0'..=char::MAX {
+            let (value, mut out) = (format!("a{character}b"), String::new());
+            json::binding(",\"x\":{\"type\":\"", TermView::String(&value), &mut out);
+            let parsed: serde_json::Value = serde_json::from_str(&format!("{{{}}}", &out[1..])).unwrap();
+            assert_eq!(parsed["x"]["value"], value);
+        }
+    }
+}

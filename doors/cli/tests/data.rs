@@ -1,0 +1,63 @@
+//! Data that `vicus query` can't load, or only just: each is answered soon, with the file, the line and what helps.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+fn run(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_vicus")).args(args).stdin(Stdio::null()).output().unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Fails with status 1 and a message that says this; never a panic.
+fn fails(args: &[&str], says: &[&str]) {
+    let output = run(args);
+    let text = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{args:?}: {text}");
+    assert!(!text.contains("panicked"), "{text}");
+    for part in says {
+        assert!(text.contains(part), "`{part}` is part of: {text}");
+    }
+}
+
+/// A file of its own for each test.
+fn file(name: &str, contents: impl AsRef<[u8]>) -> String {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    std::fs::write(&path, contents).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+fn packed(name: &str, contents: &[u8]) -> String {
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    packed.write_all(contents).unwrap();
+    file(name, packed.finish().unwrap())
+}
+
+const ALL: &str = "SELECT * { ?s ?p ?o }";
+
+/// `/dev/zero` as data grew until the system killed the process, and so did a small gzip file of zeros.
+#[test]
+fn an_endless_line_ends_with_an_error() {
+    fails(
+        &["query", "--data", "/dev/zero", "--syntax", "nt", ALL],
+        &["/dev/zero:1: more than 67108864 bytes", "--max-line"],
+    );
+    // Turtle refuses the first of its bytes.
+    fails(&["query", "--data", "/dev/zero", "--syntax", "ttl", ALL], &["/dev/zero:1:1: "]);
+    let good = "<http://e/a> <http://e/b> \"c\" .\n";
+    let line = format!("{good}{good}<http://e/a> <http://e/b> \"{}\" .\n", "x".repeat(3 << 20));
+    let small = &["--max-line", "1M"];
+    for (data, place) in [
+        (file("endless.nt", &line), "endless.nt:3: "),
+        (file("endless.ttl", &line), "endless.ttl:3: "),
+        (packed("endless.nt.gz", line.as_bytes()), "endless.nt.gz:3: "),
+        (packed("endless.ttl.gz", line.as_bytes()), "endless.ttl.gz:3: "),
+    ] {
+        let args = ["query", "--data", &data, "--format", "count", ALL];
+        fails(&[&args[..], small].concat(), &[place, "more than 1048576 bytes", "--max-line"]);
+        assert_eq!(String::from_utf8_lossy(&run(&args).stdout), "query\t2\n", "{}", stderr(&run(&args)));
+    }
+}
