@@ -160,6 +160,24 @@ fn long_strings_are_booked_as_they_are_made() {
     }
 }
 
+/// What happened: patterns that are built for each row held 640 MB beside a limit of 50 MB.
+#[test]
+fn patterns_are_booked_before_they_are_compiled() {
+    let data = file("patterns.nt", PEOPLE);
+    let ask = |limit: &'static str, call: &str| {
+        let query = format!("SELECT * {{ ?s ?p ?o {call} }}");
+        run(&["query", "--data", &data, "--memory-limit", limit, "--threads", "1", "--format", "count", &query])
+    };
+    let large = "REGEX(STR(?o), CONCAT(\"^[^/]*\\\\w{60}\", ENCODE_FOR_URI(STR(?s))))";
+    for call in [format!("FILTER ({large})"), format!("BIND ({large} AS ?found)")] {
+        let text = stderr(&ask("4M", &call));
+        assert!(text.contains("4.0 MiB") && text.contains("holds"), "{text}");
+        assert!(stdout(&ask("256M", &call)).starts_with("query\t"), "{}", stderr(&ask("256M", &call)));
+    }
+    let small = "FILTER (REGEX(STR(?o), CONCAT(\"^.\", STR(?s))))";
+    assert_eq!(stdout(&ask("4M", small)), "query\t0\n");
+}
+
 #[test]
 fn what_a_test_collects_is_bounded() {
     let data = file("exists.nt", generated_text());
