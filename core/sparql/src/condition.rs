@@ -156,9 +156,6 @@ pub(crate) struct Selector {
     memory: Vec<FxHashMap<u64, bool>>,
 }
 
-/// As many answers as are remembered for one test.
-const REMEMBERED: usize = 1 << 16;
-
 impl Selector {
     /// The numbers of the rows that pass, ascending, into `kept`. What may take long asks `stopped` whether to give up,
     /// with so many bytes at hand.
@@ -181,7 +178,7 @@ impl Selector {
                     let column = columns[*column];
                     kept.retain(|&row| {
                         let bits = column[row as usize];
-                        if memory.len() >= REMEMBERED {
+                        if memory.len() >= self.terms.limits.remembered_answers {
                             memory.clear();
                         }
                         *memory.entry(bits).or_insert_with(|| !stopped(0) && evaluator.is_true(expr, &|_| bits))

@@ -22,6 +22,7 @@ mod error;
 mod evaluate;
 mod explain;
 mod expression;
+mod limits;
 mod longest_token;
 mod lower;
 mod nesting;
@@ -36,5 +37,6 @@ mod translate;
 mod value;
 
 pub use error::{QueryError, QueryErrorKind};
+pub use limits::Limits;
 pub use parse::{Parsed, parse, parse_with_base};
 pub use plan::{Form, Options, Plan, plan, plan_until};

@@ -81,9 +81,6 @@ impl Pipeline {
     }
 }
 
-/// A scan's parts are no smaller: about what one envelope holds.
-const SMALLEST_PART: u64 = 256;
-
 struct Lowering<'a> {
     net: ModelBuilder,
     terms: &'a Arc<Terms>,
@@ -264,7 +261,7 @@ impl Lowering<'_> {
         }
         // With a bound on envelopes there may be fewer rows than parts: tests with small graphs have several parts, too.
         let pieces = self.terms.store.index(spec.order).pieces(spec.rows.clone());
-        let split = self.source(library::split(pieces, degree, SMALLEST_PART.min(limit as u64)));
+        let split = self.source(library::split(pieces, degree, self.options.limits.part_rows.clamp(1, limit as u64)));
         let replica = |replica: usize| {
             let (terms, spec) = (Arc::clone(&terms), Arc::clone(&spec));
             let model = BoxModel::new("scan", move || scan::Scan::of_ranges(&terms.store, &spec, limit));
@@ -433,10 +430,10 @@ impl Lowering<'_> {
     fn distinct(&mut self, streams: Vec<OutputId>, width: usize, in_order: bool) -> Vec<OutputId> {
         // One table, however large, leaves rows in their order.
         let cache = if in_order { u64::MAX } else { self.options.cache_bytes };
-        let (limit, parts) = (self.limit, streams.len());
+        let (limit, parts, limits) = (self.limit, streams.len(), self.options.limits);
         let columns: Vec<usize> = (0..width).collect();
         self.deal(streams, (width, width), &columns, parts, || {
-            BoxModel::new("distinct", move || distinct::Distinct::new(width, cache, limit))
+            BoxModel::new("distinct", move || distinct::Distinct::new(width, cache, limit, &limits))
         })
     }
 

@@ -3,6 +3,7 @@
 use crate::algebra::Slot;
 use crate::error::QueryError;
 use crate::explain::Explainer;
+use crate::limits::Limits;
 use crate::lower::{self, Lowered};
 use crate::optimise;
 use crate::parse::Parsed;
@@ -37,6 +38,8 @@ pub struct Options {
     /// Whether the query is rewritten and its joins are reordered. Without, it is answered as it is written: slower,
     /// and a check on the optimiser.
     pub optimise: bool,
+    /// How much is remembered and tried.
+    pub limits: Limits,
     /// What NOW is: milliseconds since the beginning of 1970, UTC. Whoever has a clock says it.
     pub now_ms: i64,
     /// What RAND, UUID and STRUUID begin with.
@@ -54,6 +57,7 @@ impl Default for Options {
             cache_bytes: 1 << 20,
             sinks: 1,
             optimise: true,
+            limits: Limits::default(),
             now_ms: 0,
             seed: 0,
         }
@@ -137,7 +141,8 @@ pub fn plan_until(
         Query::Select { base_iri, .. } | Query::Ask { base_iri, .. } => base_iri.clone(),
         _ => None,
     };
-    let terms = Arc::new(Terms::with(store, Around { now_ms: options.now_ms, seed: options.seed, base }));
+    let around = Around { now_ms: options.now_ms, seed: options.seed, base };
+    let terms = Arc::new(Terms::with(store, around, options.limits));
     // Terms are what takes time in this.
     let mut id = |term: TermRef<'_>| if stop.is_stopped() { Id::UNBOUND } else { terms.id(term) };
     let mut translated = translate::translate(&parsed.query, &mut id)?;

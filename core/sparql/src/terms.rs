@@ -1,6 +1,7 @@
 //! The terms that a plan can name: those of the store, and those that its query mentions or computes.
 
 use crate::computed::Computed;
+use crate::limits::Limits;
 use oxiri::Iri;
 use oxrdf::vocab::xsd;
 use oxrdf::{BlankNode, Literal, Term, TermRef};
@@ -19,6 +20,7 @@ use vicus_rdf::{Encoded, Encoder, Id, Kind, Store, TermView};
 /// terms, computed or not.
 pub(crate) struct Terms {
     pub(crate) store: Arc<Store>,
+    pub(crate) limits: Limits,
     around: Around,
     computed: RwLock<Computed>,
     /// Blank nodes that have been made, by the id of their label and the row.
@@ -99,12 +101,13 @@ impl fmt::Debug for Terms {
 impl Terms {
     #[cfg(test)]
     pub(crate) fn new(store: &Arc<Store>) -> Terms {
-        Terms::with(store, Around::default())
+        Terms::with(store, Around::default(), Limits::default())
     }
 
-    pub(crate) fn with(store: &Arc<Store>, around: Around) -> Terms {
+    pub(crate) fn with(store: &Arc<Store>, around: Around, limits: Limits) -> Terms {
         Terms {
             store: Arc::clone(store),
+            limits,
             around,
             computed: RwLock::default(),
             blanks: Mutex::default(),

@@ -81,9 +81,6 @@ pub(crate) struct JoinSpec {
 /// In a list of partners: none.
 const NOBODY: u32 = u32::MAX;
 
-/// As many batches of candidates are looked at in one invocation.
-const BATCHES: usize = 32;
-
 /// The part of a join that knows nothing of how partners are found.
 pub(super) struct Core {
     terms: Arc<Terms>,
@@ -147,7 +144,7 @@ impl Core {
             }
         }
         let input = self.input.take().expect("taken above");
-        for _ in 0..BATCHES {
+        for _ in 0..self.terms.limits.batches.max(1) {
             let is_new = self.at == Place::default();
             let limit = self.outbox.room().min(self.outbox.growth.target.max(64));
             self.left.clear();

@@ -40,12 +40,9 @@ pub(crate) struct Planner<'a> {
     tries: Cell<usize>,
 }
 
-/// As many things at most are planned in two ways.
-const TRIES: usize = 32;
-
 impl<'a> Planner<'a> {
     pub(crate) fn new(terms: &Arc<Terms>, optimise: bool, stop: &'a Stop<'a>) -> Planner<'a> {
-        Planner { terms: Arc::clone(terms), optimise, stop, tries: Cell::new(TRIES) }
+        Planner { terms: Arc::clone(terms), optimise, stop, tries: Cell::new(terms.limits.tries) }
     }
 
     /// The physical plan of a node. It has a column for each of `needed` that the node may bind, and no other.

@@ -37,11 +37,8 @@ impl Leaf {
 /// A set of leaves, a bit each.
 type Set = u64;
 
-/// As many leaves at most.
+/// As many leaves at most: each is a bit of a set.
 pub(crate) const MOST: usize = 60;
-
-/// Up to as many leaves all orders are tried.
-const EXHAUSTIVE: usize = 10;
 
 /// How the rows of a set of leaves are best made.
 #[derive(Clone, Copy, Debug)]
@@ -218,8 +215,10 @@ impl<'a> Ordering<'a> {
         }
         // Without anything in common, the parts are multiplied at the end, the smallest first.
         let mut plans: Vec<(Set, FxHashMap<Set, Best>)> = Vec::new();
+        let planner = self.planner;
         for part in self.parts() {
-            let best = if part.count_ones() as usize <= EXHAUSTIVE { self.exhaustive(part) } else { self.greedy(part) };
+            let is_small = part.count_ones() as usize <= planner.terms.limits.ordered_exhaustively;
+            let best = if is_small { self.exhaustive(part) } else { self.greedy(part) };
             plans.push((part, best));
         }
         plans.sort_by_cached_key(|(part, _)| self.rows(*part).to_bits());

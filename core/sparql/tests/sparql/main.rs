@@ -4,6 +4,7 @@
 mod growth;
 mod large;
 mod naive;
+mod paths;
 mod plans;
 mod random;
 mod rows;
