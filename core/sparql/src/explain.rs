@@ -35,7 +35,8 @@ impl Explainer<'_> {
         match self.names.get(slot.0) {
             Some(name) if name.starts_with("_:") => name.clone(),
             Some(name) => format!("?{name}"),
-            None => format!("?{}", slot.0),
+            // Whatever stands there.
+            None => "[]".to_owned(),
         }
     }
 

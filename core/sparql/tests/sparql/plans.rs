@@ -162,7 +162,8 @@ fn a_path_is_walked_from_the_end_that_is_bound() {
     assert_plan(&store, by_rows, &["walk ?p", "hash join on ?q"], &["all nodes"]);
     let optional = "SELECT ?q { ?p :title \"title 3\" OPTIONAL { ?p (:by/^:by)+ ?q } }";
     assert_plan(&store, optional, &["left walk ?p"], &["all nodes"]);
-    assert_plan(&store, "SELECT ?p ?q { ?p :by+ ?q }", &["all nodes"], &[]);
+    assert_plan(&store, "SELECT ?p ?q { ?p :by+ ?q }", &["distinct [?q]"], &["all nodes"]);
+    assert_plan(&store, "SELECT ?p ?q { ?p (!:name)+ ?q }", &["all nodes"], &[]);
 }
 
 #[test]
