@@ -4,7 +4,7 @@
 //! list of row numbers.
 
 use crate::algebra::Slot;
-use crate::evaluate::Evaluator;
+use crate::evaluate::{Evaluator, Memory};
 use crate::expression::{Compare, Expr};
 use crate::terms::Terms;
 use rustc_hash::FxHashMap;
@@ -101,7 +101,7 @@ impl Condition {
     /// The state that evaluating it needs.
     pub(crate) fn evaluator(&self, terms: &Arc<Terms>) -> Selector {
         let memory = self.tests.iter().map(|_| FxHashMap::default()).collect();
-        Selector { condition: self.clone(), terms: Arc::clone(terms), memory }
+        Selector { condition: self.clone(), terms: Arc::clone(terms), memory, asked: Memory::default() }
     }
 }
 
@@ -154,6 +154,7 @@ pub(crate) struct Selector {
     condition: Condition,
     terms: Arc<Terms>,
     memory: Vec<FxHashMap<u64, bool>>,
+    asked: Memory,
 }
 
 impl Selector {
@@ -168,7 +169,7 @@ impl Selector {
     ) {
         kept.clear();
         kept.extend(0..rows as u32);
-        let mut evaluator = Evaluator::new(&self.terms).until(stopped);
+        let mut evaluator = Evaluator::new(&self.terms).with(std::mem::take(&mut self.asked)).until(stopped);
         for (test, memory) in self.condition.tests.iter().zip(&mut self.memory) {
             match test {
                 Test::Ids(operator, a, b) => compare_ids(*operator, *a, *b, columns, kept),
@@ -189,6 +190,7 @@ impl Selector {
                 }
             }
         }
+        self.asked = evaluator.into_memory();
     }
 }
 

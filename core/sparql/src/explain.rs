@@ -72,6 +72,7 @@ impl Explainer<'_> {
             JoinKind::Left => "left ",
             JoinKind::Semi => "semi ",
             JoinKind::Anti => "anti ",
+            JoinKind::Mark(_) => "mark ",
         };
         let (what, inputs): (String, Vec<&Physical>) = match &plan.op {
             Op::Values(table) => (format!("values of {} rows", table.rows), Vec::new()),

@@ -173,7 +173,7 @@ impl Expr {
         }
     }
 
-    fn children_mut(&mut self) -> Vec<&mut Expr> {
+    pub(crate) fn children_mut(&mut self) -> Vec<&mut Expr> {
         match self {
             Expr::Constant(_) | Expr::Slot(_) | Expr::Error | Expr::Bound(_) => Vec::new(),
             Expr::Or(all) | Expr::And(all) | Expr::Coalesce(all) | Expr::Call(_, all) => all.iter_mut().collect(),
@@ -237,6 +237,7 @@ impl Expr {
     /// Whether it may have another value each time it is asked.
     pub(crate) fn is_volatile(&self) -> bool {
         matches!(self, Expr::Call(function, _) if function.is_volatile())
+            || matches!(self, Expr::Exists(node, _) if node.is_volatile())
             || self.children().into_iter().any(Expr::is_volatile)
     }
 

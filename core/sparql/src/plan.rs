@@ -147,7 +147,7 @@ pub fn plan_until(
     let mut id = |term: TermRef<'_>| if stop.is_stopped() { Id::UNBOUND } else { terms.id(term) };
     let mut translated = translate::translate(&parsed.query, &mut id)?;
     if options.optimise {
-        translated.node = optimise::optimise(translated.node, &stop);
+        translated.node = optimise::optimise(translated.node, &mut translated.names, &stop);
     }
     let planner = Planner::new(&terms, options.optimise, &stop);
     let slots: Option<Vec<Slot>> =

@@ -1,7 +1,7 @@
 //! Adds columns: values of expressions, constants, copies, or nothing; and drops and reorders columns on the way.
 
 use super::slices;
-use crate::evaluate::Evaluator;
+use crate::evaluate::{Evaluator, Memory};
 use crate::expression::Expr;
 use crate::terms::{Made, Terms};
 use std::sync::Arc;
@@ -22,11 +22,12 @@ pub(crate) struct Extend {
     terms: Arc<Terms>,
     makes: Arc<[Make]>,
     made: Made,
+    asked: Memory,
 }
 
 impl Extend {
     pub(crate) fn new(terms: &Arc<Terms>, makes: &Arc<[Make]>) -> Extend {
-        Extend { terms: Arc::clone(terms), makes: Arc::clone(makes), made: Made::default() }
+        Extend { terms: Arc::clone(terms), makes: Arc::clone(makes), made: Made::default(), asked: Memory::default() }
     }
 }
 
@@ -40,7 +41,7 @@ impl Operator for Extend {
         let rows = envelope.rows();
         let columns = slices(&envelope);
         let stopped = |more| self.made.gives_up(&self.terms, turn, more);
-        let mut evaluator = Evaluator::new(&self.terms).until(&stopped);
+        let mut evaluator = Evaluator::new(&self.terms).with(std::mem::take(&mut self.asked)).until(&stopped);
         let fresh = || self.makes.iter().filter(|make| !matches!(make, Make::Column(_)));
         let mut fresh = super::columns_of(turn, fresh().count(), rows, |builder| {
             for (place, make) in fresh().enumerate() {
@@ -56,6 +57,7 @@ impl Operator for Extend {
             }
         })
         .into_iter();
+        self.asked = evaluator.into_memory();
         let made = self.makes.iter().map(|make| match make {
             Make::Column(column) => envelope.column(*column).clone(),
             _ => fresh.next().expect("one for each that is not shared"),

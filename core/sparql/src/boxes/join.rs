@@ -7,10 +7,12 @@
 use super::hash_table::{Builder, HashSpec, HashTable};
 use super::index_probe::{IndexProbe, IndexSpec};
 use super::{Inputs, Outbox};
+use crate::algebra::Slot;
 use crate::condition::{Condition, Selector};
 use crate::terms::{Made, Terms};
 use std::sync::Arc;
 use vicus_flow::{BoxError, Envelope, Operator, Room, Turn};
+use vicus_rdf::Id;
 
 /// Where the search for partners stands: a row of the input, and how many of its candidates are done.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -53,6 +55,8 @@ pub(crate) enum JoinKind {
     Semi,
     /// Each row that has none.
     Anti,
+    /// Each row once, and whether it has a partner: in this slot, for those who plan.
+    Mark(Slot),
 }
 
 /// Where a column of a pair comes from.
@@ -66,6 +70,8 @@ pub(crate) enum Part {
     Merged(usize, usize),
     /// Never bound.
     Unbound,
+    /// Whether there is a partner.
+    Marked,
 }
 
 /// What a join does with pairs.
@@ -244,7 +250,7 @@ impl Core {
                 }
                 self.settled = row as usize + 1;
             }
-            if kind == JoinKind::Left || kind == JoinKind::Semi && first_of_row {
+            if kind == JoinKind::Left || first_of_row && matches!(kind, JoinKind::Semi | JoinKind::Mark(_)) {
                 self.out_left.push(row);
                 self.out_right.push(partner);
             }
@@ -282,6 +288,7 @@ fn gather_part(
     match part {
         Part::Left(column) => super::gather(input.column(column).u64s(), left, into),
         Part::Unbound => into.repeat(0, left.len()),
+        Part::Marked => into.extend(right.iter().map(|&partner| Id::boolean(partner != NOBODY).bits())),
         Part::Right(output) => gather_right(probe, output, right, into),
         Part::Merged(column, output) => {
             let from = into.len();

@@ -9,6 +9,7 @@ use crate::expression::{Arithmetic, Compare, Expr};
 use crate::terms::Terms;
 use crate::value::{self, Number, Value};
 use call::Regexes;
+pub(crate) use exists::Memory;
 use oxrdf::vocab::xsd;
 use oxrdf::{Literal, NamedNode};
 use oxsdatatypes::{Decimal, Double, Float};
@@ -30,18 +31,30 @@ pub(crate) struct Evaluator<'a> {
     pub(crate) terms: &'a Arc<Terms>,
     /// Patterns that were constants: compiled once.
     regexes: Regexes,
+    /// Answers of EXISTS.
+    memory: Memory,
     /// Whether to give up, with so many bytes at hand; asked where an expression may take long.
     stopped: Option<&'a dyn Fn(u64) -> bool>,
 }
 
 impl<'a> Evaluator<'a> {
     pub(crate) fn new(terms: &'a Arc<Terms>) -> Evaluator<'a> {
-        Evaluator { terms, regexes: Regexes::default(), stopped: None }
+        Evaluator { terms, regexes: Regexes::default(), memory: Memory::default(), stopped: None }
     }
 
     /// The same, giving up where an expression takes long and `stopped` says so of the bytes that it holds.
     pub(crate) fn until(self, stopped: &'a dyn Fn(u64) -> bool) -> Evaluator<'a> {
         Evaluator { stopped: Some(stopped), ..self }
+    }
+
+    /// The same, with what another one found out of patterns.
+    pub(crate) fn with(self, memory: Memory) -> Evaluator<'a> {
+        Evaluator { memory, ..self }
+    }
+
+    /// What it found out of patterns.
+    pub(crate) fn into_memory(self) -> Memory {
+        self.memory
     }
 
     /// Whether a filter keeps the row: errors don't.
@@ -130,8 +143,8 @@ impl<'a> Evaluator<'a> {
             }
             Expr::Exists(node, outside) => {
                 let values = outside.iter().map(|(slot, expr)| (*slot, self.id(expr, row).bits()));
-                let given: Vec<(Slot, u64)> = values.filter(|(_, bits)| *bits != 0).collect();
-                Some(exists::exists(self.terms, node, &given, self.stopped))
+                let given: Vec<(Slot, u64)> = values.collect();
+                Some(exists::exists(self.terms, &mut self.memory, node, &given, self.stopped))
             }
             _ => match self.eval(expr, row)? {
                 Val::Boolean(value) => Some(value),

@@ -14,7 +14,7 @@ use crate::boxes::walk::WalkSpec;
 use crate::condition::{Condition, Kinds};
 use crate::expression::Expr;
 use std::sync::Arc;
-use vicus_rdf::{Id, Order, Position};
+use vicus_rdf::{Id, Kind, Order, Position};
 
 /// About how long things take, in nanoseconds for a row.
 pub(crate) mod cost {
@@ -261,7 +261,7 @@ impl Planner<'_> {
             JoinKind::Inner if goal.set && !slots.iter().any(|slot| needed.contains(slot)) => JoinKind::Semi,
             other => other,
         };
-        if kind == JoinKind::Semi || kind == JoinKind::Anti || goal.set {
+        if matches!(kind, JoinKind::Semi | JoinKind::Anti | JoinKind::Mark(_)) || goal.set {
             let depth = index.prefix.len();
             if slots.is_empty() {
                 index.want = Want::First;
@@ -342,7 +342,7 @@ impl Planner<'_> {
             other => other,
         };
         let is_exact = keys.iter().all(|key| key.by != By::Value);
-        let is_test = matches!(kind, JoinKind::Semi | JoinKind::Anti);
+        let is_test = matches!(kind, JoinKind::Semi | JoinKind::Anti | JoinKind::Mark(_));
         let keep = if is_test && conditions.is_empty() && is_exact { Keep::Any } else { keep };
         let output = slots.iter().map(|slot| build.column(*slot).expect("it is one of its columns")).collect();
         let (join, columns) = self.join_spec(kind, &probe, &slots, &merged, conditions, needed, &both);
@@ -397,6 +397,10 @@ impl Planner<'_> {
                 output.push(if keeps_right { part(*slot).expect("it is a new column") } else { Part::Unbound });
             }
         }
+        if let JoinKind::Mark(mark) = kind {
+            columns.push(mark);
+            output.push(Part::Marked);
+        }
         let condition_slots: Vec<Slot> = {
             let all: Slots = conditions.iter().flat_map(Expr::slots).collect();
             all.into_iter().filter(|slot| part(*slot).is_some()).collect()
@@ -432,6 +436,11 @@ impl Planner<'_> {
                 made.with_rows(rows.max(left.rows))
             }
             JoinKind::Semi => left.clone().with_rows(left.rows.min(rows)),
+            JoinKind::Mark(mark) => {
+                let mut made = left.clone();
+                made.facts.insert(mark, Facts { distinct: 2.0, kinds: Kinds::of(Kind::Boolean), certain: true });
+                made
+            }
             JoinKind::Anti => left.clone().with_rows((left.rows - rows.min(left.rows)).max(left.rows * 0.1)),
         };
         for slot in &slots {

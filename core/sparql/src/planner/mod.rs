@@ -63,9 +63,11 @@ impl<'a> Planner<'a> {
                     self.filter(self.plan(inner, &inside, goal), conditions, needed)
                 }
             },
-            Node::LeftJoin { .. } | Node::AntiJoin { .. } | Node::SemiJoin { .. } | Node::Minus(..) => {
-                self.outer(node, needed, goal)
-            }
+            Node::LeftJoin { .. }
+            | Node::AntiJoin { .. }
+            | Node::SemiJoin { .. }
+            | Node::MarkJoin { .. }
+            | Node::Minus(..) => self.outer(node, needed, goal),
             Node::Union(nodes) => {
                 let inputs = nodes.iter().map(|node| self.plan(node, needed, goal)).collect();
                 let columns = node.scope().possible.intersection(needed).copied().collect();

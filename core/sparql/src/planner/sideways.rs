@@ -64,7 +64,10 @@ fn asking(node: &Node) -> Option<Node> {
             let conditions: Vec<Expr> = conditions.iter().filter(is_same).cloned().collect();
             Some(if conditions.is_empty() { inner } else { Node::Filter(conditions, Box::new(inner)) })
         }
-        Node::LeftJoin { left, .. } | Node::AntiJoin { left, .. } | Node::SemiJoin { left, .. } => asking(left),
+        Node::LeftJoin { left, .. }
+        | Node::AntiJoin { left, .. }
+        | Node::SemiJoin { left, .. }
+        | Node::MarkJoin { left, .. } => asking(left),
         Node::Minus(inner, _) | Node::Extend(inner, ..) | Node::Sort(inner, _) | Node::Distinct(inner) => asking(inner),
         Node::Project(inner, slots) => Some(Node::Project(Box::new(asking(inner)?), slots.clone())),
         Node::Union(nodes) => nodes.iter().map(asking).collect::<Option<Vec<Node>>>().map(Node::Union),

@@ -230,7 +230,10 @@ impl Writer<'_> {
     }
 
     fn operand(&mut self, depth: usize) -> String {
-        match self.chance.below(14) {
+        match self.chance.below(15) {
+            14 if depth > 0 => {
+                format!("IF(EXISTS {{ {} }}, {}, 1)", self.group(depth - 1), self.operand(depth - 1))
+            }
             0..=3 => self.variable().to_owned(),
             4..=6 => self.constant().to_owned(),
             7 if depth > 0 => {
