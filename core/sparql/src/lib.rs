@@ -39,4 +39,5 @@ mod value;
 pub use error::{QueryError, QueryErrorKind};
 pub use limits::Limits;
 pub use parse::{Parsed, parse, parse_with_base};
-pub use plan::{Form, Options, Plan, plan, plan_until};
+pub use plan::{Form, Options, Plan, Run, plan, plan_until};
+pub use terms::Moment;

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use vicus::{Runtime, Setting, Totals};
 use vicus_rdf::Store;
 use vicus_rdf::load::{OnError, Syntax};
-use vicus_sparql::{Options, Parsed, Plan, QueryError};
+use vicus_sparql::{Moment, Options, Parsed, Plan, QueryError};
 
 /// See `vicus query --help`.
 #[derive(clap::Args)]
@@ -225,30 +225,24 @@ fn answer(
         let parse_ms = began.elapsed().as_secs_f64() * 1e3;
         let began = Instant::now();
         let threads = runtime.plan().threads();
-        // What NOW is and RAND begins with.
-        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-        let now_ms = since.map_or(0, |since| since.as_millis() as i64);
         // Lines stand for themselves; other formats have one beginning and one end.
         let sinks = if matches!(args.format, Format::Csv | Format::Tsv | Format::Count) { threads } else { 1 };
-        let options = Options {
-            envelope_rows: args.envelope_rows,
-            threads,
-            sinks,
-            now_ms,
-            seed: now_ms as u64,
-            ..Options::default()
-        };
+        let options = Options { envelope_rows: args.envelope_rows, threads, sinks, ..Options::default() };
         let plan = question.plan(until, store, parsed, options)?;
         let plan_ms = began.elapsed().as_secs_f64() * 1e3;
         if args.explain && args.timings.is_none() {
             return show(&plan.explain());
         }
         let began = Instant::now();
+        // What NOW is and RAND begins with.
+        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        let now_ms = since.map_or(0, |since| since.as_millis() as i64);
+        let moment = Moment { now_ms, seed: now_ms as u64 };
         let copies: Vec<_> = (0..args.concurrent)
             .map(|copy| {
                 let shown = repeat == 1 && copy == 0 && !args.explain;
                 let format = if shown { args.format } else { Format::Count };
-                let writer = Writer::new(&plan, format, &question.name);
+                let writer = Writer::new(&plan, moment, format, &question.name);
                 let budget = args.memory_limit.unwrap_or_else(memory::free_limit);
                 (runtime.submit_within(plan.model(), writer.operators(), budget), writer)
             })

@@ -1,11 +1,11 @@
 //! The planner's rules, seen in the plans that they make, and the work that early stops save.
 
-use crate::rows::{count_of, rows_of};
+use crate::rows::{count_of, rows_at, rows_of};
 use std::fmt::Write as _;
 use std::sync::Arc;
 use vicus_flow::{BoxCounts, sequential};
 use vicus_rdf::Store;
-use vicus_sparql::{Options, Plan, parse, plan};
+use vicus_sparql::{Moment, Options, Plan, parse, plan};
 
 /// Papers with a year, an author and a title; authors with a name. Every tenth name is written twice.
 fn library(papers: usize) -> Arc<Store> {
@@ -124,13 +124,36 @@ fn a_question_is_answered_by_the_first_row() {
     assert!(work("SELECT * { ?p :by ?a . ?a :name ?n } LIMIT 3") < 60);
 }
 
+/// NOW and the seed of RAND were part of the plan, and so were the terms that its runs computed: a plan that was asked again
+/// knew what the first run had computed, and every run had the same moment.
 #[test]
-fn several_instances_of_one_plan_share_their_computed_terms() {
+fn each_run_of_a_plan_has_its_own_moment_and_its_own_terms() {
     let store = library(30);
-    let plan = planned(&store, "SELECT ?x { ?a :age ?n BIND (?n * 2.5 AS ?x) }");
-    let (first, second) = (rows_of(&plan, |_| 0), rows_of(&plan, |tasks| tasks - 1));
-    assert_eq!(first.len(), 11);
-    assert!(first.iter().all(|row| second.contains(row)));
+    let plan = planned(
+        &store,
+        "SELECT ?x ?now ?chance { ?a :age ?n BIND (?n * 2.5 AS ?x) BIND (NOW() AS ?now) BIND (RAND() AS ?chance) }",
+    );
+    let (early, late) = (Moment { now_ms: 0, seed: 1 }, Moment { now_ms: 86_400_000, seed: 2 });
+    let (first, second, again) =
+        (rows_at(&plan, early, |_| 0), rows_at(&plan, late, |_| 0), rows_at(&plan, early, |_| 0));
+    assert_eq!(first, again, "a run is a function of its moment");
+    assert_eq!((first.len(), second.len()), (11, 11));
+    for (first, second) in first.iter().zip(&second) {
+        assert_eq!(first[0], second[0]);
+        assert!(first[1].as_ref().is_some_and(|now| now.to_string().starts_with("\"1970-01-01T00:00:00Z\"")));
+        assert!(second[1].as_ref().is_some_and(|now| now.to_string().starts_with("\"1970-01-02T00:00:00Z\"")));
+        assert_ne!(first[2], second[2]);
+    }
+    // Ids of computed terms begin anew with each run.
+    let (a, b) = (plan.start(early), plan.start(late));
+    for run in [&a, &b] {
+        let (send, receive) = std::sync::mpsc::channel();
+        let sink = plan.sink_operator(move |envelope| Ok(send.send(envelope.column(0).u64s()[0])?));
+        sequential::run(plan.model(), run.operators([(plan.sink(), sink)]), |_| 0).expect("it ends");
+        let ids: Vec<u64> = receive.iter().collect();
+        assert!(run.term(vicus_rdf::Id::from_bits(ids[0])).to_string().contains("decimal"));
+    }
+    assert_eq!(format!("{a:?}"), format!("{b:?}"), "as many terms");
 }
 
 #[test]

@@ -4,7 +4,7 @@
 use std::fmt::Write;
 use vicus::Envelope;
 use vicus_rdf::{Id, TermView};
-use vicus_sparql::Plan;
+use vicus_sparql::Run;
 
 /// Which of the two.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -23,7 +23,7 @@ impl Delimited {
     }
 
     /// Appends a line for each row.
-    pub(super) fn rows(self, plan: &Plan, envelope: &Envelope, out: &mut String) {
+    pub(super) fn rows(self, run: &Run, envelope: &Envelope, out: &mut String) {
         let columns: Vec<&[u64]> = envelope.columns().iter().map(|column| column.u64s()).collect();
         let (between, end) = if self == Delimited::Csv { (',', "\r\n") } else { ('\t', "\n") };
         for row in 0..envelope.rows() {
@@ -33,7 +33,7 @@ impl Delimited {
                 }
                 let id = Id::from_bits(column[row]);
                 if !id.is_unbound() {
-                    plan.view(id, |view| self.term(view, out));
+                    run.view(id, |view| self.term(view, out));
                 }
             }
             out.push_str(end);
@@ -136,7 +136,7 @@ mod tests {
     use sparesults::{QueryResultsFormat, QueryResultsSerializer};
     use std::sync::Arc;
     use vicus_rdf::Store;
-    use vicus_sparql::{Options, parse};
+    use vicus_sparql::{Moment, Options, parse};
 
     const PIECES: [&str; 22] = [
         "",
@@ -192,6 +192,7 @@ mod tests {
         let store = Arc::new(Store::of_ntriples(text.as_bytes()).expect("good N-Triples"));
         let parsed = parse("SELECT ?s ?o ?none { ?s ?p ?o }").expect("good SPARQL");
         let plan = vicus_sparql::plan(&store, &parsed, &Options::default()).expect("supported");
+        let run = plan.start(Moment::default());
         let id = |term: &Term| store.id(term.as_ref()).expect("it was loaded").bits();
         let blank = store.index(vicus_rdf::Order::Spo).keys()[0];
         let rows = terms.len();
@@ -207,13 +208,13 @@ mod tests {
             let serializer = QueryResultsSerializer::from_format(theirs);
             let mut writer = serializer.serialize_solutions_to_writer(Vec::new(), variables.clone()).unwrap();
             for term in &terms {
-                let subject = plan.term(blank);
-                let object = plan.term(Id::from_bits(id(term)));
+                let subject = run.term(blank);
+                let object = run.term(Id::from_bits(id(term)));
                 writer.serialize([(&variables[0], &subject), (&variables[1], &object)]).unwrap();
             }
             let expected = String::from_utf8(writer.finish().unwrap()).unwrap();
             let mut found = ours.header(&names);
-            ours.rows(&plan, &envelope, &mut found);
+            ours.rows(&run, &envelope, &mut found);
             for (found, expected) in found.split('\n').zip(expected.split('\n')) {
                 assert_eq!(found, expected, "{ours:?}");
             }

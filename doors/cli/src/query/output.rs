@@ -10,7 +10,7 @@ use oxrdf::{Term, Variable};
 use sparesults::{QueryResultsFormat, QueryResultsSerializer, WriterSolutionsSerializer};
 use vicus::{BoxError, BoxId, Envelope, Operator, Turn};
 use vicus_rdf::Id;
-use vicus_sparql::{Form, Plan};
+use vicus_sparql::{Form, Moment, Plan, Run};
 
 /// How results are written.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -32,6 +32,7 @@ pub(super) enum Format {
 /// The end of one request's results. The box that it makes counts and writes; afterwards it says how many there were.
 pub(super) struct Writer {
     plan: Arc<Plan>,
+    run: Run,
     format: Format,
     name: String,
     rows: Arc<AtomicU64>,
@@ -43,9 +44,10 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    pub(super) fn new(plan: &Arc<Plan>, format: Format, name: &str) -> Writer {
+    pub(super) fn new(plan: &Arc<Plan>, moment: Moment, format: Format, name: &str) -> Writer {
         Writer {
             plan: Arc::clone(plan),
+            run: plan.start(moment),
             format,
             name: name.to_owned(),
             rows: Arc::default(),
@@ -55,9 +57,9 @@ impl Writer {
         }
     }
 
-    /// The operators of the plan's sinks.
+    /// The operators of the run, with those of its sinks.
     pub(super) fn operators(&self) -> Vec<(BoxId, Box<dyn Operator>)> {
-        self.plan.sinks().iter().map(|sink| (*sink, self.operator())).collect()
+        self.run.operators(self.plan.sinks().iter().map(|sink| (*sink, self.operator())))
     }
 
     fn operator(&self) -> Box<dyn Operator> {
@@ -79,8 +81,8 @@ impl Writer {
                 Sink::Rows { serializer: Some(serializer), buffer, variables, row: Vec::new() }
             }
         };
-        let (plan, rows, broken_pipe) = (Arc::clone(&self.plan), Arc::clone(&self.rows), Arc::clone(&self.broken_pipe));
-        Box::new(Rows { plan, rows, broken_pipe, held: 0, kind })
+        let (run, rows, broken_pipe) = (self.run.clone(), Arc::clone(&self.rows), Arc::clone(&self.broken_pipe));
+        Box::new(Rows { run, rows, broken_pipe, held: 0, kind })
     }
 
     /// Whether the reader of standard output has gone.
@@ -113,7 +115,7 @@ impl Writer {
             }
             (Form::Select { variables }, Format::Table) => {
                 let table = std::mem::take(&mut *self.table.lock().expect("the request has ended"));
-                write_table(&mut out, &self.plan, variables, &table)?;
+                write_table(&mut out, &self.run, variables, &table)?;
             }
             (Form::Select { .. }, Format::Json | Format::Xml) => writeln!(out)?,
             (Form::Select { .. }, Format::Csv | Format::Tsv) => {
@@ -129,7 +131,7 @@ impl Writer {
 
 /// The box at the end of a query.
 struct Rows {
-    plan: Arc<Plan>,
+    run: Run,
     rows: Arc<AtomicU64>,
     broken_pipe: Arc<AtomicBool>,
     /// Bytes of rows that wait to be written.
@@ -223,7 +225,7 @@ impl Rows {
     fn serialise(&mut self, envelope: &Envelope) -> io::Result<Vec<u8>> {
         if let Sink::Lines { syntax, ready, .. } = &mut self.kind {
             if !envelope.is_pill() {
-                syntax.rows(&self.plan, envelope, ready);
+                syntax.rows(&self.run, envelope, ready);
             }
             let is_worth_it = ready.len() >= Buffer::FULL || envelope.is_pill();
             return Ok(if is_worth_it { std::mem::take(ready).into_bytes() } else { Vec::new() });
@@ -234,7 +236,7 @@ impl Rows {
             row.clear();
             for (column, id) in ids(envelope, number).enumerate() {
                 if !id.is_unbound() {
-                    row.push((column, self.plan.term(id)));
+                    row.push((column, self.run.term(id)));
                 }
             }
             writer.serialize(row.iter().map(|(column, term)| (&variables[*column], term)))?;
@@ -248,10 +250,10 @@ impl Rows {
 }
 
 /// Columns as wide as their widest value, up to a limit that still fits a screen.
-fn write_table(out: &mut impl Write, plan: &Plan, variables: &[String], rows: &[Envelope]) -> io::Result<()> {
+fn write_table(out: &mut impl Write, run: &Run, variables: &[String], rows: &[Envelope]) -> io::Result<()> {
     const WIDEST: usize = 60;
     let cell = |id: Id| -> String {
-        let text = if id.is_unbound() { String::new() } else { plan.term(id).to_string() };
+        let text = if id.is_unbound() { String::new() } else { run.term(id).to_string() };
         if text.chars().count() <= WIDEST { text } else { text.chars().take(WIDEST - 1).chain(['…']).collect() }
     };
     let width = |column: usize| {
