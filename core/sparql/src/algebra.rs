@@ -8,7 +8,6 @@
 use crate::condition::Kinds;
 use crate::expression::Expr;
 use crate::route::Route;
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use vicus_rdf::Id;
 
@@ -16,8 +15,7 @@ use vicus_rdf::Id;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) struct Slot(pub(crate) usize);
 
-/// Slots, ascending.
-pub(crate) type Slots = BTreeSet<Slot>;
+pub(crate) use crate::slots::Slots;
 
 /// What stands at one place of a triple pattern.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -9,6 +9,7 @@ use std::hash::BuildHasher as _;
 use vicus_rdf::{Id, Kind};
 
 /// A dictionary that grows. Ids say the places of their terms.
+#[derive(Default)]
 pub(crate) struct Computed {
     /// The place of the first term: those before are another one's.
     first: usize,
@@ -17,7 +18,8 @@ pub(crate) struct Computed {
     /// By the place that an id has.
     places: Vec<Place>,
     /// Places by kind and key: a table for each value of the highest bits of the hash, so that none takes long to grow.
-    tables: [HashTable<Entry>; 1 << TABLE_BITS],
+    /// None before the first term.
+    tables: Vec<HashTable<Entry>>,
 }
 
 /// What a term is, and where its key is.
@@ -39,12 +41,6 @@ const TABLE_BITS: u32 = 6;
 /// The first piece is small, as most queries compute little; each next one has twice the room, up to this.
 const FIRST_PIECE: usize = 1 << 10;
 const LARGEST_PIECE: usize = 1 << 20;
-
-impl Default for Computed {
-    fn default() -> Computed {
-        Computed { first: 0, pieces: Vec::new(), places: Vec::new(), tables: std::array::from_fn(|_| HashTable::new()) }
-    }
-}
 
 impl Computed {
     /// One whose places are behind those of another.
@@ -83,7 +79,7 @@ impl Computed {
             let place = &self.places[entry.place as usize];
             entry.hash == hash && place.kind == kind && self.key_at(place) == key
         };
-        let found = self.tables[table(hash)].find(spread(hash), is_it)?;
+        let found = self.tables.get(table(hash))?.find(spread(hash), is_it)?;
         Some(Id::computed(kind, self.first + found.place as usize))
     }
 
@@ -93,6 +89,9 @@ impl Computed {
         let place = self.write(kind, key);
         self.places.push(place);
         let entry = Entry { hash, place: u32::try_from(number).expect("fewer than 2^32 terms") };
+        if self.tables.is_empty() {
+            self.tables.resize_with(1 << TABLE_BITS, HashTable::new);
+        }
         self.tables[table(hash)].insert_unique(spread(hash), entry, |entry| spread(entry.hash));
         Id::computed(kind, self.first + number)
     }

@@ -173,6 +173,7 @@ impl Explainer<'_> {
             }
             Expr::Negate(inner) => format!("-{}", self.expr(inner)),
             Expr::Plus(inner) => format!("+{}", self.expr(inner)),
+            Expr::Has(inner) => format!("has({})", self.expr(inner)),
             Expr::Bound(slot) => format!("bound({})", self.slot(*slot)),
             Expr::If(a, b, c) => format!("if({}, {}, {})", self.expr(a), self.expr(b), self.expr(c)),
             Expr::Coalesce(operands) => format!("coalesce({})", all(operands, ", ")),

@@ -31,6 +31,7 @@ mod parse;
 mod plan;
 mod planner;
 mod route;
+mod slots;
 mod stop;
 mod terms;
 mod translate;

@@ -201,6 +201,7 @@ impl<'a> Evaluator<'a> {
                 bits => Some(Val::Id(Id::from_bits(bits))),
             },
             Expr::Error => None,
+            Expr::Has(inner) => self.eval(inner, row).map(|_| Val::Boolean(true)),
             Expr::Arithmetic(operator, a, b) => {
                 let (a, b) = (self.number(a, row)?, self.number(b, row)?);
                 arithmetic(*operator, a, b).map(Val::Number)

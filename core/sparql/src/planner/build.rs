@@ -321,7 +321,7 @@ impl Planner<'_> {
         }
         let mut both = estimate::join([&probe.estimate, &build.estimate].into_iter());
         for (a, b, _) in equalities {
-            let distinct = both.facts[a].distinct.max(both.facts[b].distinct).max(1.0);
+            let distinct = both.distinct(*a).max(both.distinct(*b));
             let rows = both.rows / distinct;
             both = both.with_rows(rows);
         }
@@ -382,14 +382,11 @@ impl Planner<'_> {
             (None, Some(place)) => Some(Part::Right(place)),
             (None, None) => None,
         };
-        for slot in &left.columns {
-            if needed.contains(slot) {
-                columns.push(*slot);
-                output.push(match left.column(*slot) {
-                    Some(column) if !keeps_right => Part::Left(column),
-                    _ => part(*slot).expect("it is a column of the left side"),
-                });
-            }
+        for (column, slot) in left.columns.iter().enumerate().filter(|(_, slot)| needed.contains(slot)) {
+            columns.push(*slot);
+            // The side that is long is not searched for each of its columns.
+            let place = slots.iter().position(|other| keeps_right && other == slot && merged.contains(slot));
+            output.push(place.map_or(Part::Left(column), |place| Part::Merged(column, place)));
         }
         for slot in slots {
             if needed.contains(slot) && left.column(*slot).is_none() {
@@ -426,10 +423,10 @@ impl Planner<'_> {
             JoinKind::Inner => return pairs.restricted(&slots),
             JoinKind::Left => {
                 let mut made = pairs;
-                for (slot, facts) in &mut made.facts {
-                    facts.certain = left.is_certain(*slot);
+                for (slot, facts) in made.facts.iter_mut() {
+                    facts.certain = left.is_certain(slot);
                     // A row without partner keeps what it had.
-                    if let Some(old) = left.facts.get(slot) {
+                    if let Some(old) = left.facts.get(&slot) {
                         facts.kinds = facts.kinds.or(old.kinds);
                     }
                 }
@@ -444,7 +441,7 @@ impl Planner<'_> {
             JoinKind::Anti => left.clone().with_rows((left.rows - rows.min(left.rows)).max(left.rows * 0.1)),
         };
         for slot in &slots {
-            made.facts.entry(*slot).or_insert(Facts { distinct: 1.0, kinds: Kinds::ANY, certain: false });
+            made.facts.or_insert(*slot, Facts { distinct: 1.0, kinds: Kinds::ANY, certain: false });
         }
         made.restricted(&slots)
     }
@@ -474,11 +471,9 @@ impl Planner<'_> {
     pub(crate) fn arrange(&self, input: Physical, makes: Vec<Make>, columns: Vec<Slot>) -> Physical {
         let mut estimate = input.estimate.clone().restricted(&columns.iter().copied().collect());
         for slot in &columns {
-            estimate.facts.entry(*slot).or_insert(Facts {
-                distinct: estimate.rows.max(1.0),
-                kinds: Kinds::ANY,
-                certain: false,
-            });
+            estimate
+                .facts
+                .or_insert(*slot, Facts { distinct: estimate.rows.max(1.0), kinds: Kinds::ANY, certain: false });
         }
         Physical {
             cost: input.cost,
@@ -523,7 +518,7 @@ impl Planner<'_> {
         };
         let computes = matches!(make, Make::Expr(_));
         let certain: Slots =
-            input.estimate.facts.iter().filter(|(_, facts)| facts.certain).map(|(slot, _)| *slot).collect();
+            input.estimate.facts.iter().filter(|(_, facts)| facts.certain).map(|(slot, _)| slot).collect();
         let never_fails = expr.never_fails(&certain);
         let rows = input.estimate.rows;
         makes.push(make);

@@ -159,7 +159,7 @@ impl Planner<'_> {
                 rest.push(condition.clone());
                 continue;
             };
-            let kinds = left.estimate.facts[&a].kinds.or(right.estimate.facts[&b].kinds);
+            let kinds = left.estimate.kinds(a).or(right.estimate.kinds(b));
             if matches!(condition, Expr::SameTerm(..)) || kinds.equal_by_id() {
                 keys.push((a, b, By::Id));
             } else {
@@ -237,6 +237,6 @@ pub(crate) fn single_inequality(left: &Physical, right: &Physical, conditions: &
     } else {
         return None;
     };
-    let kinds = left.estimate.facts[l].kinds.or(right.estimate.facts[r].kinds);
+    let kinds = left.estimate.kinds(*l).or(right.estimate.kinds(*r));
     kinds.ordered_by_id().then_some((*r, operator))
 }

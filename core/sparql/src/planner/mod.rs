@@ -16,6 +16,7 @@ pub(crate) use build::{Op, Physical, cost, is_in_order};
 
 use crate::algebra::{Column, Node, Slot, Slots, Table};
 use crate::boxes::extend::Make;
+use crate::expression::Expr;
 use crate::stop::Stop;
 use crate::terms::Terms;
 use std::cell::Cell;
@@ -57,6 +58,11 @@ impl<'a> Planner<'a> {
             Node::Filter(conditions, inner) => match &**inner {
                 Node::Join(nodes) => self.group(nodes, conditions, needed, goal),
                 Node::Pattern(_) => self.group(std::slice::from_ref(inner), conditions, needed, goal),
+                Node::Extend(below, slot, expr) if self.optimise && is_only_tested(*slot, expr, conditions, needed) => {
+                    let value = |other| if other == *slot { expr.clone() } else { Expr::Slot(other) };
+                    let conditions = conditions.iter().map(|condition| condition.replaced(&value)).collect();
+                    self.plan(&Node::Filter(conditions, below.clone()), needed, goal)
+                }
                 _ => {
                     let mut inside = needed.clone();
                     conditions.iter().for_each(|condition| inside.extend(condition.slots()));
@@ -158,4 +164,15 @@ impl<'a> Planner<'a> {
             }
         }
     }
+}
+
+/// Whether conditions on top of a computed value are all that looks at it, once: then they compute it themselves, and it
+/// never becomes a term that has to be kept.
+fn is_only_tested(slot: Slot, expr: &Expr, conditions: &[Expr], needed: &Slots) -> bool {
+    let is_computed = !matches!(expr, Expr::Slot(_) | Expr::Constant(_) | Expr::Error);
+    is_computed
+        && !needed.contains(&slot)
+        && !expr.is_volatile()
+        && conditions.iter().map(|condition| condition.uses(slot)).sum::<usize>() == 1
+        && !conditions.iter().any(|condition| condition.asks_for(slot) || condition.has_exists())
 }

@@ -34,6 +34,12 @@ impl Leaf {
     }
 }
 
+/// For so many leaves all orders are looked at nearly as soon as a greedy one.
+const FEWEST: u32 = 3;
+
+/// About how long it takes to look at a join, in nanoseconds.
+const JOIN_NS: f64 = 40.0;
+
 /// A set of leaves, a bit each.
 type Set = u64;
 
@@ -158,8 +164,8 @@ impl<'a> Ordering<'a> {
         assert!(leaves.len() <= MOST, "a group of more operands is cut before");
         let mut slots: BTreeMap<Slot, Shared> = BTreeMap::new();
         for (leaf, estimate) in estimates.iter().enumerate() {
-            for (slot, facts) in &estimate.facts {
-                let shared = slots.entry(*slot).or_default();
+            for (slot, facts) in estimate.facts.iter() {
+                let shared = slots.entry(slot).or_default();
                 shared.holders.all |= 1 << leaf;
                 shared.holders.certain |= Set::from(facts.certain) << leaf;
                 shared.distinct.push(facts.distinct.max(1.0));
@@ -218,7 +224,7 @@ impl<'a> Ordering<'a> {
         let planner = self.planner;
         for part in self.parts() {
             let is_small = part.count_ones() as usize <= planner.terms.limits.ordered_exhaustively;
-            let best = if is_small { self.exhaustive(part) } else { self.greedy(part) };
+            let best = if is_small { self.ordered(part) } else { self.greedy(part) };
             plans.push((part, best));
         }
         plans.sort_by_cached_key(|(part, _)| self.rows(*part).to_bits());
@@ -230,6 +236,18 @@ impl<'a> Ordering<'a> {
             done |= part;
         }
         self.build(done, &best, needed)
+    }
+
+    /// The best order, or the greedy one if that costs less than looking for the best would.
+    fn ordered(&mut self, part: Set) -> FxHashMap<Set, Best> {
+        let leaves = part.count_ones();
+        if leaves > FEWEST {
+            let best = self.greedy(part);
+            if self.price(&best[&part]) < f64::from(3u32.pow(leaves)) * JOIN_NS {
+                return best;
+            }
+        }
+        self.exhaustive(part)
     }
 
     /// Sets of leaves that hang together.
@@ -435,8 +453,9 @@ impl<'a> Ordering<'a> {
             self.conditions.iter().filter(is_new).map(|tested| tested.condition.clone()).collect();
         let mut inside = needed.clone();
         conditions.iter().for_each(|condition| inside.extend(condition.slots()));
-        let slots =
-            |set: Set| -> Slots { members(set).flat_map(|leaf| self.estimates[leaf].facts.keys().copied()).collect() };
+        let slots = |set: Set| -> Slots {
+            members(set).flat_map(|leaf| self.estimates[leaf].facts.iter().map(|(slot, _)| slot)).collect()
+        };
         let shared: Slots = slots(left).intersection(&slots(right)).copied().collect();
         inside.extend(&shared);
         match best[&set].how {

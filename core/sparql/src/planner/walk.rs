@@ -204,9 +204,9 @@ impl Planner<'_> {
             Some(_) => input.estimate.rows.min(reached / connected.ends.max(1.0) + stay * 0.5),
         };
         both = both.with_rows(rows);
-        both.facts.extend(
-            slots.iter().map(|slot| (*slot, Facts { distinct: rows.max(1.0), kinds: Kinds::ANY, certain: true })),
-        );
+        for slot in &slots {
+            both.facts.insert(*slot, Facts { distinct: rows.max(1.0), kinds: Kinds::ANY, certain: true });
+        }
         let spec = WalkSpec { automaton: Arc::new(Automaton::new(&path.route, backward)), start, target };
         let (join, columns) = self.join_spec(kind, &input, &slots, &[], conditions, needed, &both);
         let estimate = self.joined(kind, &input.estimate, both, conditions, &columns);

@@ -228,6 +228,49 @@ fn a_group_has_one_row_for_each_key_and_none_has_one_row() {
     assert_eq!(count_of(&planned(&store, "SELECT ?a (COUNT(*) AS ?n) { ?p :nothing ?a } GROUP BY ?a")), 0);
 }
 
+/// Every value of BIND became a term that was kept until the query's end: COUNT over 2.4 million of them failed at 200 MB.
+#[test]
+fn values_that_are_only_counted_or_tested_are_not_kept() {
+    let store = library(60);
+    let kept = |text: &str| {
+        let plan = planned(&store, text);
+        let run = plan.start(Moment::default());
+        let (send, receive) = std::sync::mpsc::channel();
+        let sink = plan.sink_operator(move |envelope| Ok(send.send(envelope.clone())?));
+        sequential::run(plan.model(), run.operators([(plan.sink(), sink)]), |_| 0).expect("it ends");
+        let rows = receive.iter().map(|envelope| envelope.rows()).sum::<usize>();
+        let shown = format!("{run:?}");
+        (rows, number_before(&shown, " more"))
+    };
+    let bind = "?p :title ?t BIND (CONCAT(?t, \"-\", STR(?p)) AS ?x)";
+    let (_, mentioned) = kept("SELECT ?t { ?p :title ?t FILTER (?t != \"-\") }");
+    assert_eq!(kept(&format!("SELECT (COUNT(?x) AS ?n) {{ {bind} }}")), (1, mentioned));
+    assert_eq!(kept(&format!("SELECT (COUNT(?x) AS ?n) {{ {bind} FILTER (?t != \"-\") }}")), (1, mentioned));
+    assert_eq!(kept(&format!("SELECT ?t {{ {bind} FILTER (CONTAINS(?x, \"title\")) }}")).0, 60);
+    assert_eq!(kept(&format!("SELECT ?t {{ {bind} FILTER (STRLEN(?x) > 5) }}")), (60, mentioned));
+    // An error is no value.
+    let failing = "?p :title ?t BIND (CONCAT(?t, ?p) AS ?x)";
+    let (rows, _) = kept(&format!("SELECT (COUNT(?x) AS ?n) {{ {failing} }} HAVING (COUNT(?x) = 0)"));
+    assert_eq!(rows, 1);
+    // What is looked at is there.
+    assert_eq!(kept(&format!("SELECT ?x {{ {bind} }}")), (60, mentioned + 60.0));
+    assert_eq!(kept(&format!("SELECT (COUNT(?x) AS ?n) (MIN(?x) AS ?m) {{ {bind} }}")).1, mentioned + 60.0);
+    assert_eq!(kept(&format!("SELECT ?x (COUNT(?x) AS ?n) {{ {bind} }} GROUP BY ?x")).0, 60);
+}
+
+/// Each of the variables was a column of every row, whether the pattern bound it or not: 2.6 GB for a text of a megabyte.
+#[test]
+fn a_key_that_is_never_bound_is_no_column() {
+    let store = library(60);
+    let keys: String = (0..20_000).map(|number| format!(" ?v{number}")).collect();
+    let plan = planned(&store, &format!("SELECT ?a (COUNT(*) AS ?n) {{ ?p :by ?a }} GROUP BY ?a{keys}"));
+    assert!(plan.explain().contains("aggregate by ?a ["), "{}", &plan.explain()[..200]);
+    assert_eq!(count_of(&plan), 21);
+    let never = |pattern: &str| format!("SELECT (COUNT(*) AS ?n) {{ {pattern} }} GROUP BY{keys}");
+    assert_eq!(count_of(&planned(&store, &never("?p :by ?a"))), 1);
+    assert_eq!(count_of(&planned(&store, &never("?p :nothing ?a"))), 0, "no rows are no group where there are keys");
+}
+
 /// As many nodes as a walk visits in several turns, in a ring.
 #[test]
 fn a_walk_is_cut_into_turns_and_ends_when_nobody_waits() {
