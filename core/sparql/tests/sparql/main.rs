@@ -2,8 +2,10 @@
 #![expect(clippy::disallowed_methods, reason = "tests read files")]
 
 mod exists;
+mod grammar;
 mod growth;
 mod large;
+mod meaning;
 mod naive;
 mod paths;
 mod plans;
