@@ -9,13 +9,17 @@ use std::hash::BuildHasher as _;
 use vicus_rdf::{Id, Kind};
 
 /// A dictionary that grows. Ids say the places of their terms.
+#[derive(Default)]
 pub(crate) struct Computed {
+    /// The place of the first term: those before are another one's.
+    first: usize,
     /// Keys as `vicus_rdf::Encoder` writes them. Invariant: a piece never grows beyond the room that it was made with.
     pieces: Vec<String>,
     /// By the place that an id has.
     places: Vec<Place>,
     /// Places by kind and key: a table for each value of the highest bits of the hash, so that none takes long to grow.
-    tables: [HashTable<Entry>; 1 << TABLE_BITS],
+    /// None before the first term.
+    tables: Vec<HashTable<Entry>>,
 }
 
 /// What a term is, and where its key is.
@@ -38,16 +42,20 @@ const TABLE_BITS: u32 = 6;
 const FIRST_PIECE: usize = 1 << 10;
 const LARGEST_PIECE: usize = 1 << 20;
 
-impl Default for Computed {
-    fn default() -> Computed {
-        Computed { pieces: Vec::new(), places: Vec::new(), tables: std::array::from_fn(|_| HashTable::new()) }
-    }
-}
-
 impl Computed {
-    /// How many terms there are.
-    pub(crate) fn len(&self) -> usize {
-        self.places.len()
+    /// One whose places are behind those of another.
+    pub(crate) fn behind(other: &Computed) -> Computed {
+        Computed { first: other.end(), ..Computed::default() }
+    }
+
+    /// The place behind the last term.
+    pub(crate) fn end(&self) -> usize {
+        self.first + self.places.len()
+    }
+
+    /// Whether it has this computed term.
+    pub(crate) fn has(&self, id: Id) -> bool {
+        id.rank().is_some_and(|place| (self.first..self.end()).contains(&place))
     }
 
     /// What a term with such a key adds to the memory that this holds, in bytes.
@@ -58,7 +66,7 @@ impl Computed {
 
     /// The key of a computed term. Panics for others.
     pub(crate) fn key(&self, id: Id) -> &str {
-        self.key_at(&self.places[id.rank().expect("a computed term has a place")])
+        self.key_at(&self.places[id.rank().expect("a computed term has a place") - self.first])
     }
 
     fn key_at(&self, place: &Place) -> &str {
@@ -71,8 +79,8 @@ impl Computed {
             let place = &self.places[entry.place as usize];
             entry.hash == hash && place.kind == kind && self.key_at(place) == key
         };
-        let found = self.tables[table(hash)].find(spread(hash), is_it)?;
-        Some(Id::computed(kind, found.place as usize))
+        let found = self.tables.get(table(hash))?.find(spread(hash), is_it)?;
+        Some(Id::computed(kind, self.first + found.place as usize))
     }
 
     /// Adds a term that is not there yet. Panics at the 2^32nd, and if its key has 4 GiB.
@@ -81,8 +89,11 @@ impl Computed {
         let place = self.write(kind, key);
         self.places.push(place);
         let entry = Entry { hash, place: u32::try_from(number).expect("fewer than 2^32 terms") };
+        if self.tables.is_empty() {
+            self.tables.resize_with(1 << TABLE_BITS, HashTable::new);
+        }
         self.tables[table(hash)].insert_unique(spread(hash), entry, |entry| spread(entry.hash));
-        Id::computed(kind, number)
+        Id::computed(kind, self.first + number)
     }
 
     fn write(&mut self, kind: Kind, key: &str) -> Place {
@@ -128,7 +139,10 @@ mod tests {
         }
         assert_eq!((computed.find(Kind::Iri, &keys[7]), computed.key(iri)), (Some(iri), keys[7].as_str()));
         assert_eq!((computed.find(Kind::Iri, &keys[8]), computed.find(Kind::String, "none")), (None, None));
-        assert_eq!(computed.len(), keys.len() + 1);
+        assert_eq!(computed.end(), keys.len() + 1);
+        let mut more = Computed::behind(&computed);
+        let next = more.add(Kind::String, "none");
+        assert_eq!((more.key(next), more.has(next), computed.has(next), more.has(iri)), ("none", true, false, false));
     }
 
     #[test]

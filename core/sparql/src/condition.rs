@@ -160,12 +160,13 @@ struct Answers {
 }
 
 impl Answers {
-    fn of(&mut self, bits: u64, answer: impl FnOnce() -> bool) -> bool {
+    /// The answer for a value, of which at most `most` are remembered.
+    fn of(&mut self, bits: u64, most: usize, answer: impl FnOnce() -> bool) -> bool {
         if self.is_off {
             return answer();
         }
         self.asked += 1;
-        let is_full = self.known.len() >= REMEMBERED;
+        let is_full = self.known.len() >= most;
         if is_full || self.asked == PROBED {
             if self.known.len() * 4 > self.asked * 3 {
                 *self = Answers { is_off: true, ..Answers::default() };
@@ -188,9 +189,6 @@ pub(crate) struct Selector {
     memory: Vec<Answers>,
     scratch: Scratch,
 }
-
-/// As many answers as are remembered for one test.
-const REMEMBERED: usize = 1 << 16;
 
 /// After so many questions, and whenever the memory is full, it is seen whether remembering pays.
 const PROBED: usize = 1 << 14;
@@ -222,12 +220,13 @@ impl Selector {
                 Test::Remembered(column, expr) => {
                     let column = columns[*column];
                     let mut fetcher = Fetcher::new(kept.len(), rows);
+                    let most = self.terms.limits.remembered_answers;
                     kept.retain(|&row| {
                         if memory.is_off {
                             fetcher.reach(row as usize, |next| fetch(&self.terms, &column[next]));
                         }
                         let bits = column[row as usize];
-                        memory.of(bits, || !stopped(0) && evaluator.is_true(expr, &|_| bits))
+                        memory.of(bits, most, || !stopped(0) && evaluator.is_true(expr, &|_| bits))
                     });
                 }
                 Test::General(expr) => {

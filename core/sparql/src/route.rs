@@ -24,6 +24,59 @@ pub(crate) enum Route {
     Many(Box<Route>),
 }
 
+/// Where the first step of a path can begin.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Begin {
+    /// At the subjects of a predicate.
+    Subjects(Id),
+    /// At the objects of a predicate.
+    Objects(Id),
+    /// Anywhere.
+    Anywhere,
+}
+
+impl Route {
+    /// Whether it leads from every node to itself without a step.
+    pub(crate) fn may_stay(&self) -> bool {
+        match self {
+            Route::Step(_) | Route::Not(_) => false,
+            Route::Optional(_) | Route::Any(_) => true,
+            Route::Reverse(inner) | Route::Many(inner) => inner.may_stay(),
+            Route::Sequence(a, b) => a.may_stay() && b.may_stay(),
+            Route::Either(a, b) => a.may_stay() || b.may_stay(),
+        }
+    }
+
+    /// Where its first step can begin, from subjects to objects or the other way round: each place once.
+    pub(crate) fn begins(&self, backward: bool) -> Vec<Begin> {
+        let mut all = Vec::new();
+        self.collect_begins(backward, &mut all);
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
+    fn collect_begins(&self, backward: bool, all: &mut Vec<Begin>) {
+        match self {
+            Route::Step(id) => all.push(if backward { Begin::Objects(*id) } else { Begin::Subjects(*id) }),
+            Route::Not(_) => all.push(Begin::Anywhere),
+            Route::Reverse(inner) => inner.collect_begins(!backward, all),
+            Route::Sequence(a, b) => {
+                let (first, second) = if backward { (b, a) } else { (a, b) };
+                first.collect_begins(backward, all);
+                if first.may_stay() {
+                    second.collect_begins(backward, all);
+                }
+            }
+            Route::Either(a, b) => {
+                a.collect_begins(backward, all);
+                b.collect_begins(backward, all);
+            }
+            Route::Optional(inner) | Route::Any(inner) | Route::Many(inner) => inner.collect_begins(backward, all),
+        }
+    }
+}
+
 /// How an edge of an automaton is passed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Move {

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use vicus::{Runtime, Setting, Totals};
 use vicus_rdf::Store;
 use vicus_rdf::load::{LoadOptions, OnError, Syntax};
-use vicus_sparql::{Options, ParseOptions, Parsed, Plan, QueryError, parsing_bytes};
+use vicus_sparql::{Moment, Options, ParseOptions, Parsed, Plan, QueryError, parsing_bytes};
 
 /// See `vicus query --help`.
 #[derive(clap::Args)]
@@ -275,18 +275,8 @@ fn answer(
         let parse_ms = began.elapsed().as_secs_f64() * 1e3;
         let began = Instant::now();
         let threads = runtime.plan().threads();
-        // What NOW is and RAND begins with.
-        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-        let now_ms = since.map_or(0, |since| since.as_millis() as i64);
         let sinks = if args.format.is_parallel() { threads } else { 1 };
-        let options = Options {
-            envelope_rows: args.envelope_rows,
-            threads,
-            sinks,
-            now_ms,
-            seed: now_ms as u64,
-            ..Options::default()
-        };
+        let options = Options { envelope_rows: args.envelope_rows, threads, sinks, ..Options::default() };
         let plan = question.plan(until, store, &parsed, &options)?;
         let plan_ms = began.elapsed().as_secs_f64() * 1e3;
         if args.explain && args.timings.is_none() {
@@ -295,11 +285,15 @@ fn answer(
         let limit = args.memory_limit.unwrap_or_else(memory::free_limit);
         let budget = question.budget(&plan, limit)?;
         let began = Instant::now();
+        // What NOW is and RAND begins with.
+        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        let now_ms = since.map_or(0, |since| since.as_millis() as i64);
+        let moment = Moment { now_ms, seed: now_ms as u64 };
         let copies: Vec<_> = (0..args.concurrent)
             .map(|copy| {
                 let shown = repeat == 1 && copy == 0 && !args.explain;
                 let format = if shown { args.format } else { Format::Count };
-                let writer = Writer::new(&plan, format, &question.name);
+                let writer = Writer::new(&plan, moment, format, &question.name);
                 (runtime.submit_within(plan.model(), writer.operators(), budget), writer)
             })
             .collect();

@@ -431,7 +431,7 @@ impl Aggregate {
         Aggregate {
             terms: Arc::clone(terms),
             made: Made::default(),
-            groups: Parted::new(Groups::new(terms, spec, rows, width), spec.cache(cache)),
+            groups: Parted::new(Groups::new(terms, spec, rows, width), spec.cache(cache), &terms.limits),
             spec: Arc::clone(spec),
             width: width.max(1),
             rows: Vec::new(),

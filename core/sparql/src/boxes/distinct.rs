@@ -6,6 +6,7 @@
 
 use super::parted::{Parted, Table};
 use super::{Inputs, Outbox, slices};
+use crate::limits::Limits;
 use vicus_flow::library::hash;
 use vicus_flow::{BoxError, Envelope, Operator, Turn};
 
@@ -20,15 +21,15 @@ pub(crate) struct Distinct {
 
 impl Distinct {
     /// For envelopes of so many columns, with tables of so many bytes.
-    pub(crate) fn new(columns: usize, cache: u64, limit: usize) -> Distinct {
+    pub(crate) fn new(columns: usize, cache: u64, limit: usize, limits: &Limits) -> Distinct {
         let seen: Box<dyn Seen> = match columns {
             // Without columns all rows are equal.
             0 => Box::new(false),
-            1 => Box::new(Parted::new(Set::<1>::new(), cache)),
-            2 => Box::new(Parted::new(Set::<2>::new(), cache)),
-            3 => Box::new(Parted::new(Set::<3>::new(), cache)),
-            4 => Box::new(Parted::new(Set::<4>::new(), cache)),
-            _ => Box::new(Parted::new(Wide::new(columns), cache)),
+            1 => Box::new(Parted::new(Set::<1>::new(), cache, limits)),
+            2 => Box::new(Parted::new(Set::<2>::new(), cache, limits)),
+            3 => Box::new(Parted::new(Set::<3>::new(), cache, limits)),
+            4 => Box::new(Parted::new(Set::<4>::new(), cache, limits)),
+            _ => Box::new(Parted::new(Wide::new(columns), cache, limits)),
         };
         Distinct { seen, columns, outbox: Outbox::new(columns, limit), rows: Vec::new(), inputs: Inputs::default() }
     }

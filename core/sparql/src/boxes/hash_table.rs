@@ -385,6 +385,8 @@ impl HashTable {
             loose: self.spec.loose().map(|key| (values[key.probe], self.columns[key.build].u64s())).collect(),
             rows: input.rows(),
             built: self.rows,
+            searched: self.terms.limits.searched_keys.min(16),
+            candidates: self.terms.limits.candidates.max(1),
         };
         let choice = Choice { needs_overlap: self.spec.needs_overlap, any: self.spec.keep == Keep::Any };
         self.loose.partners(&sides, choice, at, limit, pairs, stopped);
