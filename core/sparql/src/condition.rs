@@ -7,8 +7,9 @@ use crate::algebra::Slot;
 use crate::evaluate::Evaluator;
 use crate::expression::{Compare, Expr};
 use crate::terms::Terms;
-use rustc_hash::FxHashMap;
+use hashbrown::HashMap;
 use std::sync::Arc;
+use vicus_flow::library::HashKey;
 use vicus_rdf::{Id, Kind};
 
 /// Which kinds of terms may stand in a column: a bit for each of [`Kind::ALL`], and one for computed terms.
@@ -100,7 +101,7 @@ impl Condition {
 
     /// The state that evaluating it needs.
     pub(crate) fn evaluator(&self, terms: &Arc<Terms>) -> Selector {
-        let memory = self.tests.iter().map(|_| FxHashMap::default()).collect();
+        let memory = self.tests.iter().map(|_| HashMap::with_hasher(terms.key)).collect();
         Selector { condition: self.clone(), terms: Arc::clone(terms), memory }
     }
 }
@@ -153,7 +154,7 @@ fn compile(expr: &Expr, kinds: &impl Fn(usize) -> (Kinds, bool)) -> Test {
 pub(crate) struct Selector {
     condition: Condition,
     terms: Arc<Terms>,
-    memory: Vec<FxHashMap<u64, bool>>,
+    memory: Vec<HashMap<u64, bool, HashKey>>,
 }
 
 /// As many answers as are remembered for one test.

@@ -42,6 +42,9 @@ pub struct Options {
     pub now_ms: i64,
     /// What RAND, UUID and STRUUID begin with.
     pub seed: u64,
+    /// What hashes are keyed with. A query's terms and its data are its users' choice: with a seed that they can't know, they can't
+    /// choose many with one hash. No answer depends on it, but the order of rows may.
+    pub hash_seed: u64,
 }
 
 impl Default for Options {
@@ -57,6 +60,7 @@ impl Default for Options {
             optimise: true,
             now_ms: 0,
             seed: 0,
+            hash_seed: 0,
         }
     }
 }
@@ -138,7 +142,8 @@ pub fn plan_until(
         Query::Select { base_iri, .. } | Query::Ask { base_iri, .. } => base_iri.clone(),
         _ => None,
     };
-    let terms = Arc::new(Terms::with(store, Around { now_ms: options.now_ms, seed: options.seed, base }));
+    let terms =
+        Arc::new(Terms::with(store, Around { now_ms: options.now_ms, seed: options.seed, base }, options.hash_seed));
     // Terms are what takes time in this.
     let mut id = |term: TermRef<'_>| if stop.is_stopped() { Id::UNBOUND } else { terms.id(term) };
     let mut translated = translate::translate(&parsed.query, &mut id)?;

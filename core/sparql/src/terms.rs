@@ -1,15 +1,17 @@
 //! The terms that a plan can name: those of the store, and those that its query mentions or computes.
 
 use crate::computed::Computed;
+use hashbrown::HashMap;
 use oxiri::Iri;
 use oxrdf::vocab::xsd;
 use oxrdf::{BlankNode, Literal, Term, TermRef};
 use oxsdatatypes::{DateTime, DayTimeDuration, Decimal};
-use rustc_hash::FxHashMap;
+use rapidhash::v3::RapidSecrets;
 use std::cell::{Cell, OnceCell};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
+use vicus_flow::library::HashKey;
 use vicus_flow::{BoxError, OverBudget, Turn};
 use vicus_rdf::{Encoded, Encoder, Id, Kind, Store, TermView};
 
@@ -19,10 +21,13 @@ use vicus_rdf::{Encoded, Encoder, Id, Kind, Store, TermView};
 /// terms, computed or not.
 pub(crate) struct Terms {
     pub(crate) store: Arc<Store>,
+    /// What ids are hashed with, and texts.
+    pub(crate) key: HashKey,
+    pub(crate) secrets: RapidSecrets,
     around: Around,
     computed: RwLock<Computed>,
     /// Blank nodes that have been made, by the id of their label and the row.
-    blanks: Mutex<FxHashMap<(Id, i64), Id>>,
+    blanks: Mutex<HashMap<(Id, i64), Id, HashKey>>,
     /// How often chance, a row's number or a blank node was asked for.
     asked: AtomicU64,
     /// Bytes of computed terms that no box has booked yet.
@@ -99,15 +104,18 @@ impl fmt::Debug for Terms {
 impl Terms {
     #[cfg(test)]
     pub(crate) fn new(store: &Arc<Store>) -> Terms {
-        Terms::with(store, Around::default())
+        Terms::with(store, Around::default(), 0)
     }
 
-    pub(crate) fn with(store: &Arc<Store>, around: Around) -> Terms {
+    pub(crate) fn with(store: &Arc<Store>, around: Around, hash_seed: u64) -> Terms {
+        let (key, secrets) = (HashKey::of_seed(hash_seed), RapidSecrets::seed(hash_seed));
         Terms {
             store: Arc::clone(store),
+            key,
+            secrets,
             around,
-            computed: RwLock::default(),
-            blanks: Mutex::default(),
+            computed: RwLock::new(Computed::new(secrets)),
+            blanks: Mutex::new(HashMap::with_hasher(key)),
             asked: AtomicU64::new(0),
             unbooked: AtomicU64::new(0),
             is_overlong: AtomicBool::new(false),

@@ -4,10 +4,9 @@
 
 use crate::terms::Terms;
 use oxsdatatypes::{Date, DateTime, Decimal, Double, Duration, Float, Time};
-use rustc_hash::FxHasher;
+use rapidhash::v3::rapidhash_v3_nano_inline;
 use std::cmp::Ordering;
 use std::fmt;
-use std::hash::{Hash, Hasher};
 use vicus_rdf::{Id, Kind, TermView};
 
 const XSD: &str = "http://www.w3.org/2001/XMLSchema#";
@@ -261,9 +260,8 @@ pub(crate) fn value_key(terms: &Terms, id: Id) -> u64 {
         u64::from(value.to_bits()) | 1 << 63
     };
     let of_bytes = |bytes: &[u8]| {
-        let mut hasher = FxHasher::default();
-        bytes.hash(&mut hasher);
-        hasher.finish() | 1 << 63
+        // Keyed, since many moments of one hash could be chosen otherwise.
+        rapidhash_v3_nano_inline::<true, false>(bytes, &terms.secrets) | 1 << 63
     };
     match id.kind() {
         Kind::Integer => key(Number::Integer(id.as_integer().expect("it is inlined"))),

@@ -5,9 +5,10 @@ use super::join::{Core, JoinSpec, Place, Probe};
 use super::slices;
 use crate::route::{Automaton, Search, is_node};
 use crate::terms::Terms;
-use rustc_hash::FxHashMap;
+use hashbrown::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
+use vicus_flow::library::HashKey;
 use vicus_flow::{BoxError, Envelope, Operator, Room, Turn};
 use vicus_rdf::{Id, Store};
 
@@ -35,20 +36,20 @@ pub(crate) struct WalkProbe {
     /// Ends, one start after the other.
     found: Vec<u64>,
     /// Which of them a start and a target have.
-    known: FxHashMap<(Id, Option<Id>), Range<usize>>,
+    known: HashMap<(Id, Option<Id>), Range<usize>, HashKey>,
     /// Those of the row at hand.
     current: Range<usize>,
 }
 
 impl WalkProbe {
-    fn new(store: &Arc<Store>, spec: &Arc<WalkSpec>) -> WalkProbe {
+    fn new(store: &Arc<Store>, spec: &Arc<WalkSpec>, by: HashKey) -> WalkProbe {
         WalkProbe {
             store: Arc::clone(store),
             spec: Arc::clone(spec),
-            search: Search::new(store, &spec.automaton),
+            search: Search::new(store, &spec.automaton, by),
             is_searching: false,
             found: Vec::new(),
-            known: FxHashMap::default(),
+            known: HashMap::with_hasher(by),
             current: 0..0,
         }
     }
@@ -133,7 +134,7 @@ pub(crate) struct Walk {
 
 impl Walk {
     pub(crate) fn new(terms: &Arc<Terms>, spec: &Arc<JoinSpec>, walk: &Arc<WalkSpec>, limit: usize) -> Walk {
-        Walk { core: Core::new(terms, spec, limit), probe: WalkProbe::new(&terms.store, walk) }
+        Walk { core: Core::new(terms, spec, limit), probe: WalkProbe::new(&terms.store, walk, terms.key) }
     }
 }
 

@@ -13,7 +13,7 @@ use crate::expression::Expr;
 use crate::route::{Automaton, Search, is_node};
 use crate::terms::Terms;
 use crate::value::total_order;
-use rustc_hash::FxHashSet;
+use hashbrown::HashSet;
 use std::sync::Arc;
 use vicus_rdf::{Id, Order};
 
@@ -171,7 +171,7 @@ impl Solver<'_> {
                 all
             }
         };
-        let mut search = Search::new(&self.terms.store, &automaton);
+        let mut search = Search::new(&self.terms.store, &automaton, self.terms.key);
         for start in starts {
             let target = if near == far { Some(start) } else { target.ok() };
             let mut found = Vec::new();
@@ -285,7 +285,7 @@ impl Solver<'_> {
                 emit(solver, &seen)
             }),
             Node::Distinct(inner) => {
-                let mut seen = FxHashSet::default();
+                let mut seen = HashSet::with_hasher(self.terms.key);
                 self.solve(inner, &nothing, &mut |solver, row| {
                     !seen.insert(row.to_vec()) || !solver.keeps(row) && emit(solver, row)
                 })
