@@ -33,9 +33,11 @@ impl Peer for Oxigraph {
         // request for memory, which otherwise would be ours, with some 10 ms of work for it.
         std::thread::scope(|scope| {
             let asking = token.clone();
-            scope.spawn(|| {
+            let engine = &*self;
+            // The channel ends with the thread, also if that panics.
+            scope.spawn(move || {
                 let began = Instant::now();
-                let rows = self.count(&query.text, asking);
+                let rows = engine.count(&query.text, asking);
                 let _ = done.send((rows, began.elapsed()));
             });
             let answer = is_done.recv_timeout(limit).or_else(|_| {

@@ -1,5 +1,6 @@
 //! Memory for columns: a block has one owner, and goes back to where it came from with the last column that lies in it.
 
+use crate::NoMemory;
 use std::alloc::{self, Layout};
 use std::fmt;
 use std::mem::ManuallyDrop;
@@ -34,17 +35,19 @@ impl Block {
         Block { at, layout, free: Some(free) }
     }
 
+    /// No memory.
+    pub(crate) fn none() -> Block {
+        let layout = Layout::new::<()>();
+        Block { at: nowhere(layout), layout, free: None }
+    }
+
     /// Memory of the program's allocator.
-    pub(crate) fn of_program(layout: Layout) -> Block {
-        if layout.size() == 0 {
-            let nowhere = std::ptr::without_provenance_mut(layout.align());
-            return Block { at: NonNull::new(nowhere).expect("no alignment is 0"), layout, free: None };
-        }
+    fn of_program(layout: Layout) -> Result<Block, NoMemory> {
         #[expect(unsafe_code, reason = "asks for memory")]
-        // SAFETY: the size is not zero.
+        // SAFETY: the size is not zero, says the only caller.
         let at = unsafe { alloc::alloc(layout) };
-        let at = NonNull::new(at).unwrap_or_else(|| alloc::handle_alloc_error(layout));
-        Block { at, layout, free: None }
+        let at = NonNull::new(at).ok_or(NoMemory { bytes: layout.size() as u64 })?;
+        Ok(Block { at, layout, free: None })
     }
 
     /// A vector's memory.
@@ -110,13 +113,19 @@ impl Blocks {
         Blocks(take)
     }
 
-    pub(crate) fn take(self, layout: Layout) -> Block {
-        let Some(block) = (layout.size() > 0).then(|| (self.0)(layout)).flatten() else {
-            return Block::of_program(layout);
-        };
+    pub(crate) fn take(self, layout: Layout) -> Result<Block, NoMemory> {
+        if layout.size() == 0 {
+            return Ok(Block { at: nowhere(layout), layout, free: None });
+        }
+        let Some(block) = (self.0)(layout) else { return Block::of_program(layout) };
         assert_eq!(block.layout, layout, "a world gives the memory that it is asked for");
-        block
+        Ok(block)
     }
+}
+
+/// An address for no bytes.
+fn nowhere(layout: Layout) -> NonNull<u8> {
+    NonNull::new(std::ptr::without_provenance_mut(layout.align())).expect("no alignment is 0")
 }
 
 impl Default for Blocks {
@@ -132,12 +141,12 @@ mod tests {
     #[test]
     fn a_world_is_not_asked_for_no_bytes() {
         let blocks = Blocks::of(|_| unreachable!("there is nothing to give"));
-        assert_eq!(blocks.take(Layout::new::<[u64; 0]>()).bytes(), 0);
+        assert_eq!(blocks.take(Layout::new::<[u64; 0]>()).unwrap().bytes(), 0);
     }
 
     #[test]
     #[should_panic(expected = "a world gives the memory that it is asked for")]
     fn a_block_of_another_layout_is_refused() {
-        Blocks::of(|_| Some(Block::of_program(Layout::new::<u64>()))).take(Layout::new::<[u64; 100]>());
+        let _ = Blocks::of(|_| Block::of_program(Layout::new::<u64>()).ok()).take(Layout::new::<[u64; 100]>());
     }
 }

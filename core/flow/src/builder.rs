@@ -2,7 +2,7 @@
 
 use crate::block::{Block, Blocks};
 use crate::column::{Column, Values, wrong_type};
-use crate::{Envelope, Schema, Turn, Type};
+use crate::{Envelope, Grow, NoMemory, Schema, Turn, Type, give_up};
 use std::alloc::Layout;
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
@@ -10,6 +10,9 @@ use std::sync::Arc;
 
 /// The line of a cache, in bytes: each column begins at one.
 const LINE: usize = 64;
+
+/// More rows than there are addresses.
+const BEYOND: NoMemory = NoMemory { bytes: u64::MAX };
 
 /// The columns of an envelope that is being filled. It may be filled by several invocations.
 ///
@@ -90,22 +93,41 @@ impl EnvelopeBuilder {
         self.block.as_ref().map_or(0, |block| block.bytes() as u64)
     }
 
-    /// Makes room for so many more rows. What is there already may move, so it is best to ask once.
+    /// Makes room for so many more rows. What is there already may move, so it is best to ask once. If there is no memory, the
+    /// invocation ends here, and its request fails with [`NoMemory`] and the box's name ([`give_up`]).
     pub fn reserve(&mut self, turn: &Turn<'_>, more: usize) {
         self.reserve_from(turn.blocks, more);
     }
 
+    /// As [`EnvelopeBuilder::reserve`], for a box that can do with less.
+    ///
+    /// # Errors
+    /// There is not so much memory. What was filled in is still there.
+    pub fn try_reserve(&mut self, turn: &Turn<'_>, more: usize) -> Result<(), NoMemory> {
+        self.try_reserve_from(turn.blocks, more)
+    }
+
+    #[inline]
     pub(crate) fn reserve_from(&mut self, blocks: Blocks, more: usize) {
+        self.try_reserve_from(blocks, more).unwrap_or_else(|error| give_up(error));
+    }
+
+    fn try_reserve_from(&mut self, blocks: Blocks, more: usize) -> Result<(), NoMemory> {
         let filled = self.columns.iter().map(|column| column.len).max().unwrap_or(0);
-        let wanted = filled.checked_add(more).expect("so many rows are more than there are addresses");
-        if wanted > self.capacity {
-            self.move_to(blocks, wanted.max(2 * filled));
+        let wanted = filled.checked_add(more).ok_or(BEYOND)?;
+        if wanted <= self.capacity {
+            return Ok(());
+        }
+        let doubled = wanted.max(2 * filled);
+        match self.move_to(blocks, doubled) {
+            Err(_) if doubled > wanted => self.move_to(blocks, wanted),
+            done => done,
         }
     }
 
     /// Takes a block with room for so many rows, which is at least as many as there are.
     #[cold]
-    fn move_to(&mut self, blocks: Blocks, capacity: usize) {
+    fn move_to(&mut self, blocks: Blocks, capacity: usize) -> Result<(), NoMemory> {
         let mut bytes = 0usize;
         let mut starts = Vec::with_capacity(self.columns.len());
         for column in &self.columns {
@@ -113,10 +135,10 @@ impl EnvelopeBuilder {
             let size =
                 value_bytes(column.kind).checked_mul(capacity).and_then(|size| size.checked_next_multiple_of(LINE));
             // A line in between: columns whose sizes are powers of two would all begin in the same set of each cache.
-            bytes = size.and_then(|size| bytes.checked_add(size)?.checked_add(LINE)).expect("more rows than addresses");
+            bytes = size.and_then(|size| bytes.checked_add(size)?.checked_add(LINE)).ok_or(BEYOND)?;
         }
-        let layout = Layout::from_size_align(bytes, LINE).expect("more rows than addresses");
-        let block = blocks.take(layout);
+        let layout = Layout::from_size_align(bytes, LINE).map_err(|_| BEYOND)?;
+        let block = blocks.take(layout)?;
         for (column, start) in self.columns.iter_mut().zip(starts) {
             if let Some(old) = &self.block {
                 let values = column.len * value_bytes(column.kind);
@@ -130,6 +152,7 @@ impl EnvelopeBuilder {
         }
         self.block = Some(block);
         self.capacity = capacity;
+        Ok(())
     }
 
     /// The envelope, with all that was filled in; the builder is empty again. Panics if the columns differ in length.
@@ -147,9 +170,10 @@ impl EnvelopeBuilder {
         let most = self.columns.iter().map(|column| column.len).max().unwrap_or(0);
         // A receiver may keep it for long.
         if self.capacity > 2 * most && self.bytes() > 4096 {
-            self.move_to(blocks, most);
+            // Without memory for less it stays as large as it is.
+            let _ = self.move_to(blocks, most);
         }
-        let block = Arc::new(self.block.take().unwrap_or_else(|| Block::of_program(Layout::new::<()>())));
+        let block = Arc::new(self.block.take().unwrap_or_else(Block::none));
         self.capacity = 0;
         let column = |column: &mut Filled| {
             let Filled { kind, start, len } = std::mem::replace(column, Filled { kind: column.kind, start: 0, len: 0 });
@@ -245,7 +269,7 @@ pub struct Room<'a, T> {
 impl<T: Copy> Room<'_, T> {
     /// Appends to a vector through a room for exactly so many values more.
     pub fn of(vector: &mut Vec<T>, more: usize, fill: impl FnOnce(&mut Room<'_, T>)) {
-        vector.reserve(more);
+        vector.grow_or_give_up(more);
         let mut len = 0;
         fill(&mut Room { values: &mut vector.spare_capacity_mut()[..more], len: &mut len });
         #[expect(unsafe_code, reason = "the vector has what was written behind it")]

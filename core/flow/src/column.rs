@@ -2,10 +2,10 @@
 //!
 //! Bobox report 2011/1, §4. Columns are shared by reference count: cloning one copies no data.
 
-use crate::Type;
 use crate::block::{Block, Blocks};
+use crate::{Grow, Type, give_up};
 use arrow_array::{Array, ArrayRef, PrimitiveArray, StringArray, types};
-use arrow_buffer::{Buffer, ScalarBuffer};
+use arrow_buffer::{Buffer, OffsetBuffer, ScalarBuffer};
 use std::alloc::Layout;
 use std::fmt;
 use std::ops::Deref;
@@ -40,7 +40,7 @@ impl<T: Copy> Values<T> {
     /// A copy that nobody shares.
     fn private_copy(&self, blocks: Blocks) -> Values<T> {
         let layout = Layout::for_value(&**self);
-        let block = blocks.take(layout);
+        let block = blocks.take(layout).unwrap_or_else(|error| give_up(error));
         let at = block.at().cast::<T>();
         #[expect(unsafe_code, reason = "copies to fresh memory")]
         // SAFETY: the block has the layout of these values, and is new.
@@ -66,7 +66,7 @@ impl<T: Copy> Values<T> {
             Ok(block) => Arc::new(block),
             Err(block) => block,
         };
-        Values { at, len, block }.to_vec()
+        Vec::copied(&Values { at, len, block }).unwrap_or_else(|error| give_up(error))
     }
 }
 
@@ -304,9 +304,26 @@ pub(crate) fn wrong_type(is: Type, wanted: Type) -> ! {
 }
 
 impl<S: AsRef<str>> FromIterator<S> for Column {
-    /// A text column.
+    /// A text column. Memory that can't be had, or more than 2 GiB of text, leave by [`give_up`].
     fn from_iter<I: IntoIterator<Item = S>>(texts: I) -> Column {
-        Column::Text(Arc::new(StringArray::from_iter_values(texts)))
+        let texts = texts.into_iter();
+        let (mut ends, mut bytes) = (Vec::new(), Vec::new());
+        ends.grow_or_give_up(texts.size_hint().0.saturating_add(1));
+        ends.push(0i32);
+        for text in texts {
+            let text = text.as_ref().as_bytes();
+            bytes.grow_or_give_up(text.len());
+            bytes.extend_from_slice(text);
+            ends.grow_or_give_up(1);
+            ends.push(i32::try_from(bytes.len()).unwrap_or_else(|_| give_up("a column has at most 2 GiB of text")));
+        }
+        #[expect(unsafe_code, reason = "Arrow would look at each byte again")]
+        // SAFETY: ends begin with 0 and rise, the last one is the number of bytes, and each text is UTF-8 as a whole.
+        let texts = unsafe {
+            let ends = OffsetBuffer::new_unchecked(ScalarBuffer::from(ends));
+            StringArray::new_unchecked(ends, Buffer::from_vec(bytes), None)
+        };
+        Column::Text(Arc::new(texts))
     }
 }
 

@@ -1,6 +1,8 @@
 //! How a request ends that does not end well.
 
+use crate::BoxError;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
 /// Why a request has no result. Other requests are not touched.
@@ -83,6 +85,70 @@ impl fmt::Display for OverBudget {
 }
 
 impl std::error::Error for OverBudget {}
+
+/// Memory that was asked for and is not to be had. What a box says that gave up for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoMemory {
+    /// Bytes that were asked for at once.
+    pub bytes: u64,
+}
+
+/// `128.0 MiB of memory can't be had`.
+impl fmt::Display for NoMemory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of memory can't be had", Bytes(self.bytes))
+    }
+}
+
+impl std::error::Error for NoMemory {}
+
+/// One invocation of a box sent more than it may, and had not asked whether there is room. What is said in its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SentTooMuch {
+    /// Which of its outputs the last envelope was for.
+    pub output: usize,
+    /// Bytes that one invocation may send ([`crate::ModelBuilder::outbox_bytes`]).
+    pub bound: u64,
+}
+
+impl fmt::Display for SentTooMuch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let SentTooMuch { output, bound } = self;
+        write!(
+            f,
+            "one invocation sent more than {} (at last on output {output}); a loop asks Turn::has_room before it sends, and \
+             goes on in the next invocation (Turn::run_again)",
+            Bytes(*bound)
+        )
+    }
+}
+
+impl std::error::Error for SentTooMuch {}
+
+/// An error on its way through code that can't return it.
+pub(crate) struct GivenUp(pub(crate) BoxError);
+
+/// Leaves a box's code with an error from where none can be returned, such as the function that a library box was given: the
+/// invocation ends by unwinding, and the request fails with the error and the box's name. Outside of boxes it is a panic.
+///
+/// ```
+/// use vicus_flow::{NoMemory, give_up};
+///
+/// let unwinds = std::panic::catch_unwind(|| give_up(NoMemory { bytes: 1 << 40 }));
+/// assert!(unwinds.is_err());
+/// ```
+#[cold]
+pub fn give_up(error: impl Into<BoxError>) -> ! {
+    resume_unwind(Box::new(GivenUp(error.into())))
+}
+
+/// Drops what may panic, such as something of a user's; nothing is left to be told of it.
+pub(crate) fn drop_quietly<T>(value: T) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(move || drop(value))) {
+        // It may be made to panic as well.
+        std::mem::forget(panic);
+    }
+}
 
 struct Bytes(u64);
 

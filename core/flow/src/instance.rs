@@ -12,12 +12,14 @@
 //! ([`Instance::settle`]), so the last one to finish gets the answer.
 
 use crate::counts::Tally;
+use crate::error::{GivenUp, drop_quietly};
 use crate::operator::Input;
-use crate::ring::{Put, Ring};
+use crate::ring::Ring;
+use crate::running::Absent;
 use crate::state::StateWord;
 use crate::sync::{AtomicBool, AtomicU8, AtomicU64, Mutex, Ordering, Padded, UnsafeCell, fence};
 use crate::{
-    Blocks, BoxCounts, BoxId, Envelope, FlowError, Model, Operator, OutputId, OverBudget, Place, Schema, Turn, World,
+    Activation, BoxCounts, BoxError, BoxId, Envelope, FlowError, Model, Operator, OutputId, OverBudget, Place, Schema,
 };
 use std::any::Any;
 use std::cell::Cell;
@@ -25,7 +27,7 @@ use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::sync::Arc;
-use vicus_schedule::{Kind, RequestId, TaskHeader, TaskRef};
+use vicus_schedule::{Kind, RULES, RequestId, TaskHeader, TaskRef};
 
 /// What a world's queues call to run a task; its second argument is the world's seat.
 pub type RunTask = unsafe fn(TaskRef, *mut ());
@@ -49,9 +51,6 @@ pub struct Instance {
 const GOES_ON: u8 = 0;
 const ENDED: u8 = 1;
 const FAILED: u8 = 2;
-
-/// How many rules a strategy may have.
-pub const RULES: usize = 6;
 
 #[derive(Default)]
 struct Counts {
@@ -98,15 +97,15 @@ impl std::ops::Add for Totals {
 #[repr(C)]
 pub(crate) struct BoxCell {
     header: TaskHeader,
-    index: usize,
-    instance: *const Instance,
+    pub(crate) index: usize,
+    pub(crate) instance: *const Instance,
     pub(crate) state: StateWord,
     /// See [`BoxModel::looks_up`](crate::BoxModel::looks_up).
-    looks_up: bool,
+    pub(crate) looks_up: bool,
     /// Bytes that it holds and keeps, if it looks rows up there. Written by the runner alone, before it lets go of the state word.
-    state_bytes: AtomicU64,
+    pub(crate) state_bytes: AtomicU64,
     /// The logical time of the last thing that happened to it; kept up to date only where the run is recorded.
-    clock: AtomicU64,
+    pub(crate) clock: AtomicU64,
     /// Bytes that it has taken from the request's budget. Written by the runner alone.
     pub(crate) held: AtomicU64,
     pub(crate) tally: Tally,
@@ -128,7 +127,7 @@ const TOUCHED: u64 = 64;
 
 /// An envelope's bytes, and as many of its receiver's as it may have this touch.
 #[derive(Clone, Copy)]
-struct Weight {
+pub(crate) struct Weight {
     bytes: u64,
     touches: u64,
 }
@@ -136,7 +135,7 @@ struct Weight {
 impl BoxCell {
     /// What an envelope weighs for this box; `None` if that doesn't matter.
     #[inline]
-    fn weight_of(&self, envelope: &Envelope) -> Option<Weight> {
+    pub(crate) fn weight_of(&self, envelope: &Envelope) -> Option<Weight> {
         // A pill may have the box go through all that it has.
         let touches = || if envelope.is_pill() { u64::MAX } else { TOUCHED * envelope.rows() as u64 };
         self.looks_up.then(|| Weight { bytes: envelope.bytes(), touches: touches() })
@@ -144,7 +143,7 @@ impl BoxCell {
 
     /// The kind of the task that an envelope brings about (Falt et al. §4.1): immediate if most of what it works on is the
     /// envelope, which is hot where it was made; deferred if most of it is the box's own.
-    fn kind_for(&self, weight: Option<Weight>) -> Kind {
+    pub(crate) fn kind_for(&self, weight: Option<Weight>) -> Kind {
         let outweighs = |weight: Weight| self.state_bytes.load(Ordering::Relaxed).min(weight.touches) > weight.bytes;
         if weight.is_some_and(outweighs) { Kind::Deferred } else { Kind::Immediate }
     }
@@ -164,14 +163,14 @@ pub(crate) enum Seen {
 }
 
 pub(crate) struct Body {
-    operator: std::boxed::Box<dyn Operator>,
+    pub(crate) operator: std::boxed::Box<dyn Operator>,
     pub(crate) outputs: std::boxed::Box<[Output]>,
     /// By input, what the action sees of it.
     pub(crate) snapshot: std::boxed::Box<[Seen]>,
     /// By input, whether its head was reported as left. Kept while somebody records.
-    left: std::boxed::Box<[bool]>,
+    pub(crate) left: std::boxed::Box<[bool]>,
     /// How many bytes it said last that it holds.
-    held: u64,
+    pub(crate) held: u64,
     /// How many bytes it keeps of what it took. Never less than before.
     pub(crate) kept: u64,
     /// What the action sent; it leaves at the end.
@@ -180,38 +179,51 @@ pub(crate) struct Body {
     pub(crate) resumed: Vec<usize>,
     pub(crate) consumed: bool,
     pub(crate) run_again: bool,
+    /// Bytes of what it sent in this invocation, without the first envelope of each output.
+    pub(crate) outbox_bytes: u64,
+    /// Bytes of what it took in this invocation: so much more it may send.
+    pub(crate) taken_bytes: u64,
     pub(crate) ended: bool,
     /// Room at any output is enough for the next invocation; if not, all of them need it.
     pub(crate) any_room: bool,
     /// All its readers are gone: its user code is run no more.
-    retired: bool,
+    pub(crate) retired: bool,
 }
 
 impl Body {
     /// Whether what still waits at the outputs keeps the box from being invoked.
-    fn is_held_up(&self) -> bool {
+    pub(crate) fn is_held_up(&self) -> bool {
         let mut open = self.outputs.iter().filter(|output| !output.is_closed()).peekable();
         if self.any_room && open.peek().is_some() { open.all(Output::is_refused) } else { self.is_refused() }
     }
 
-    fn is_refused(&self) -> bool {
+    pub(crate) fn is_refused(&self) -> bool {
         self.outputs.iter().any(Output::is_refused)
+    }
+
+    /// Whether an output still waits for its pill. A box that has sent them all may ask to run again to clean up.
+    pub(crate) fn owes_pills(&self) -> bool {
+        self.outputs.iter().any(|output| !output.pill_sent)
     }
 }
 
 pub(crate) struct Output {
     pub(crate) schema: Schema,
     pub(crate) pill_sent: bool,
+    /// What was sent in this invocation: envelopes, and bytes of all but the first.
+    pub(crate) sent: (usize, u64),
+    /// The action was told since its last envelope that there is room.
+    pub(crate) was_asked: Cell<bool>,
     /// The trace says that it was refused. Not for a box that any room is enough for: it goes on.
-    noted: bool,
+    pub(crate) noted: bool,
     pub(crate) receivers: Vec<Receiver>,
 }
 
 pub(crate) struct Receiver {
     pub(crate) cell: usize,
     pub(crate) input: usize,
-    private: Vec<usize>,
-    closed: bool,
+    pub(crate) private: Vec<usize>,
+    pub(crate) closed: bool,
     /// What it refused, in order.
     pub(crate) pending: VecDeque<Envelope>,
 }
@@ -223,112 +235,6 @@ impl Output {
 
     pub(crate) fn is_closed(&self) -> bool {
         self.receivers.iter().all(|receiver| receiver.closed)
-    }
-}
-
-/// A box that has to be put into a queue.
-#[derive(Clone, Copy, Debug)]
-pub struct Activation {
-    /// What the queue holds.
-    pub task: TaskRef,
-    /// How it is to be queued. The framework decides it, never the user. A box that received rows is immediate, and so is one that
-    /// left some over when it ended. But one that looks rows up ([`BoxModel::looks_up`](crate::BoxModel::looks_up)) is deferred
-    /// if what it has outweighs what arrives; and so is one
-    /// that the initialization pill woke, that asked to run again, or that found room after a refusal.
-    pub kind: Kind,
-    /// Which box.
-    pub index: BoxId,
-    /// Where the data lies for which it is to be run, if its envelope said so ([`Envelope::at_home`]).
-    pub home: Option<Place>,
-}
-
-/// Something that happened to an envelope, for the trace.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fact {
-    /// The action took this head.
-    Received {
-        /// The box's input.
-        input: usize,
-        /// Rows; 0 for a pill.
-        rows: usize,
-        /// Whether it is the pill.
-        pill: bool,
-        /// The sender's logical time.
-        stamp: u64,
-    },
-    /// The action saw the head of this input and left it. Told once of each.
-    Left {
-        /// The box's input.
-        input: usize,
-    },
-    /// The action keeps the head of this input, which it took, as long as the box lives ([`crate::Turn::keeps`]).
-    Kept {
-        /// The box's input.
-        input: usize,
-    },
-    /// An envelope was created for an output.
-    Sent {
-        /// The box's output.
-        output: usize,
-        /// Rows; 0 for a pill.
-        rows: usize,
-        /// Whether it is the pill.
-        pill: bool,
-        /// Bytes of its columns.
-        bytes: u64,
-    },
-    /// The action took or read so much: from where it ran, and from elsewhere.
-    Read {
-        /// Bytes that lay where it ran.
-        near: u64,
-        /// Bytes that lay elsewhere.
-        far: u64,
-    },
-    /// What the box holds beyond this action is another number of bytes than after its last one ([`crate::Turn::holds`]).
-    Held {
-        /// All in all.
-        bytes: u64,
-    },
-    /// A receiver refused: the box is blocked from now on.
-    Refused {
-        /// The box's output.
-        output: usize,
-    },
-    /// All receivers of an output took what they had refused.
-    Resumed {
-        /// The box's output.
-        output: usize,
-    },
-}
-
-impl Fact {
-    /// How many events a world may record for a fact. The logical clock leaves so much room, so that what a fact brings
-    /// about is recorded after it.
-    pub const EVENTS: u64 = 2;
-}
-
-/// A seat's buffers, used again for each invocation.
-#[derive(Debug, Default)]
-pub struct Desk {
-    /// Boxes to be queued, the one to be run first last: an immediate one, if there is any. The world empties it after each
-    /// invocation.
-    pub activations: Vec<Activation>,
-    /// What happened, if it is recorded.
-    pub facts: Vec<Fact>,
-    /// Whether facts are recorded.
-    pub recording: bool,
-    /// The seat's logical time; stamps the envelopes that are sent. Facts move it on by [`Fact::EVENTS`] each.
-    pub clock: u64,
-    /// Where the seat is.
-    pub place: Place,
-    /// Where the memory of new columns comes from.
-    pub blocks: Blocks,
-}
-
-impl Desk {
-    fn note(&mut self, fact: Fact) {
-        self.facts.push(fact);
-        self.clock += Fact::EVENTS;
     }
 }
 
@@ -367,6 +273,8 @@ impl Instance {
                 let output = |(schema, links): &(Schema, Vec<crate::model::Link>)| Output {
                     schema: schema.clone(),
                     pill_sent: false,
+                    sent: (0, 0),
+                    was_asked: Cell::new(false),
                     noted: false,
                     receivers: links.iter().map(receiver).collect(),
                 };
@@ -381,6 +289,8 @@ impl Instance {
                     resumed: Vec::new(),
                     consumed: false,
                     run_again: false,
+                    outbox_bytes: 0,
+                    taken_bytes: 0,
                     ended: false,
                     any_room: false,
                     retired: false,
@@ -469,7 +379,7 @@ impl Instance {
         self.activation(0, Kind::Deferred)
     }
 
-    fn activation(&self, index: usize, kind: Kind) -> Activation {
+    pub(crate) fn activation(&self, index: usize, kind: Kind) -> Activation {
         let header = NonNull::from(&self.cells[index]).cast::<TaskHeader>();
         #[expect(unsafe_code, reason = "makes the word that queues hold")]
         // SAFETY: the header is the first field of the #[repr(C)] cell, and the pointer is to the whole cell. The
@@ -478,17 +388,64 @@ impl Instance {
         Activation { task, kind, index: BoxId(index), home: None }
     }
 
-    /// No more user code is to run: it has ended, failed or been cancelled.
+    /// It has ended, failed or been cancelled. No more user code is to run, but for boxes that asked to run again before the end
+    /// ([`Instance::is_wanted`]).
     #[inline]
     pub fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed) != GOES_ON
     }
 
-    /// Stops the request with a reason, if it goes on. Its queued tasks are dropped when they are taken.
+    /// Whether it goes on, has ended or has failed, as a number that differs for these.
+    #[inline]
+    pub fn stage(&self) -> u8 {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// It has failed or been cancelled: no user code is to run any more.
+    #[inline]
+    pub fn has_failed(&self) -> bool {
+        self.stop.load(Ordering::Relaxed) == FAILED
+    }
+
+    /// The termination box has seen every pill.
+    #[inline]
+    pub(crate) fn has_ended(&self) -> bool {
+        self.stop.load(Ordering::Relaxed) == ENDED
+    }
+
+    /// Whether a box that was queued is to be run, and not dropped: the request goes on, or it has ended and the box, which had
+    /// sent its pills, asked to run again (Bobox report §4.1: a box may pass the pill on, and clean up in a later invocation).
+    #[inline]
+    pub fn is_wanted(&self, index: BoxId) -> bool {
+        match self.stop.load(Ordering::Relaxed) {
+            GOES_ON => true,
+            ENDED => self.cells[index.index()].state.is_again(),
+            _ => false,
+        }
+    }
+
+    /// Stops the request with a reason, if it has not failed before. Its queued tasks are dropped when they are taken.
     pub fn fail(&self, error: FlowError) {
         let mut failure = self.failure.lock().expect("nothing panics under this lock");
-        if self.stop.compare_exchange(GOES_ON, FAILED, Ordering::AcqRel, Ordering::Acquire).is_ok() {
-            *failure = Some(error);
+        if self.stop.swap(FAILED, Ordering::AcqRel) == FAILED {
+            drop(failure);
+            return drop_quietly(error);
+        }
+        *failure = Some(error);
+    }
+
+    /// The termination box has all pills. Blocked boxes are resumed, since nothing that they sent matters any more: gives those that
+    /// asked to run again.
+    pub(crate) fn end(&self, mut wanted: impl FnMut(usize)) {
+        if self.stop.compare_exchange(GOES_ON, ENDED, Ordering::AcqRel, Ordering::Acquire).is_err() {
+            return;
+        }
+        // A box that is about to be blocked sees that the request has ended, or is seen to be blocked here.
+        fence(Ordering::SeqCst);
+        for (index, cell) in self.cells.iter().enumerate().filter(|(_, cell)| cell.state.is_blocked()) {
+            if cell.state.resume().0 && cell.state.is_again() {
+                wanted(index);
+            }
         }
     }
 
@@ -586,30 +543,60 @@ impl Instance {
         let mut first = None;
         for cell in &self.cells {
             for input in &cell.inputs {
-                while input.ring.take().is_some() {}
+                while let Some(taken) = input.ring.take() {
+                    // What a column's owner does when it is dropped is the sender's.
+                    let dropped = catch_unwind(AssertUnwindSafe(move || drop(taken)));
+                    dropped.unwrap_or_else(|panic| keep_first(&mut first, self.unwound(input.sender, panic)));
+                }
             }
-            let operator = cell.body.with_mut(|body| {
+            let (operator, left) = cell.body.with_mut(|body| {
                 #[expect(unsafe_code, reason = "empties bodies that nobody runs")]
                 // SAFETY: the request is quiescent, and only the one that settles it comes here (`settled`): no box
                 // runs or will, and all their writes are visible through the counters.
                 let body = unsafe { &mut *body };
-                body.outbox = Vec::new();
-                for receiver in body.outputs.iter_mut().flat_map(|output| &mut output.receivers) {
-                    receiver.pending = VecDeque::new();
-                }
-                std::mem::replace(&mut body.operator, std::boxed::Box::new(Absent))
+                let receivers = body.outputs.iter_mut().flat_map(|output| &mut output.receivers);
+                let mut left: Vec<Envelope> = receivers.flat_map(|receiver| receiver.pending.drain(..)).collect();
+                left.extend(body.outbox.drain(..).map(|(_, envelope)| envelope));
+                (std::mem::replace(&mut body.operator, std::boxed::Box::new(Absent)), left)
             });
-            if let Err(panic) = catch_unwind(AssertUnwindSafe(move || drop(operator))) {
-                first.get_or_insert_with(|| self.panicked(cell.index, &*panic));
+            let mut drops = |drops: &mut dyn FnMut()| {
+                let dropped = catch_unwind(AssertUnwindSafe(drops));
+                dropped.unwrap_or_else(|panic| keep_first(&mut first, self.unwound(cell.index, panic)));
+            };
+            let mut operator = Some(operator);
+            drops(&mut || drop(operator.take()));
+            for envelope in left {
+                let mut envelope = Some(envelope);
+                drops(&mut || drop(envelope.take()));
             }
         }
         first
     }
 
-    fn panicked(&self, index: usize, panic: &(dyn Any + Send)) -> FlowError {
+    /// Fails the request by what a box panicked with. For worlds, should one of the four calls panic: the box is run no more then,
+    /// and the world counts its task as finished.
+    #[cold]
+    pub fn fail_by(&self, index: BoxId, panic: std::boxed::Box<dyn Any + Send>) {
+        self.fail(self.unwound(index.index(), panic));
+    }
+
+    /// What it means for the request that a box returned an error.
+    #[cold]
+    pub(crate) fn gave_up(&self, index: usize, error: BoxError) -> FlowError {
+        FlowError::Failed { name: self.model.boxes[index].name.clone(), error: error.into() }
+    }
+
+    /// What it means for the request that a box's code left by unwinding.
+    #[cold]
+    pub(crate) fn unwound(&self, index: usize, panic: std::boxed::Box<dyn Any + Send>) -> FlowError {
+        let panic = match panic.downcast::<GivenUp>() {
+            Ok(given_up) => return self.gave_up(index, given_up.0),
+            Err(panic) => panic,
+        };
         let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
         let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
         let message = text.unwrap_or_else(|| "a panic without a message".to_owned());
+        drop_quietly(panic);
         FlowError::Panicked { name: self.model.boxes[index].name.clone(), message }
     }
 
@@ -637,6 +624,13 @@ impl Instance {
     /// each number not less than was there some time ago.
     pub fn counts(&self) -> Vec<BoxCounts> {
         self.cells.iter().map(|cell| cell.tally.read()).collect()
+    }
+}
+
+fn keep_first(first: &mut Option<FlowError>, error: FlowError) {
+    match first {
+        Some(_) => drop_quietly(error),
+        None => *first = Some(error),
     }
 }
 
@@ -681,335 +675,6 @@ pub unsafe fn heads(task: TaskRef, mut each: impl FnMut(Place, u64)) {
     // acquire saw what the last runner did), and the next runner gets the task from the caller, by way of a queue.
     for head in cell.inputs.iter().filter_map(|input| input.ring.head()).filter(|head| !head.is_pill()) {
         each(head.place(), head.bytes());
-    }
-}
-
-/// A box that is being run. The value is the evidence that nobody else runs it.
-#[must_use]
-pub struct Running<'a> {
-    cell: &'a BoxCell,
-    instance: &'a Instance,
-    due: bool,
-    blocked: bool,
-}
-
-/// Begins an invocation: tries again to send what was refused, then takes the snapshot of the inputs.
-///
-/// # Safety
-/// `task` is an [`Activation`]'s of a live instance, taken from a queue; each activation is begun at most once. The
-/// instance outlives the returned value.
-#[expect(unsafe_code, reason = "a task pointer becomes a box")]
-pub unsafe fn begin<'a>(task: TaskRef, desk: &mut Desk) -> Running<'a> {
-    // SAFETY: the caller's promise: the task is a cell of a live instance.
-    let cell: &'a BoxCell = unsafe { task.as_ptr().cast::<BoxCell>().as_ref() };
-    // SAFETY: the instance owns the cell.
-    let instance: &'a Instance = unsafe { &*cell.instance };
-    let due = cell.state.begin();
-    if desk.recording {
-        desk.clock = desk.clock.max(cell.clock.load(Ordering::Acquire));
-    }
-    let mut running = Running { cell, instance, due, blocked: false };
-    running.with_body(|body, due| {
-        let blocked = body.is_refused() && !instance.flush(body, desk) && body.is_held_up();
-        for receiver in body.outputs.iter_mut().flat_map(|output| &mut output.receivers) {
-            // What a receiver that closed had refused went in `flush`, or goes there when it resumes the box.
-            receiver.closed |= receiver.pending.is_empty() && instance.ring(receiver).is_closed();
-        }
-        body.retire_if_unread(cell);
-        let mut sees = cell.inputs.is_empty();
-        for (seen, input) in body.snapshot.iter_mut().zip(&cell.inputs) {
-            if input.ring.is_closed() {
-                // An envelope that was on its way when the box closed the input.
-                while input.ring.take().is_some() {}
-            }
-            *seen = if input.ring.is_empty() { Seen::Nothing } else { Seen::Head };
-            sees |= *seen == Seen::Head;
-        }
-        body.consumed = false;
-        if !blocked {
-            // An arrival may have been consumed by the invocation that was running: then there is nothing to see.
-            *due &= (std::mem::take(&mut body.run_again) || sees) && !body.retired;
-        }
-        blocked
-    });
-    running
-}
-
-impl Body {
-    /// What an action sees, as facts for those that it takes.
-    fn heads(&self, cell: &BoxCell) -> Vec<(usize, Fact)> {
-        let seen = (0..cell.inputs.len()).filter(|&input| self.snapshot[input] == Seen::Head);
-        let heads = seen.filter_map(|input| Some((input, cell.inputs[input].ring.head()?)));
-        let fact = |(input, head): (usize, &Envelope)| {
-            (input, Fact::Received { input, rows: head.rows(), pill: head.is_pill(), stamp: head.stamp() })
-        };
-        heads.map(fact).collect()
-    }
-
-    /// What became of them. A head whose input was closed is neither taken nor left.
-    fn note_heads(&mut self, heads: Vec<(usize, Fact)>, desk: &mut Desk) {
-        for (input, received) in heads {
-            match self.snapshot[input] {
-                seen @ (Seen::Taken(_) | Seen::Kept) => {
-                    self.left[input] = false;
-                    desk.note(received);
-                    if seen == Seen::Kept {
-                        desk.note(Fact::Kept { input });
-                    }
-                }
-                Seen::Head if !std::mem::replace(&mut self.left[input], true) => desk.note(Fact::Left { input }),
-                Seen::Head | Seen::Nothing => {}
-            }
-        }
-    }
-
-    /// A box whose readers have all closed is run no more, and closes its own inputs: early stop travels upstream.
-    fn retire_if_unread(&mut self, cell: &BoxCell) {
-        if self.retired || self.outputs.is_empty() || !self.outputs.iter().all(Output::is_closed) {
-            return;
-        }
-        self.retired = true;
-        self.run_again = false;
-        for input in &cell.inputs {
-            if input.ring.close() {
-                self.resumed.push(input.sender);
-            }
-        }
-    }
-}
-
-impl Running<'_> {
-    /// Whether user code is to be run: something arrived or the box asked for it, and nothing that it sent still waits.
-    pub fn is_due(&self) -> bool {
-        self.due && !self.blocked
-    }
-
-    /// Which box.
-    pub fn index(&self) -> BoxId {
-        BoxId(self.cell.index)
-    }
-
-    /// `f` gets the body and `due`, and says whether the box is blocked.
-    fn with_body(&mut self, f: impl FnOnce(&mut Body, &mut bool) -> bool) {
-        let blocked = self.cell.body.with_mut(|body| {
-            #[expect(unsafe_code, reason = "the runner owns the body")]
-            // SAFETY: `self` is the evidence that the state word says Running, which one runner at a time can make it
-            // say; the previous runner's writes are visible through the state word's acquire and release.
-            let body = unsafe { &mut *body };
-            f(body, &mut self.due)
-        });
-        self.blocked |= blocked;
-    }
-
-    /// Runs the user's code. An error or a panic fails the request.
-    pub fn act(&mut self, world: &dyn World, desk: &mut Desk) {
-        let (cell, instance) = (self.cell, self.instance);
-        self.with_body(|body, due| {
-            debug_assert!(*due, "user code is run when it is due, and once");
-            *due = false;
-            let heads = if desk.recording { body.heads(cell) } else { Vec::new() };
-            let mut operator: std::boxed::Box<dyn Operator> =
-                std::mem::replace(&mut body.operator, std::boxed::Box::new(Absent));
-            body.any_room = false;
-            cell.tally.acted();
-            let before = if desk.recording { cell.tally.bytes() } else { (0, 0) };
-            let (place, blocks) = (desk.place, desk.blocks);
-            let mut turn = Turn { cell, body, world, instance, place, blocks, held: Cell::new(None) };
-            let done = catch_unwind(AssertUnwindSafe(|| operator.act(&mut turn)));
-            let held = turn.held.get();
-            body.operator = operator;
-            if desk.recording {
-                body.note_heads(heads, desk);
-                let (near, far) = cell.tally.bytes();
-                let (near, far) = (near - before.0, far - before.1);
-                if near + far > 0 {
-                    desk.note(Fact::Read { near, far });
-                }
-            }
-            if let Some(bytes) = held.filter(|&bytes| bytes != body.held) {
-                body.held = bytes;
-                if desk.recording {
-                    desk.note(Fact::Held { bytes });
-                }
-            }
-            if cell.looks_up {
-                cell.state_bytes.store(body.held.saturating_add(body.kept), Ordering::Relaxed);
-            }
-            match done {
-                Ok(Ok(())) => {}
-                Ok(Err(error)) => {
-                    let name = instance.model.boxes[cell.index].name.clone();
-                    instance.fail(FlowError::Failed { name, error: error.into() });
-                }
-                Err(panic) => instance.fail(instance.panicked(cell.index, &*panic)),
-            }
-            false
-        });
-    }
-
-    /// Sends what the action made, and resumes senders that it made room for. Receivers that have to be queued are left
-    /// in `desk.activations`.
-    pub fn send(&mut self, desk: &mut Desk) {
-        let (cell, instance) = (self.cell, self.instance);
-        if instance.is_stopped() {
-            // Nothing of it will be run any more; what it holds is dropped with the instance.
-            return;
-        }
-        self.with_body(|body, _| {
-            let mut blocked = false;
-            if !body.outbox.is_empty() {
-                blocked = !instance.deliver(cell.index, body, desk) && body.is_held_up();
-                body.retire_if_unread(cell);
-            }
-            for sender in body.resumed.drain(..) {
-                if desk.recording {
-                    instance.cells[sender].clock.fetch_max(desk.clock, Ordering::AcqRel);
-                }
-                if instance.cells[sender].state.resume().0 {
-                    desk.activations.push(instance.activation(sender, Kind::Deferred));
-                }
-            }
-            if body.ended {
-                let _ = instance.stop.compare_exchange(GOES_ON, ENDED, Ordering::AcqRel, Ordering::Acquire);
-            }
-            blocked
-        });
-    }
-
-    /// Ends the invocation: from here on another seat may run the box. If it has to be queued again, it is put into
-    /// `desk.activations` before all others: the youngest task is run next, and that is to be a receiver of its rows.
-    pub fn finish(mut self, desk: &mut Desk) {
-        let (cell, instance) = (self.cell, self.instance);
-        // User code that was due and not run, because what it had sent still waits, stays due.
-        let mut due_again = self.due;
-        let mut run_again = false;
-        self.with_body(|body, _| {
-            if !body.retired {
-                run_again = body.run_again;
-                due_again |= run_again;
-                due_again |= body.consumed && cell.inputs.iter().any(|input| !input.ring.is_empty());
-            }
-            // A box that is neither blocked nor queued would never try again to send what still waits.
-            !due_again && body.is_refused()
-        });
-        if desk.recording {
-            cell.clock.fetch_max(desk.clock, Ordering::AcqRel);
-        }
-        let enqueue = cell.state.finish(self.blocked, due_again).0;
-        if enqueue && !instance.is_stopped() {
-            // Blocked and queued at once: its receiver had room again before it was known to be blocked. What it left over it takes
-            // where it has just worked, whatever it has there.
-            let kind = if run_again || self.blocked { Kind::Deferred } else { Kind::Immediate };
-            desk.activations.insert(0, instance.activation(cell.index, kind));
-        }
-        // What is immediate comes last, so that it is this seat's next.
-        desk.activations.sort_by_key(|activation| activation.kind == Kind::Immediate);
-    }
-}
-
-impl Instance {
-    /// A receiver's buffer.
-    fn ring(&self, receiver: &Receiver) -> &Ring<Envelope> {
-        &self.cells[receiver.cell].inputs[receiver.input].ring
-    }
-
-    /// Sends what was refused. Says whether all of it went.
-    fn flush(&self, body: &mut Body, desk: &mut Desk) -> bool {
-        let mut all = true;
-        for (index, output) in body.outputs.iter_mut().enumerate().filter(|(_, output)| output.is_refused()) {
-            for receiver in &mut output.receivers {
-                while let Some(envelope) = receiver.pending.pop_front() {
-                    if let Some(back) = self.put(receiver, envelope, Kind::Immediate, desk) {
-                        receiver.pending.push_front(back);
-                        break;
-                    }
-                }
-            }
-            all &= !output.is_refused();
-            if !output.is_refused() && std::mem::take(&mut output.noted) {
-                desk.note(Fact::Resumed { output: index });
-            }
-        }
-        all
-    }
-
-    /// Sends what the action left in the outbox. Says whether all of it went.
-    fn deliver(&self, sender: usize, body: &mut Body, desk: &mut Desk) -> bool {
-        let mut all = true;
-        // The initialization pill wakes the boxes that start by themselves: larger pieces of work, to be spread.
-        let kind = if sender == 0 { Kind::Deferred } else { Kind::Immediate };
-        for (output, mut envelope) in body.outbox.drain(..) {
-            self.cells[sender].tally.sent(output, &envelope);
-            envelope.set_place(desk.place, desk.blocks);
-            if desk.recording {
-                desk.note(Fact::Sent {
-                    output,
-                    rows: envelope.rows(),
-                    pill: envelope.is_pill(),
-                    bytes: envelope.bytes(),
-                });
-                // After the fact: who receives it is recorded later than who sent it.
-                envelope.set_stamp(desk.clock);
-            }
-            let receivers = &mut body.outputs[output].receivers;
-            let last = receivers.len() - 1;
-            let mut rest = Some(envelope);
-            for (index, receiver) in receivers.iter_mut().enumerate() {
-                let mut copy = if index == last { rest.take() } else { rest.clone() }.expect("the last one takes it");
-                if !copy.is_pill() {
-                    for &column in &receiver.private {
-                        copy.unshare(column);
-                    }
-                }
-                let refused =
-                    if receiver.pending.is_empty() { self.put(receiver, copy, kind, desk) } else { Some(copy) };
-                if let Some(envelope) = refused {
-                    receiver.pending.push_back(envelope);
-                    all = false;
-                }
-            }
-            let sent = &mut body.outputs[output];
-            if desk.recording && !body.any_room && !sent.noted && sent.is_refused() {
-                sent.noted = true;
-                desk.note(Fact::Refused { output });
-            }
-        }
-        all
-    }
-
-    /// Puts an envelope into a receiver's buffer and activates it. Gives the envelope back if there is no room.
-    fn put(&self, receiver: &mut Receiver, envelope: Envelope, kind: Kind, desk: &mut Desk) -> Option<Envelope> {
-        if receiver.closed {
-            return None;
-        }
-        let cell = &self.cells[receiver.cell];
-        if desk.recording {
-            cell.clock.fetch_max(desk.clock, Ordering::AcqRel);
-        }
-        let (home, weight) = (envelope.home(), cell.weight_of(&envelope));
-        match cell.inputs[receiver.input].ring.put(envelope) {
-            Put::Taken => {
-                if cell.state.arrive().0 {
-                    let kind = if kind == Kind::Immediate { cell.kind_for(weight) } else { kind };
-                    desk.activations.push(Activation { home, ..self.activation(receiver.cell, kind) });
-                }
-                None
-            }
-            Put::Full(envelope) => Some(envelope),
-            Put::Closed(_) => {
-                receiver.closed = true;
-                None
-            }
-        }
-    }
-}
-
-/// Stands in a body while its operator runs.
-struct Absent;
-
-impl Operator for Absent {
-    fn act(&mut self, _: &mut Turn<'_>) -> Result<(), crate::BoxError> {
-        unreachable!("a box is never run twice at once")
     }
 }
 

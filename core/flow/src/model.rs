@@ -165,6 +165,8 @@ impl ModelBox {
 pub struct Model {
     pub(crate) name: String,
     pub(crate) boxes: Vec<ModelBox>,
+    /// See [`ModelBuilder::outbox_bytes`].
+    pub(crate) outbox_bytes: u64,
 }
 
 impl Model {
@@ -292,7 +294,11 @@ pub struct ModelBuilder {
     /// Outputs that lead to the termination box, which is made last.
     ends: Vec<OutputId>,
     bound: Bound,
+    outbox_bytes: u64,
 }
+
+/// What one invocation may send, unless the model says otherwise.
+const OUTBOX_BYTES: u64 = 256 << 20;
 
 /// A via's link in the making.
 pub struct LinkOptions<'a>(&'a mut Link);
@@ -328,7 +334,15 @@ impl ModelBuilder {
             links: Vec::new(),
             ends: Vec::new(),
             bound: Bound::default(),
+            outbox_bytes: OUTBOX_BYTES,
         }
+    }
+
+    /// How many bytes an invocation of one of its boxes may send at once, not counting the first envelope on each output; by
+    /// default 256 MiB. A box that would send more, and has not asked whether there is room, fails its request: see
+    /// [`Turn::send`]. What was sent waits in memory until its readers take it.
+    pub fn outbox_bytes(&mut self, bytes: u64) {
+        self.outbox_bytes = bytes;
     }
 
     /// The bound of the links that are made from here on.
@@ -436,7 +450,7 @@ impl ModelBuilder {
                 return Err(ModelError::OutputOpen { output });
             }
         }
-        let model = Model { name: self.name, boxes };
+        let model = Model { name: self.name, boxes, outbox_bytes: self.outbox_bytes };
         model.find_cycle().map_or(Ok(()), |boxes| Err(ModelError::Cycle { boxes }))?;
         // Without cycles, with senders and receivers everywhere, every path leads from the first box to the last.
         Ok(Arc::new(model))

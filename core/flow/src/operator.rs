@@ -1,8 +1,9 @@
 //! What a user writes: the single-threaded code of a box, and what it sees of the world while it runs.
 
-use crate::instance::{Body, BoxCell, Instance, Seen};
+use crate::error::SentTooMuch;
+use crate::instance::{Body, BoxCell, Instance, Receiver, Seen};
 use crate::ring::Ring;
-use crate::{Blocks, Envelope, OverBudget, Place, Schema};
+use crate::{Blocks, Column, Envelope, OverBudget, Place, Schema, give_up};
 use std::cell::Cell;
 use std::error::Error;
 
@@ -103,6 +104,7 @@ impl Turn<'_> {
         let taken = self.cell.inputs[input].ring.take()?;
         self.body.snapshot[input] = Seen::Taken(taken.bytes);
         self.body.consumed = true;
+        self.body.taken_bytes += taken.bytes + ENVELOPE_BYTES;
         self.cell.tally.took(input, &taken.value, taken.bytes, self.place);
         if taken.resumes {
             self.body.resumed.push(self.cell.inputs[input].sender);
@@ -128,13 +130,64 @@ impl Turn<'_> {
     }
 
     /// Sends an envelope: it leaves when the invocation ends. One that finds no room waits with its box, which is not
-    /// invoked until there is. Panics if the pill was sent already or the envelope does not fit the output's schema.
+    /// invoked until there is. Panics if the pill was sent already or the envelope does not fit the output's schema: the request
+    /// then fails with this box's name.
+    ///
+    /// An invocation that sends more than [`ModelBuilder::outbox_bytes`](crate::ModelBuilder::outbox_bytes) and as many bytes as it
+    /// has taken, not counting the first envelope on each output, ends there, and its request fails with [`SentTooMuch`]. A box that has more to send asks whether
+    /// there is room, and goes on in its next invocation:
+    ///
+    /// ```
+    /// use vicus_flow::{BoxError, Envelope, Operator, Turn};
+    ///
+    /// /// Sends the numbers up to `last`, a thousand in an envelope, as fast as they are read.
+    /// fn numbers(last: u64) -> impl Operator {
+    ///     let mut next = 0;
+    ///     move |turn: &mut Turn<'_>| -> Result<(), BoxError> {
+    ///         turn.take(0);
+    ///         while next < last {
+    ///             if !turn.has_room(0) {
+    ///                 turn.run_again();
+    ///                 return Ok(());
+    ///             }
+    ///             let rows: Vec<u64> = (next..last.min(next + 1000)).collect();
+    ///             next += rows.len() as u64;
+    ///             turn.send(0, Envelope::new([rows.into()]));
+    ///         }
+    ///         turn.send_pill(0);
+    ///         Ok(())
+    ///     }
+    /// }
+    /// # let _ = numbers(3);
+    /// ```
     pub fn send(&mut self, output: usize, envelope: Envelope) {
         let out = &mut self.body.outputs[output];
         assert!(!out.pill_sent, "nothing is sent after the poisoned pill, but output {output} was used again");
-        debug_assert!(envelope.fits(&out.schema), "output {output} has the schema {}, not this", out.schema);
+        if !envelope.fits(&out.schema) {
+            does_not_fit(output, &out.schema, &envelope);
+        }
         out.pill_sent = envelope.is_pill();
+        // The first one is free, however large, so that most invocations count no bytes.
+        if out.sent.0 > 0 && !out.pill_sent {
+            let bytes = envelope.bytes() + ENVELOPE_BYTES;
+            out.sent.1 += bytes;
+            self.body.outbox_bytes += bytes;
+            let bound = self.instance.model().outbox_bytes;
+            let most = bound.saturating_add(self.body.taken_bytes);
+            if self.body.outbox_bytes > most && !out.was_asked.get() {
+                self.sent_too_much(SentTooMuch { output, bound });
+            }
+        }
+        out.sent.0 += 1;
+        out.was_asked.set(false);
         self.body.outbox.push((output, envelope));
+    }
+
+    #[cold]
+    fn sent_too_much(&self, error: SentTooMuch) -> ! {
+        // Said here as well, for a box that would go on after the panic.
+        self.instance.fail(self.instance.gave_up(self.cell.index, error.into()));
+        give_up(error)
     }
 
     /// Sends the poisoned pill: nothing more comes on this output.
@@ -161,10 +214,19 @@ impl Turn<'_> {
         self.body.outputs[output].is_closed()
     }
 
-    /// Whether an output takes an envelope: it is not closed, and nothing that was sent there before still waits.
+    /// Whether an output takes an envelope: it is not closed, nothing that was sent there before still waits, and this invocation
+    /// has not sent as much there as its readers' inputs hold ([`Bound`](crate::Bound)). For loops; see [`Turn::send`].
     pub fn has_room(&self, output: usize) -> bool {
         let output = &self.body.outputs[output];
-        !output.is_closed() && !output.is_refused()
+        let (envelopes, bytes) = output.sent;
+        let holds = |receiver: &Receiver| {
+            let bound = self.instance.cells[receiver.cell].inputs[receiver.input].ring.bound();
+            receiver.closed || (envelopes < bound.envelopes && bytes < bound.bytes)
+        };
+        let has_room =
+            !output.is_closed() && !output.is_refused() && (envelopes == 0 || output.receivers.iter().all(holds));
+        output.was_asked.set(has_room);
+        has_room
     }
 
     /// Room at any output is enough for the next invocation, where usually all that was sent has to find its way first.
@@ -199,15 +261,18 @@ impl Turn<'_> {
         *seen = Seen::Kept;
     }
 
-    /// Asks to be invoked again even if nothing arrives. For boxes that have more to send than they should at once.
+    /// Asks to be invoked again even if nothing arrives. For boxes that have more to send than they should at once, and for those
+    /// that pass their pill on first and clean up later (Bobox report §4.1): the request is over when these have run, too. A
+    /// box that is blocked runs when there is room, and one whose readers have all closed before it has sent its pills does not run
+    /// any more.
     pub fn run_again(&mut self) {
         self.body.run_again = true;
     }
 
-    /// Whether the request has been cancelled, failed or ended meanwhile. An action of more than 10 ms asks from time
-    /// to time, and returns soon if so.
+    /// Whether nobody wants what the box does: the request has been cancelled or has failed, or it has ended and the box has not sent
+    /// its pills yet. An action of more than 10 ms asks from time to time, and returns soon if so.
     pub fn is_stopped(&self) -> bool {
-        self.instance.is_stopped()
+        self.instance.is_stopped() && (self.instance.has_failed() || self.body.owes_pills())
     }
 
     /// Runs something that may block the thread, such as a write to a slow pipe. Meanwhile the box's neighbourhood
@@ -223,4 +288,13 @@ impl Turn<'_> {
     pub(crate) fn end_request(&mut self) {
         self.body.ended = true;
     }
+}
+
+/// What an envelope takes beside its values, so that those without any count as well.
+const ENVELOPE_BYTES: u64 = 128;
+
+#[cold]
+fn does_not_fit(output: usize, schema: &Schema, envelope: &Envelope) -> ! {
+    let kinds: Vec<_> = envelope.columns().iter().map(Column::kind).collect();
+    panic!("output {output} has the schema {schema}, and this envelope's columns are {kinds:?}")
 }

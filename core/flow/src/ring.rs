@@ -194,6 +194,11 @@ impl<T: Load> Ring<T> {
         self.refused.load(Ordering::Relaxed) && self.refused.swap(false, Ordering::AcqRel)
     }
 
+    /// How much it holds before it refuses.
+    pub(crate) fn bound(&self) -> Bound {
+        self.bound
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.taken.0.envelopes.load(Ordering::Acquire) == self.put.0.envelopes.load(Ordering::Acquire)
     }

@@ -1,9 +1,10 @@
 //! A box's state word: at most once in a queue, never run twice at once, no activation lost.
 //!
-//! Five bits. *Queued*: the box is to be run, and someone has put it, or will put it, into a queue. *Due*: an envelope
+//! Six bits. *Queued*: the box is to be run, and someone has put it, or will put it, into a queue. *Due*: an envelope
 //! arrived or the box asked to run again, so its user code is to be called. *Running*: between [`StateWord::begin`] and
 //! [`StateWord::finish`]. *Blocked*: a receiver refused an envelope; the box is in no queue until that receiver resumes
-//! it. *Resumed*: that happened before the box had even said that it is blocked.
+//! it. *Resumed*: that happened before the box had even said that it is blocked. *Again*: the box has sent its last pill
+//! and asked to run again, so it is run even when the request has ended.
 //!
 //! The rule that makes it one queue entry: whoever turns the word into *queued and neither running nor blocked* puts
 //! the box into a queue; each such turn happens in one atomic step.
@@ -15,6 +16,7 @@ const RUNNING: u8 = 2;
 const DUE: u8 = 4;
 const BLOCKED: u8 = 8;
 const RESUMED: u8 = 16;
+const AGAIN: u8 = 32;
 
 #[derive(Debug)]
 pub(crate) struct StateWord(AtomicU8);
@@ -57,13 +59,23 @@ impl StateWord {
         before & DUE != 0
     }
 
-    /// The run is over. `blocked`: a receiver still refuses; `due`: the user code is to be called again.
+    /// As [`StateWord::finish_as`], for a box that is not run after the end.
+    #[cfg(test)]
     pub(crate) fn finish(&self, blocked: bool, due: bool) -> Enqueue {
+        self.finish_as(blocked, due, false)
+    }
+
+    /// The run is over. `blocked`: a receiver still refuses; `due`: the user code is to be called again; `again`: even if the
+    /// request ends meanwhile.
+    pub(crate) fn finish_as(&self, blocked: bool, due: bool, again: bool) -> Enqueue {
         let mut after = 0;
         let _ = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, |word| {
             after = word & !(RUNNING | RESUMED);
             if due {
                 after |= QUEUED | DUE;
+            }
+            if again {
+                after |= AGAIN;
             }
             if blocked {
                 after |= if word & RESUMED == 0 { BLOCKED } else { QUEUED };
@@ -71,6 +83,11 @@ impl StateWord {
             Some(after)
         });
         Enqueue(after & (QUEUED | BLOCKED) == QUEUED)
+    }
+
+    /// Whether the box is to be run even when the request has ended. Exact for a box that is queued.
+    pub(crate) fn is_again(&self) -> bool {
+        self.0.load(Ordering::Acquire) & AGAIN != 0
     }
 
     /// Whether the box waits for a receiver. Only a hint while the request runs.
@@ -108,6 +125,17 @@ mod tests {
     }
 
     #[test]
+    fn what_is_to_run_after_the_end_says_so_until_it_runs() {
+        let word = StateWord::new();
+        assert_eq!(word.arrive(), Enqueue(true));
+        assert!(word.begin() && !word.is_again());
+        assert_eq!(word.finish_as(true, true, true), Enqueue(false), "it is blocked");
+        assert_eq!(word.resume(), Enqueue(true));
+        assert!(word.is_again());
+        assert!(word.begin() && !word.is_again(), "it asks anew each time");
+    }
+
+    #[test]
     fn a_resume_that_comes_before_the_block_is_kept() {
         let word = StateWord::new();
         assert_eq!(word.arrive(), Enqueue(true));
@@ -125,6 +153,35 @@ mod loom_models {
     use super::*;
     use loom::sync::Arc;
     use loom::sync::atomic::AtomicUsize;
+
+    /// A box says that it is blocked while its request ends. It is queued once, by itself or by the box that ends the request.
+    #[test]
+    fn loom_a_blocked_box_is_queued_when_the_request_ends() {
+        use crate::sync::fence;
+        use loom::sync::atomic::AtomicBool;
+        loom::model(|| {
+            let word = Arc::new(StateWord::new());
+            let (ended, queued) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+            assert!(word.arrive().0 && word.begin());
+            let runner = {
+                let (word, ended, queued) = (word.clone(), ended.clone(), queued.clone());
+                loom::thread::spawn(move || {
+                    assert!(!word.finish_as(true, true, true).0);
+                    fence(Ordering::SeqCst);
+                    if ended.load(Ordering::Relaxed) && word.resume().0 {
+                        queued.fetch_add(1, Ordering::Relaxed);
+                    }
+                })
+            };
+            ended.store(true, Ordering::Relaxed);
+            fence(Ordering::SeqCst);
+            if word.is_blocked() && word.resume().0 {
+                queued.fetch_add(1, Ordering::Relaxed);
+            }
+            runner.join().unwrap();
+            assert_eq!(queued.load(Ordering::Relaxed), 1);
+        });
+    }
 
     /// Two senders and one runner: every arrival is followed by a run that begins after it, never two runs at once,
     /// and the queue never holds the box twice.

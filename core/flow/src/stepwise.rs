@@ -36,6 +36,7 @@ use crate::{
     Activation, BoxCounts, BoxId, Desk, Fact, FlowError, Instance, Model, Operator, Place, Running, Totals, World,
     begin,
 };
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use vicus_schedule::{Kind, RequestId, TaskRef};
 
@@ -51,6 +52,11 @@ impl World for Alone {
 // SAFETY of callers: none has to be kept; it only panics.
 unsafe fn not_called(_: TaskRef, _: *mut ()) {
     unreachable!("these tasks are in nobody's queue");
+}
+
+/// Does a part of an invocation. A panic there fails the request, with the name of the box.
+fn guarded<R>(instance: &Instance, index: BoxId, f: impl FnOnce() -> R) -> Option<R> {
+    catch_unwind(AssertUnwindSafe(f)).map_err(|panic| instance.fail_by(index, panic)).ok()
 }
 
 /// A live copy of a model whose tasks are the caller's.
@@ -130,14 +136,15 @@ impl Request {
         let Queued { activation, instance } = task;
         assert!(Arc::ptr_eq(&instance, &self.instance), "a task is begun by its request");
         let mut begun = Begun { running: None, activations: Vec::new(), acted: false, instance };
-        if self.instance.is_stopped() {
+        if !self.instance.is_wanted(activation.index) {
             return begun;
         }
         self.desk.place = place;
         #[expect(unsafe_code, reason = "runs a task")]
         // SAFETY: the task is this instance's activation, and begun once, because `Queued` is taken here; the value returned
         // holds the instance beside what borrows from it.
-        let mut running: Running<'static> = unsafe { begin(activation.task, &mut self.desk) };
+        let begin = || -> Running<'static> { unsafe { begin(activation.task, &mut self.desk) } };
+        let Some(mut running) = guarded(&self.instance, activation.index, begin) else { return begun };
         if running.is_due() {
             self.instance.count_act(0);
             begun.acted = true;
@@ -156,8 +163,11 @@ impl Request {
         if let Some(mut running) = begun.running {
             self.desk.place = place;
             self.desk.activations = activations;
-            running.send(&mut self.desk);
-            running.finish(&mut self.desk);
+            let (index, desk) = (running.index(), &mut self.desk);
+            guarded(&self.instance, index, || {
+                running.send(desk);
+                running.finish(desk);
+            });
             activations = std::mem::take(&mut self.desk.activations);
             self.instance.count_queued(Some(0), activations.len() as u64);
         }

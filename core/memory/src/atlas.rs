@@ -1,7 +1,8 @@
 //! Which placed range an address is in, and at which location it lies there: asked by anybody, without a lock.
 //!
 //! The atlas has a region of addresses of its own, cut into slots. Each slot in use points to the [`Plot`] of its range: a
-//! few words, and a table where the arrangement needs one. Plots and tables are never freed, only used again, so whoever
+//! few words, and a table where the arrangement needs one. One of the words is the *home number* of a range that lies in one
+//! place: several caches share a node's memory, and whoever deals tasks to caches finds by it which of them the range belongs to. Plots and tables are never freed, only used again, so whoever
 //! reads an old one reads something; a version that is odd while a plot changes says that it was too late. (A sequence
 //! lock, as Boehm has it: "Can Seqlocks Get Along With Programming Language Memory Models?", MSPC 2012.)
 
@@ -25,6 +26,8 @@ pub(crate) struct Atlas {
     slot_bytes: usize,
     /// The plot of the range that each slot is a part of; null if none.
     slots: Box<[AtomicPtr<Plot>]>,
+    /// How many locations there are.
+    locations: usize,
     /// Whether it keeps what it is told of ranges that were not placed.
     learns: bool,
     state: Mutex<State>,
@@ -33,6 +36,8 @@ pub(crate) struct Atlas {
 /// For whoever changes the map.
 pub(crate) struct State {
     used: Slots,
+    /// By location, how many ranges that lie there as a whole have got a home number: the next one.
+    homes: Vec<usize>,
     /// All there are, from `Box::leak`.
     plots: Vec<NonNull<Plot>>,
     tables: Vec<NonNull<Table>>,
@@ -64,6 +69,7 @@ struct Plot {
     unit: AtomicUsize,
     kind: AtomicUsize,
     argument: AtomicUsize,
+    home: AtomicUsize,
     table: AtomicPtr<Table>,
 }
 
@@ -85,6 +91,10 @@ pub(crate) struct Lies<'a> {
     kind: usize,
     /// Of `ONE` the location, of `ROUND` how many there are, of `PARTS` how many parts, of others how many units have a word.
     argument: usize,
+    /// Of `ONE` the home number of all of it.
+    home: usize,
+    /// How many locations the atlas has.
+    locations: usize,
     /// Of `PARTS` where each location's part ends, in bytes; of `EACH` the location of each unit; of `UNPLACED` one more than
     /// that, and 0 as long as nobody has told it.
     table: Option<&'a Table>,
@@ -128,26 +138,47 @@ impl Lies<'_> {
         self.at(unit * self.unit).0
     }
 
-    /// Tells the bytes at each location from one offset up to another, in any order.
-    pub(crate) fn tally(&self, from: usize, to: usize, tell: &mut dyn FnMut(Option<Location>, usize)) {
+    /// The home number of a byte of the range. Ranges that lie in one place have the next number of that place, each; of others,
+    /// the units that come one after the other at a place have one after the other.
+    fn home_of(&self, offset: usize) -> usize {
+        if self.kind == ONE { self.home } else { offset / self.unit / self.locations }
+    }
+
+    /// Tells the bytes at each location, and their home number, from one offset up to another; where that begins comes first.
+    /// Numbers that are `cycle` apart are the same to the caller, who may be told one of them.
+    pub(crate) fn tally(
+        &self,
+        from: usize,
+        to: usize,
+        cycle: usize,
+        tell: &mut dyn FnMut(Option<Location>, usize, usize),
+    ) {
         let mut from = from;
-        let round = self.unit.saturating_mul(self.argument);
-        if self.kind == ROUND && to - from >= round {
-            let rounds = (to - from) / round;
-            (0..self.argument).for_each(|location| tell(Some(location), rounds * self.unit));
-            from += rounds * round;
+        // In units, after how many all is as it was.
+        let round = self.argument.saturating_mul(cycle);
+        let round_bytes = self.unit.saturating_mul(round);
+        if self.kind == ROUND && to - from >= round_bytes {
+            let rounds = (to - from) / round_bytes;
+            for unit in (0..round).map(|step| from / self.unit + step) {
+                tell(Some(unit % self.argument), unit / self.locations, rounds * self.unit);
+            }
+            from += rounds * round_bytes;
         }
         while from < to {
-            let (location, end) = self.at(from);
+            let (location, mut end) = self.at(from);
+            if cycle > 1 && self.kind != ONE && location.is_some() {
+                // Parts of one location have several homes.
+                end = end.min((from / self.unit / self.locations + 1) * self.locations * self.unit);
+            }
             let end = end.min(to);
-            tell(location, end - from);
+            tell(location, self.home_of(from), end - from);
             from = end;
         }
     }
 }
 
 impl Plot {
-    fn lies(&self) -> Lies<'_> {
+    fn lies(&self, locations: usize) -> Lies<'_> {
         let table = self.table.load(Ordering::Relaxed);
         Lies {
             start: self.start.load(Ordering::Relaxed),
@@ -155,6 +186,8 @@ impl Plot {
             unit: self.unit.load(Ordering::Relaxed),
             kind: self.kind.load(Ordering::Relaxed),
             argument: self.argument.load(Ordering::Relaxed),
+            home: self.home.load(Ordering::Relaxed),
+            locations,
             #[expect(unsafe_code, reason = "tables are never freed before the atlas is")]
             // SAFETY: null, or a table of this atlas, which outlives the plot's borrow.
             table: unsafe { table.as_ref() },
@@ -170,11 +203,12 @@ impl Plot {
         self.unit.store(lies.unit, Ordering::Relaxed);
         self.kind.store(lies.kind, Ordering::Relaxed);
         self.argument.store(lies.argument, Ordering::Relaxed);
+        self.home.store(lies.home, Ordering::Relaxed);
         self.table.store(table, Ordering::Relaxed);
     }
 
     /// What it says, if it does not change meanwhile.
-    fn read<R>(&self, f: impl FnOnce(Lies<'_>) -> R) -> Option<R> {
+    fn read<R>(&self, locations: usize, f: impl FnOnce(Lies<'_>) -> R) -> Option<R> {
         let version = self.version.load(Ordering::Acquire);
         let unchanged = || {
             fence(Ordering::Acquire);
@@ -183,7 +217,7 @@ impl Plot {
         if version % 2 == 1 {
             return None;
         }
-        let lies = self.lies();
+        let lies = self.lies(locations);
         // Asked twice: `f` relies on fields that fit together, and then reads the table.
         if !unchanged() {
             return None;
@@ -203,8 +237,14 @@ pub(crate) struct Entry {
 }
 
 impl Atlas {
-    /// Reserves about so many addresses. One that learns has a word for each unit of what is not placed.
-    pub(crate) fn reserve(pages: &Arc<dyn Pages>, bytes: usize, learns: bool) -> Result<Atlas, PageError> {
+    /// Reserves about so many addresses, for ranges at so many locations. One that learns has a word for each unit of what is not
+    /// placed.
+    pub(crate) fn reserve(
+        pages: &Arc<dyn Pages>,
+        bytes: usize,
+        locations: usize,
+        learns: bool,
+    ) -> Result<Atlas, PageError> {
         let slot_bytes = (bytes / MOST_SLOTS).max(HUGE_PAGE).next_power_of_two();
         let slots = bytes.div_ceil(slot_bytes);
         let bytes = slots.checked_mul(slot_bytes).ok_or(PageError::Full)?;
@@ -215,9 +255,11 @@ impl Atlas {
             bytes,
             slot_bytes,
             slots: (0..slots).map(|_| AtomicPtr::new(null_mut())).collect(),
+            locations,
             learns,
             state: Mutex::new(State {
                 used: Slots::new(slots),
+                homes: vec![0; locations],
                 plots: Vec::new(),
                 tables: Vec::new(),
                 free_plots: Vec::new(),
@@ -272,12 +314,20 @@ impl Atlas {
         };
         let scale = if kind == PARTS { unit } else { 1 };
         let words = if kind == UNPLACED { untold } else { list.len() };
-        let (plot, table) = self.with(|state| (state.plot(), state.table(words)));
+        let one = if let Arrangement::One(location) = as_said { Some(*location) } else { None };
+        let (plot, table, home) = self.with(|state| {
+            let next = one.and_then(|location| state.homes.get_mut(location));
+            let home = next.map_or(0, |next| std::mem::replace(next, next.wrapping_add(1)));
+            (state.plot(), state.table(words), home)
+        });
+        let locations = self.locations;
         #[expect(unsafe_code, reason = "plots and tables are never freed before the atlas is")]
         // SAFETY: both are this atlas's.
         let (shared, words) = unsafe { (plot.as_ref(), table.map(|table| table.as_ref())) };
-        shared
-            .write(Lies { start, bytes, unit, kind, argument, table: None }, table.map_or(null_mut(), NonNull::as_ptr));
+        shared.write(
+            Lies { start, bytes, unit, kind, argument, home, locations, table: None },
+            table.map_or(null_mut(), NonNull::as_ptr),
+        );
         // What had the table before has left something in it.
         let values = list.iter().copied().chain(std::iter::repeat_n(0, if kind == UNPLACED { untold } else { 0 }));
         for (word, value) in words.into_iter().flatten().zip(values) {
@@ -322,7 +372,7 @@ impl Atlas {
         #[expect(unsafe_code, reason = "plots are never freed before the atlas is")]
         // SAFETY: as it says; nobody else changes it as long as the range is there.
         unsafe {
-            (*entry.plot).lies()
+            (*entry.plot).lies(self.locations)
         }
     }
 
@@ -364,7 +414,7 @@ impl Atlas {
             // SAFETY: null, or as it says.
             let plot = unsafe { slot.load(Ordering::Acquire).as_ref()? };
             let is_in = |lies: &Lies<'_>| address.wrapping_sub(lies.start) < lies.bytes;
-            if let Some(answer) = plot.read(|lies| is_in(&lies).then(|| f(lies))) {
+            if let Some(answer) = plot.read(self.locations, |lies| is_in(&lies).then(|| f(lies))) {
                 return answer;
             }
         }
@@ -388,7 +438,7 @@ impl Atlas {
         #[expect(unsafe_code, reason = "plots are never freed before the atlas is")]
         // SAFETY: null, or as it says.
         let plot = unsafe { self.slots[slot].load(Ordering::Acquire).as_ref()? };
-        plot.read(|lies| lies.start)
+        plot.read(self.locations, |lies| lies.start)
     }
 }
 
@@ -403,6 +453,7 @@ impl State {
                 unit: AtomicUsize::new(1),
                 kind: AtomicUsize::new(UNPLACED),
                 argument: AtomicUsize::new(0),
+                home: AtomicUsize::new(0),
                 table: AtomicPtr::new(null_mut()),
             })));
             self.plots.push(plot);
@@ -458,7 +509,7 @@ mod loom_models {
         builder.preemption_bound = Some(2);
         builder.check(|| {
             let pages: Arc<dyn Pages> = Arc::new(FakePages::new(1));
-            let atlas = loom::sync::Arc::new(Atlas::reserve(&pages, HUGE_PAGE, true).unwrap());
+            let atlas = loom::sync::Arc::new(Atlas::reserve(&pages, HUGE_PAGE, 10, true).unwrap());
             // The two differ in all: of a torn answer one could tell.
             let low = Arrangement::Parts { ends: vec![1, 2] };
             let high = Arrangement::Each { locations: vec![8, 9] };
@@ -490,7 +541,7 @@ mod loom_models {
         builder.preemption_bound = Some(2);
         builder.check(|| {
             let pages: Arc<dyn Pages> = Arc::new(FakePages::new(1));
-            let atlas = loom::sync::Arc::new(Atlas::reserve(&pages, 2 * HUGE_PAGE, true).unwrap());
+            let atlas = loom::sync::Arc::new(Atlas::reserve(&pages, 2 * HUGE_PAGE, 10, true).unwrap());
             let enter = || {
                 let (mut entry, start) = atlas.take(8192).unwrap();
                 let start = start.addr().get();

@@ -44,7 +44,7 @@ pub use fork::Locks;
 pub use heap::Heap;
 pub use memory::{AllocError, Memory, Options, OptionsError};
 pub use pages::{Call, FakePages, PageError, Pages, Placement, Policy};
-pub use placed::{Audit, Footprint, MOST_RUNS, PlaceError, Placed};
+pub use placed::{Audit, Footprint, Lying, MOST_RUNS, PlaceError, Placed};
 pub use pool::{DistPool, Frees, PoolError, PoolHandle, PoolItem, PoolOptions};
 pub use queues::{
     Burst, Closed, Consumer, DistOptions, DistQueue, Exhausted, LfQueue, Locations, LocationsError, NodeSegments, Pop,

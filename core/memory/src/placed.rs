@@ -82,6 +82,17 @@ pub struct Footprint {
     pub unknown: usize,
 }
 
+/// Some bytes that lie in one place; see [`Memory::tell`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lying {
+    /// The node; `None` if nobody knows.
+    pub node: Option<NodeId>,
+    /// Which of the places that share the node's memory they belong to.
+    pub home: usize,
+    /// How many there are.
+    pub bytes: usize,
+}
+
 impl Footprint {
     fn add(&mut self, node: Option<NodeId>, bytes: usize) {
         *node.and_then(|node| self.nodes.get_mut(node.index())).unwrap_or(&mut self.unknown) += bytes;
@@ -161,7 +172,7 @@ impl Placing {
         if let Some(atlas) = self.atlas.get() {
             return Ok(atlas);
         }
-        let atlas = Atlas::reserve(&self.pages, self.region_bytes, self.learns)?;
+        let atlas = Atlas::reserve(&self.pages, self.region_bytes, self.locations.len(), self.learns)?;
         Ok(self.atlas.get_or_init(|| atlas))
     }
 
@@ -217,8 +228,6 @@ impl Placing {
         self.locations.get(location).copied()
     }
 
-    /// Adds up the bytes from an address on that are not behind `end`, as far as they are in one range or in none. Gives
-    /// where that ends.
     fn is_in_one_place(&self, address: usize) -> bool {
         self.atlas.get().and_then(|atlas| atlas.ask(address, |lies| lies.is_in_one_place())).unwrap_or(false)
     }
@@ -241,28 +250,33 @@ impl Placing {
         None
     }
 
-    fn tally(&self, from: usize, end: usize, footprint: &mut Footprint) -> usize {
+    /// Tells of the bytes from an address on that are not behind `end`, as far as they are in one range or in none. Gives
+    /// where that ends.
+    fn tally(&self, from: usize, end: usize, cycle: usize, tell: &mut dyn FnMut(Lying)) -> usize {
         let Some(atlas) = self.atlas.get() else {
-            footprint.unknown += end - from;
+            tell(Lying { node: None, home: 0, bytes: end - from });
             return end;
         };
-        let mut told = Vec::new();
-        let until = atlas.ask(from, |lies| {
-            let until = (lies.start + lies.bytes).min(end);
-            told.clear();
-            lies.tally(from - lies.start, until - lies.start, &mut |location, bytes| match told.last_mut() {
-                Some((last, sum)) if *last == location => *sum += bytes,
-                _ => told.push((location, bytes)),
+        let mut told: Vec<(Option<Location>, usize, usize)> = Vec::new();
+        let until =
+            atlas.ask(from, |lies| {
+                let until = (lies.start + lies.bytes).min(end);
+                told.clear();
+                lies.tally(from - lies.start, until - lies.start, cycle, &mut |location, home, bytes| match told
+                    .last_mut()
+                {
+                    Some((last, same, sum)) if (*last, *same) == (location, home) => *sum += bytes,
+                    _ => told.push((location, home, bytes)),
+                });
+                until
             });
-            until
-        });
-        for (location, bytes) in told {
-            let node = location.and_then(|location: Location| self.locations.get(location));
-            footprint.add(node.copied(), bytes);
+        for (location, home, bytes) in told {
+            let node = location.and_then(|location: Location| self.locations.get(location)).copied();
+            tell(Lying { node, home, bytes });
         }
         until.unwrap_or_else(|| {
             let next = atlas.next(from, end);
-            footprint.unknown += next - from;
+            tell(Lying { node: None, home: 0, bytes: next - from });
             next
         })
     }
@@ -406,19 +420,30 @@ impl Memory {
     /// As [`Memory::footprint`], of a range of addresses.
     pub fn footprint_at(&self, range: Range<usize>) -> Footprint {
         let mut footprint = Footprint { nodes: vec![0; self.nodes()], unknown: 0 };
+        self.tell(range, 1, &mut |lying| footprint.add(lying.node, lying.bytes));
+        footprint
+    }
+
+    /// Tells where the bytes of a range were asked to lie, with their home numbers; where the range begins comes first. Numbers that
+    /// are `cycle` apart are the same to the caller, who may be told one of them; with 1 there are none.
+    ///
+    /// Several caches share the memory of a node. A home number says which of them some of it belongs to, and stays: that number
+    /// modulo how many there are. Each allocation that lies in one place as a whole has the next number of its node, as
+    /// Muddukrishna et al. go round the home caches of a chip (§3, `coarse`); the pages of others have one after the other
+    /// (`fine`), and so have the superblocks of heaps.
+    pub fn tell(&self, range: Range<usize>, cycle: usize, tell: &mut dyn FnMut(Lying)) {
         let Range { start: mut at, end } = range;
         while at < end {
             let ranges = &self.superblocks.ranges;
             at = match ranges.index(at) {
                 Some(index) => {
-                    let until = ranges.end_of_node(index).min(end);
-                    footprint.add(Some(ranges.node(index)), until - at);
+                    let until = if cycle > 1 { ranges.end_of(index) } else { ranges.end_of_node(index) }.min(end);
+                    tell(Lying { node: Some(ranges.node(index)), home: ranges.within_node(index), bytes: until - at });
                     until
                 }
-                None => self.placing.tally(at, ranges.next(at, end), &mut footprint),
+                None => self.placing.tally(at, ranges.next(at, end), cycle, tell),
             };
         }
-        footprint
     }
 
     /// Keeps where a page lies, as the page source has said, if it is in a range that was placed as the machine likes

@@ -164,6 +164,16 @@ impl Ranges {
         NodeId::new(index / self.per_node)
     }
 
+    /// The number of a superblock among those of its node.
+    pub(crate) fn within_node(&self, index: usize) -> usize {
+        index % self.per_node
+    }
+
+    /// Where a superblock ends.
+    pub(crate) fn end_of(&self, index: usize) -> usize {
+        self.base.addr().get() + (index + 1) * self.superblock
+    }
+
     /// Where the addresses of the node end that has this superblock.
     pub(crate) fn end_of_node(&self, index: usize) -> usize {
         self.base.addr().get() + (index / self.per_node + 1) * self.per_node * self.superblock

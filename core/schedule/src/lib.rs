@@ -18,6 +18,7 @@
 
 mod access;
 mod by_request;
+mod dealing;
 mod depend;
 mod look;
 mod plan;
@@ -29,10 +30,11 @@ mod valid;
 
 pub use access::{Access, Mode};
 pub use by_request::ByRequest;
+pub use dealing::{Dealing, Dealt, Shares, Whereabouts};
 pub use depend::Dependences;
-pub use look::{Found, Queues, QueuesByRequest, look, look_waiting};
+pub use look::{DEEP, Found, Queues, QueuesByRequest, look, look_waiting};
 pub use plan::{
-    Dealing, End, Idle, MOST_THREADS, Order, Plan, Pool, PoolId, Probe, QueueId, QueueSpec, Robber, Scan, SeatId,
+    End, Idle, MOST_THREADS, Order, Plan, Pool, PoolId, Probe, QueueId, QueueSpec, RULES, Robber, Scan, SeatId,
     SeatPlan, Take, Tokens, When,
 };
 pub use policies::{ALL, Latencies, Parameter, Setting, SettingError, Settings, Strategy, Values};

@@ -38,8 +38,12 @@ pub fn look<Q: Queues>(probes: &[Probe], cursors: &mut [usize], queues: &mut Q) 
     })
 }
 
+/// So many tasks may wait on a seat's stack before it counts as deep: see [`look_waiting`] and
+/// [`Plan::queue_in_turn`](crate::Plan::queue_in_turn).
+pub const DEEP: usize = 64;
+
 /// As [`look`], for a seat whose task of this request waits: a probe that is not for waiting seats ([`Probe::while_waiting`]) finds tasks of
-/// the same request alone. Orders and thresholds are the same, unless it is `deep`: many tasks wait on its stack already. Then the
+/// the same request alone. Orders and thresholds are the same, unless more than [`DEEP`] tasks wait on its stack already. Then the
 /// youngest task of the request comes first in each queue. That is most likely what is waited for, while the oldest one is likely to
 /// wait for others in turn: a stack would grow with the number of tasks, where queues give the oldest first.
 pub fn look_waiting<Q: QueuesByRequest>(
@@ -47,8 +51,9 @@ pub fn look_waiting<Q: QueuesByRequest>(
     cursors: &mut [usize],
     queues: &mut Q,
     request: RequestId,
-    deep: bool,
+    waits: usize,
 ) -> Option<Found<Q::Task>> {
+    let deep = waits > DEEP;
     probes.iter().find_map(|probe| {
         scan(probe, cursors, |queue, longer_than| {
             let end = if deep { Take::Youngest } else { probe.take };

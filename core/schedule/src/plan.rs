@@ -4,7 +4,7 @@
 //! a trace, and checked ([`Plan::assert_valid`]). It never names a queue's implementation: worlds derive it
 //! ([`Plan::owner_lifos`]).
 
-use crate::Kind;
+use crate::{DEEP, Dealing, Kind, RequestId};
 use std::fmt;
 use vicus_topology::{NodeId, PuId};
 
@@ -56,6 +56,9 @@ pub struct Plan {
     /// By node, where a task goes that was spawned elsewhere and whose data lies there: to one of these queues. Empty where
     /// the spawner's seat decides alone. Otherwise invariant: no node is without.
     pub homes: Vec<Vec<QueueId>>,
+    /// Where tasks go that name no place and are not dealt by their bytes: to these queues in turn. Empty where they go to the
+    /// spawner's [`SeatPlan::place`].
+    pub in_turn: Vec<QueueId>,
     /// How a task with a footprint is dealt to a queue; `None` where only the spawner's seat decides.
     pub dealing: Option<Dealing>,
     /// If not `None`, a seat takes a task only together with a token, of which each push adds one.
@@ -138,7 +141,7 @@ pub struct SeatPlan {
 /// One step of looking for work.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Probe {
-    /// The rule of the paper that this step belongs to, counted from 1.
+    /// The rule of the paper that this step belongs to, counted from 1. Invariant: less than [`RULES`].
     pub rule: u8,
     /// Which queues, in which order.
     pub scan: Scan,
@@ -234,113 +237,6 @@ pub struct Pool {
     pub seats: Vec<SeatId>,
 }
 
-/// How a task with a footprint finds its queue (Muddukrishna et al., algorithms 1 and 3).
-#[derive(Clone, Debug, PartialEq)]
-pub struct Dealing {
-    /// A task is dealt only if its bytes exceed this: the last-level cache per core (algorithm 1, line 3), or the
-    /// private cache (algorithm 3, line 8).
-    pub more_bytes_than: u64,
-    /// Whether bytes that are spread evenly over the locations stay with the spawner (algorithm 1, line 3).
-    pub only_uneven: bool,
-    /// Whether the intensely used datum's home decides first, without the size test (algorithm 3, line 3).
-    pub intensity_first: bool,
-    /// Whether a world gives only what lies in one place for each allocation (distribution `coarse`, and what a seat's heap
-    /// gave) as bytes and as the intensely used datum (algorithm 3, line 2).
-    pub only_coarse: bool,
-    /// By NUMA node, the locations that share what lies there: its own, or those of the nearest node that has any.
-    /// Invariant: no node is without.
-    pub locations: Vec<Vec<usize>>,
-    /// The queue of each location. A location without seats has the queue of the nearest location with seats.
-    pub queues: Vec<QueueId>,
-    /// What a byte costs at each location (column) for a task at each location (row): the OS's value or a latency.
-    pub costs: Vec<Vec<u32>>,
-    /// The same by node (column), in thousandths: the mean over the locations that share what lies there.
-    pub node_costs: Vec<Vec<u64>>,
-}
-
-impl Dealing {
-    /// Deals every task, to these queues at these costs.
-    pub(crate) fn over(locations: Vec<Vec<usize>>, queues: Vec<QueueId>, costs: Vec<Vec<u32>>) -> Dealing {
-        let mean = |row: &[u32], locations: &[usize]| {
-            let sum: u64 = locations.iter().map(|&location| u64::from(row[location])).sum();
-            1000 * sum / locations.len() as u64
-        };
-        let by_node = |row: &Vec<u32>| locations.iter().map(|locations| mean(row, locations)).collect();
-        let node_costs = costs.iter().map(by_node).collect();
-        Dealing {
-            more_bytes_than: 0,
-            only_uneven: false,
-            intensity_first: false,
-            only_coarse: false,
-            locations,
-            queues,
-            costs,
-            node_costs,
-        }
-    }
-
-    /// The queue of the location with the least cost for these bytes, or `None` if the spawner's own queue is right.
-    /// `bytes[l]` lie at location `l`; `intense` is the home of the intensely used datum. It takes
-    /// time for each location times those that have bytes.
-    pub fn deal(&self, bytes: &[u64], intense: Option<usize>) -> Option<QueueId> {
-        if let (true, Some(home)) = (self.intensity_first, intense) {
-            return Some(self.queues[home]);
-        }
-        if !self.is_worth(bytes) {
-            return None;
-        }
-        // Mostly few locations have any: a task touches few allocations.
-        let there: Vec<(usize, u64)> = bytes.iter().copied().enumerate().filter(|(_, bytes)| *bytes > 0).collect();
-        let cost =
-            |at: usize| weigh(there.iter().map(|&(location, bytes)| (bytes, u64::from(self.costs[at][location]))));
-        (0..self.queues.len()).min_by_key(|&at| cost(at)).map(|at| self.queues[at])
-    }
-
-    /// As [`Dealing::deal`], where only the bytes of each node are known: the locations of a node have equal shares of them.
-    /// Of several locations that cost the same, tasks with different numbers get different ones.
-    ///
-    /// ```
-    /// use vicus_schedule::Setting;
-    /// use vicus_topology::{NodeId, Topology};
-    ///
-    /// let machine = Topology::parse("node:2 l3:2 core:2").unwrap();
-    /// let plan = "vicinity".parse::<Setting>().unwrap().plan(&machine, 8);
-    /// let dealing = plan.dealing.unwrap();
-    /// let homes = [0, 1].map(|number| dealing.deal_by_node(&[0, 1 << 20], None, number).unwrap());
-    /// assert_eq!(homes.map(|queue| plan.queues[queue.index()].home), [NodeId::new(1); 2]);
-    /// assert_ne!(homes[0], homes[1]); // the second node's two caches take turns
-    /// ```
-    pub fn deal_by_node(&self, bytes: &[u64], intense: Option<NodeId>, number: usize) -> Option<QueueId> {
-        if let (true, Some(home)) = (self.intensity_first, intense) {
-            let locations = &self.locations[home.index()];
-            return Some(self.queues[locations[number % locations.len()]]);
-        }
-        if !self.is_worth(bytes) {
-            return None;
-        }
-        let cost = |at: usize| weigh(bytes.iter().copied().zip(self.node_costs[at].iter().copied()));
-        let (mut least, mut count) = (u128::MAX, 0);
-        for at in 0..self.queues.len() {
-            match cost(at) {
-                less if less < least => (least, count) = (less, 1),
-                same if same == least => count += 1,
-                _ => {}
-            }
-        }
-        (0..self.queues.len()).filter(|&at| cost(at) == least).nth(number % count).map(|at| self.queues[at])
-    }
-
-    /// Whether so many bytes by location are worth the dealing.
-    fn is_worth(&self, bytes: &[u64]) -> bool {
-        let even = bytes.iter().all(|&other| other == bytes[0]);
-        bytes.iter().sum::<u64>() > self.more_bytes_than && !(self.only_uneven && even)
-    }
-}
-
-fn weigh(bytes: impl Iterator<Item = (u64, u64)>) -> u128 {
-    bytes.map(|(bytes, cost)| u128::from(bytes) * u128::from(cost)).sum()
-}
-
 impl Scan {
     /// The queues, where a ring starts with its first.
     pub fn queues(&self) -> &[QueueId] {
@@ -349,6 +245,9 @@ impl Scan {
         }
     }
 }
+
+/// How many rules a strategy may have, counted from 1, and one: what a look finds is counted by its rule.
+pub const RULES: usize = 6;
 
 /// More threads than a plan is worth making for: it grows with the square of their number.
 pub const MOST_THREADS: usize = 2048;
@@ -360,7 +259,7 @@ impl Plan {
         let plain = |spec: &QueueSpec| spec.owner.is_some() && spec.order == Order::Deque && spec.capacity.is_none();
         let mut fits: Vec<bool> = self.queues.iter().map(plain).collect();
         let dealt = self.dealing.iter().flat_map(|dealing| &dealing.queues);
-        dealt.chain(&self.entry).for_each(|queue| fits[queue.index()] = false);
+        dealt.chain(&self.in_turn).chain(&self.entry).for_each(|queue| fits[queue.index()] = false);
         for (seat, plan) in self.seats.iter().enumerate() {
             let is_own = |queue: QueueId| self.queues[queue.index()].owner == Some(SeatId::new(seat));
             let rests = plan.look.iter().filter_map(|probe| probe.rest_to);
@@ -382,6 +281,40 @@ impl Plan {
         let own = self.seats[seat.index()].place[Kind::Deferred as usize];
         let queues = self.homes.get(home.index()).filter(|queues| !queues.contains(&own))?;
         queues.get(number % queues.len()).copied()
+    }
+
+    /// The queue of a closure that names no place, if the plan deals these in turn. `turn` counts those of the spawning seat, from
+    /// 0. Seats begin at different queues, each behind its own number, so that they don't all spawn to one at first.
+    ///
+    /// A seat with more than [`DEEP`] tasks that wait on its stack keeps what it spawns, and its stack grows with the depth of a
+    /// recursion: `waits` says how many. Otherwise it would wait for what others have, take what they have dealt to it meanwhile,
+    /// wait again, and so on, as often as there are tasks. (A task of Qthreads has a stack of its own.)
+    ///
+    /// ```
+    /// use vicus_schedule::{SeatId, Setting};
+    /// use vicus_topology::Topology;
+    ///
+    /// let machine = Topology::parse("node:3 core:1").unwrap();
+    /// let plan = "shepherd".parse::<Setting>().unwrap().plan(&machine, 3);
+    /// let to = |turn| plan.queue_in_turn(SeatId::new(1), turn, 0).unwrap().index();
+    /// assert_eq!([0, 1, 2, 3].map(to), [2, 0, 1, 2]);
+    /// ```
+    pub fn queue_in_turn(&self, seat: SeatId, turn: usize, waits: usize) -> Option<QueueId> {
+        if waits > DEEP {
+            return None;
+        }
+        self.nth_in_turn(seat.index().wrapping_add(1).wrapping_add(turn))
+    }
+
+    /// The queue of a box that names no place, if the plan deals in turn. A box is always queued at the same one, where its
+    /// state is; neighbours in a request, and the first boxes of requests that follow each other, at different ones.
+    pub fn queue_of_box(&self, request: RequestId, index: usize) -> Option<QueueId> {
+        self.nth_in_turn((request.0 as usize).wrapping_add(index))
+    }
+
+    fn nth_in_turn(&self, number: usize) -> Option<QueueId> {
+        let turn = number.checked_rem(self.in_turn.len())?;
+        Some(self.in_turn[turn])
     }
 
     /// By queue, whether a seat whose task waits takes any task from it, and not those of the same request alone.

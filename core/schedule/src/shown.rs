@@ -7,7 +7,7 @@ use std::fmt;
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Plan { strategy, queues, seats, pools, entry, homes, dealing, tokens } = self;
+        let Plan { strategy, queues, seats, pools, entry, homes, in_turn, dealing, tokens } = self;
         writeln!(f, "strategy {strategy}")?;
         for (index, queue) in queues.iter().enumerate() {
             writeln!(f, "q{index} {queue}")?;
@@ -21,6 +21,9 @@ impl fmt::Display for Plan {
         }
         for (node, queues) in homes.iter().enumerate() {
             writeln!(f, "data on node{node}: to {}", self.names(queues))?;
+        }
+        if !in_turn.is_empty() {
+            writeln!(f, "what names no place: in turn to {}", self.names(in_turn))?;
         }
         if let Some(dealing) = dealing {
             self.dealing(f, dealing)?;
@@ -66,29 +69,18 @@ impl Plan {
     }
 
     fn dealing(&self, f: &mut fmt::Formatter<'_>, dealing: &Dealing) -> fmt::Result {
-        let Dealing {
-            more_bytes_than,
-            only_uneven,
-            intensity_first,
-            only_coarse,
-            locations,
-            queues,
-            costs,
-            node_costs,
-        } = dealing;
+        let Dealing { more_bytes_than, only_uneven, intensity_first, only_coarse, locations, queues, costs } = dealing;
         let even = if *only_uneven { " that lie unevenly" } else { "" };
         let coarse = if *only_coarse { ", coarse memory only" } else { "" };
         let intense = if *intensity_first { ", an intensely used datum's home first" } else { "" };
         let to = self.names(queues);
         writeln!(f, "deals tasks of more than {more_bytes_than} bytes{even}{coarse}{intense}: to {to}")?;
         for (node, locations) in locations.iter().enumerate() {
-            writeln!(f, "  node{node} is at locations {locations:?}")?;
+            let in_turn = if locations.len() > 1 { ", in turn by home number" } else { "" };
+            writeln!(f, "  node{node} is at locations {locations:?}{in_turn}")?;
         }
-        for (index, ((&queue, costs), by_node)) in queues.iter().zip(costs).zip(node_costs).enumerate() {
-            let by_node: Vec<String> =
-                by_node.iter().map(|cost| format!("{}.{:03}", cost / 1000, cost % 1000)).collect();
-            let (to, by_node) = (self.name(queue), by_node.join(", "));
-            writeln!(f, "  location{index}: {to}; a byte costs {costs:?}, by node [{by_node}]")?;
+        for (index, (&queue, costs)) in queues.iter().zip(costs).enumerate() {
+            writeln!(f, "  location{index}: {}; a byte costs {costs:?}", self.name(queue))?;
         }
         Ok(())
     }

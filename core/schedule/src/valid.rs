@@ -1,14 +1,14 @@
 //! The proof that no task is ever stranded, by looking at the plan alone.
 
-use crate::{Dealing, Idle, Plan, PoolId, Probe, QueueId, Robber, SeatPlan, Take, When};
+use crate::{Dealing, Idle, Plan, PoolId, Probe, QueueId, RULES, Robber, SeatPlan, Take, When};
 
 impl Plan {
     /// Panics with the fact that does not hold, if a task put somewhere by this plan could stay there for ever:
     /// a wake ring is empty or names no seat with a thread; a seat that a push can wake does not take from that queue;
     /// a task that a seat waits for lies where that seat does not look, and those that do may all wait, too;
-    /// a place, an entry or a dealt home has no queue; a home's queue is one that only its owner may push to; a pool has only
+    /// a place, an entry or a dealt home has no queue; a home's queue, or one that is dealt to in turn, is one that only its owner may push to; a pool has only
     /// spare seats; a seat that waits for a queue to become long sleeps where no push wakes it; a token could be left without
-    /// a task.
+    /// a task. Or if a rule's number is not one that worlds count.
     pub fn assert_valid(&self) {
         let name = &self.strategy;
         assert!(!self.seats.is_empty(), "{name}: a plan has seats");
@@ -55,6 +55,12 @@ impl Plan {
                 assert!(factor > 1, "{name}: seat{index}'s pauses grow");
             }
             for probe in &seat.look {
+                let rule = probe.rule;
+                assert!(
+                    (1..RULES).contains(&rule.into()),
+                    "{name}: seat{index}: rule {rule} is none of 1 to {}",
+                    RULES - 1
+                );
                 if let When::LongerThan(limits) = &probe.when {
                     let queues = probe.scan.queues().len();
                     assert_eq!(limits.len(), queues, "{name}: seat{index}: a threshold for each queue of the scan");
@@ -67,6 +73,14 @@ impl Plan {
         );
         for queue in self.homes.iter().flatten().map(|queue| &self.queues[queue.index()]) {
             assert!(queue.owner.is_none(), "{name}: seats elsewhere push to {}, whose owner alone may", queue.name);
+        }
+        for queue in self.in_turn.iter().map(|queue| &self.queues[queue.index()]) {
+            assert!(
+                queue.owner.is_none(),
+                "{name}: all seats push to {} in turn, whose owner alone may push",
+                queue.name
+            );
+            assert!(queue.capacity.is_none(), "{name}: {} is dealt to in turn, and may be full", queue.name);
         }
         for (index, queue) in self.queues.iter().enumerate() {
             let mut robbers = queue.robbers.clone();

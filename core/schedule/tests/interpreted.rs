@@ -5,7 +5,7 @@
 
 use vicus_schedule::{
     ALL, End, Found, Idle, Kind, Order, Plan, Probe, Queue, QueueId, Queues, QueuesByRequest, RequestId, Scan, SeatId,
-    Setting, Take, Tokens, Values, When, look, look_waiting,
+    Setting, Shares, Take, Tokens, Values, When, look, look_waiting,
 };
 use vicus_topology::{NodeId, Topology, fixtures};
 
@@ -131,7 +131,7 @@ impl World<'_> {
         let mut cursors = std::mem::take(&mut self.cursors[seat]);
         let probes = &self.plan.seats[seat].look;
         let found = match waiting {
-            Some(request) => look_waiting(probes, &mut cursors, self, RequestId(request), false),
+            Some(request) => look_waiting(probes, &mut cursors, self, RequestId(request), 1),
             None => look(probes, &mut cursors, self),
         };
         self.cursors[seat] = cursors;
@@ -147,9 +147,15 @@ impl World<'_> {
                 Done::Queued(queue)
             }
             Step::Spawn { seat, kind, request, ref bytes, home } => {
-                let dealt = plan.dealing.as_ref().and_then(|dealing| dealing.deal_by_node(bytes, None, number));
+                let dealt = plan.dealing.as_ref().and_then(|dealing| {
+                    let mut shares = Shares::default();
+                    let nodes = bytes.iter().enumerate();
+                    nodes.for_each(|(node, &bytes)| shares.add(dealing, NodeId::new(node), number, bytes));
+                    dealing.deal_shares(&shares)
+                });
+                let in_turn = if home.is_some() { None } else { plan.queue_in_turn(SeatId::new(seat), number, 0) };
                 let home = home.and_then(|home| plan.home_queue(SeatId::new(seat), NodeId::new(home), number));
-                let queue = home.or(dealt).unwrap_or(plan.seats[seat].place[kind as usize]);
+                let queue = home.or(dealt).or(in_turn).unwrap_or(plan.seats[seat].place[kind as usize]);
                 let spec = &plan.queues[queue.index()];
                 if spec.capacity.is_some_and(|most| self.queues[queue.index()].len() >= most as usize) {
                     return Done::RunHere;

@@ -4,7 +4,7 @@
 //! list of row numbers.
 
 use crate::algebra::Slot;
-use crate::evaluate::Evaluator;
+use crate::evaluate::{Evaluator, Scratch};
 use crate::expression::{Compare, Expr};
 use crate::terms::Terms;
 use hashbrown::HashMap;
@@ -102,7 +102,7 @@ impl Condition {
     /// The state that evaluating it needs.
     pub(crate) fn evaluator(&self, terms: &Arc<Terms>) -> Selector {
         let memory = self.tests.iter().map(|_| HashMap::with_hasher(terms.key)).collect();
-        Selector { condition: self.clone(), terms: Arc::clone(terms), memory }
+        Selector { condition: self.clone(), terms: Arc::clone(terms), memory, scratch: Scratch::default() }
     }
 }
 
@@ -155,12 +155,19 @@ pub(crate) struct Selector {
     condition: Condition,
     terms: Arc<Terms>,
     memory: Vec<HashMap<u64, bool, HashKey>>,
+    scratch: Scratch,
 }
 
 /// As many answers as are remembered for one test.
 const REMEMBERED: usize = 1 << 16;
 
 impl Selector {
+    /// What is remembered, in bytes.
+    pub(crate) fn bytes(&self) -> u64 {
+        let entries: usize = self.memory.iter().map(HashMap::capacity).sum();
+        (entries * 8 / 7 * (size_of::<(u64, bool)>() + 1)) as u64 + self.scratch.bytes()
+    }
+
     /// The numbers of the rows that pass, ascending, into `kept`. What may take long asks `stopped` whether to give up,
     /// with so many bytes at hand.
     pub(crate) fn select(
@@ -172,7 +179,7 @@ impl Selector {
     ) {
         kept.clear();
         kept.extend(0..rows as u32);
-        let mut evaluator = Evaluator::new(&self.terms).until(stopped);
+        let mut evaluator = Evaluator::new(&self.terms).until(stopped).with(std::mem::take(&mut self.scratch));
         for (test, memory) in self.condition.tests.iter().zip(&mut self.memory) {
             match test {
                 Test::Ids(operator, a, b) => compare_ids(*operator, *a, *b, columns, kept),
@@ -193,6 +200,7 @@ impl Selector {
                 }
             }
         }
+        self.scratch = evaluator.into_scratch();
     }
 }
 

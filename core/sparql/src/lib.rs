@@ -1,15 +1,14 @@
 //! Parse, plan and lower a query to a flow model.
 //!
 //! ```text
-//!  text ── parse ──▶ Parsed ── translate ──▶ algebra over slots and ids
+//!  text ── syntax ─▶ Parsed ── translate ──▶ algebra over slots and ids
 //!                    optimise ─▶ the same, rewritten: filters down, constants in, anti-joins
 //!                    planner ──▶ physical operators: indexes, join order, columns
 //!                    lower ────▶ a vicus_flow model: a box for each operator
 //! ```
 //!
 //! Begin at [`parse()`] and [`plan()`]. Of what takes long, [`plan_until`] can be stopped, and a request that runs can be
-//! cancelled; [`parse()`] takes time in the length of the text and can't be stopped, so whoever takes texts of megabytes
-//! calls it where nobody has to wait for it.
+//! cancelled; [`parse()`] takes time in proportion to the text, some 100 ms for one of ten megabytes.
 //!
 //! All that flows is ids; terms are looked at by the few expressions that need their
 //! values, and by whoever prints the solutions.
@@ -23,20 +22,20 @@ mod error;
 mod evaluate;
 mod explain;
 mod expression;
-mod longest_token;
 mod lower;
-mod nesting;
 mod optimise;
 mod parse;
 mod plan;
 mod planner;
 mod route;
 mod stop;
+mod syntax;
 mod terms;
 mod translate;
 mod value;
 
 pub use cost::parsing_bytes;
 pub use error::{QueryError, QueryErrorKind};
-pub use parse::{Parsed, parse, parse_with_base};
+pub use parse::{Parsed, parse, parse_with};
 pub use plan::{Form, Options, Plan, plan, plan_until};
+pub use syntax::ParseOptions;

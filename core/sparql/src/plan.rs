@@ -12,7 +12,6 @@ use crate::stop::Stop;
 use crate::terms::{Around, Terms};
 use crate::translate;
 use oxrdf::{Term, TermRef};
-use spargebra::Query;
 use std::sync::Arc;
 use vicus_flow::{Bound, BoxCounts, BoxError, BoxId, Envelope, Model, Operator, library};
 use vicus_rdf::{Id, Store, TermView};
@@ -105,6 +104,8 @@ pub struct Plan {
     names: Vec<String>,
     terms: Arc<Terms>,
     lowered: Lowered,
+    /// How many levels its query's tree has.
+    depth: usize,
 }
 
 /// Plans a query. Takes time in the size of the query, not of the data.
@@ -137,20 +138,33 @@ pub fn plan_until(
     options: &Options,
     stopped: &dyn Fn() -> bool,
 ) -> Result<Plan, QueryError> {
-    let stop = Stop::new(stopped);
-    let base = match &parsed.query {
-        Query::Select { base_iri, .. } | Query::Ask { base_iri, .. } => base_iri.clone(),
-        _ => None,
-    };
+    // What calls may have any stack, and the query's text decides how deep this goes.
+    on_stack(parsed.query.depth, || planned(store, parsed, options, &Stop::new(stopped)))
+}
+
+/// Does something that descends into a query's tree.
+fn on_stack<R>(depth: usize, work: impl FnOnce() -> R) -> R {
+    let bytes = LEAST_STACK + depth * LEVEL_STACK;
+    stacker::maybe_grow(bytes, bytes, work)
+}
+
+/// Bytes of stack that planning takes, however small the query.
+const LEAST_STACK: usize = 128 << 10;
+
+/// Bytes of stack for each level of a query's tree: a level of the text is some operators, each of which is some calls.
+const LEVEL_STACK: usize = 32 << 10;
+
+fn planned(store: &Arc<Store>, parsed: &Parsed, options: &Options, stop: &Stop<'_>) -> Result<Plan, QueryError> {
+    let base = parsed.query.base.clone();
     let terms =
         Arc::new(Terms::with(store, Around { now_ms: options.now_ms, seed: options.seed, base }, options.hash_seed));
     // Terms are what takes time in this.
     let mut id = |term: TermRef<'_>| if stop.is_stopped() { Id::UNBOUND } else { terms.id(term) };
-    let mut translated = translate::translate(&parsed.query, &mut id)?;
+    let mut translated = translate::translate(&parsed.query, &mut id);
     if options.optimise {
-        translated.node = optimise::optimise(translated.node, &stop);
+        translated.node = optimise::optimise(translated.node, stop);
     }
-    let planner = Planner::new(&terms, options.optimise, &stop);
+    let planner = Planner::new(&terms, options.optimise, stop);
     let slots: Option<Vec<Slot>> =
         translated.select.as_ref().map(|select| select.iter().map(|(_, slot)| *slot).collect());
     let physical = planner.query(&translated.node, slots.as_deref());
@@ -160,7 +174,7 @@ pub fn plan_until(
         Some(select) => Form::Select { variables: select.into_iter().map(|(name, _)| name).collect() },
         None => Form::Ask,
     };
-    Ok(Plan { form, physical, names: translated.names, terms, lowered })
+    Ok(Plan { form, physical, names: translated.names, terms, lowered, depth: parsed.query.depth })
 }
 
 impl Plan {
@@ -230,6 +244,7 @@ impl Plan {
 
     fn tree(&self, counts: Option<&[BoxCounts]>) -> String {
         let operators = &self.lowered.operators;
-        Explainer { terms: &self.terms, names: &self.names, operators, counts }.explain(&self.physical)
+        let explainer = Explainer { terms: &self.terms, names: &self.names, operators, counts };
+        on_stack(self.depth, || explainer.explain(&self.physical))
     }
 }

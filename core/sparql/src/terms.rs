@@ -1,11 +1,11 @@
 //! The terms that a plan can name: those of the store, and those that its query mentions or computes.
 
 use crate::computed::Computed;
+use crate::value::DateTime;
 use hashbrown::HashMap;
 use oxiri::Iri;
 use oxrdf::vocab::xsd;
 use oxrdf::{BlankNode, Literal, Term, TermRef};
-use oxsdatatypes::{DateTime, DayTimeDuration, Decimal};
 use rapidhash::v3::RapidSecrets;
 use std::cell::{Cell, OnceCell};
 use std::fmt;
@@ -21,9 +21,9 @@ use vicus_rdf::{Encoded, Encoder, Id, Kind, Store, TermView};
 /// terms, computed or not.
 pub(crate) struct Terms {
     pub(crate) store: Arc<Store>,
-    /// What ids are hashed with, and texts.
+    /// What ids are hashed with.
     pub(crate) key: HashKey,
-    pub(crate) secrets: RapidSecrets,
+
     around: Around,
     computed: RwLock<Computed>,
     /// Blank nodes that have been made, by the id of their label and the row.
@@ -112,7 +112,7 @@ impl Terms {
         Terms {
             store: Arc::clone(store),
             key,
-            secrets,
+
             around,
             computed: RwLock::new(Computed::new(secrets)),
             blanks: Mutex::new(HashMap::with_hasher(key)),
@@ -140,12 +140,7 @@ impl Terms {
 
     /// The moment of the query, the same for all of its parts.
     pub(crate) fn now(&self) -> Id {
-        let epoch = "1970-01-01T00:00:00Z".parse::<DateTime>().ok();
-        let seconds = Decimal::from(self.around.now_ms).checked_div(1000);
-        let moment = epoch
-            .zip(seconds)
-            .and_then(|(epoch, seconds)| epoch.checked_add_day_time_duration(DayTimeDuration::new(seconds)));
-        let text = moment.unwrap_or(DateTime::MAX).to_string();
+        let text = DateTime::of_millis(self.around.now_ms).to_string();
         self.id(&Literal::new_typed_literal(text, xsd::DATE_TIME))
     }
 

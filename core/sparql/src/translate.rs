@@ -1,18 +1,11 @@
-//! From spargebra's tree of names and terms to ours of slots and ids.
+//! From the tree of a query's text to ours of slots and ids: SPARQL 1.1, §18.2.
 
 use crate::algebra::{Aggregate, At, Column, Fold, Group, Node, Path, Pattern, Slot, Slots, SortKey, Table};
-use crate::error::{QueryError, QueryErrorKind};
-use crate::expression::{Arithmetic, Cast, Compare, Expr, Function, Hash, Part};
-use crate::nesting::LONGEST;
+use crate::expression::{Arithmetic, Compare, Expr, Function};
 use crate::route::Route;
-use oxrdf::{NamedNode, TermRef, Variable};
+use crate::syntax::ast::{self, Element, Expression, FoldName, Item, Query, Select, Term, Var, Verb};
+use oxrdf::{NamedNode, TermRef};
 use rustc_hash::FxHashMap;
-use spargebra::Query;
-use spargebra::algebra::{
-    self as spargebra_algebra, AggregateExpression, AggregateFunction, GraphPattern, OrderExpression,
-    PropertyPathExpression,
-};
-use spargebra::term::{GroundTerm, NamedNodePattern, TermPattern, TriplePattern};
 use std::sync::Arc;
 use vicus_rdf::Id;
 
@@ -26,49 +19,96 @@ pub(crate) struct Translated {
 }
 
 /// Turns terms to ids by `id`, which has to give equal terms the same id.
-pub(crate) fn translate(query: &Query, id: &mut dyn FnMut(TermRef<'_>) -> Id) -> Result<Translated, QueryError> {
-    let (pattern, dataset, is_ask) = match query {
-        Query::Select { pattern, dataset, .. } => (pattern, dataset, false),
-        Query::Ask { pattern, dataset, .. } => (pattern, dataset, true),
-        Query::Construct { .. } => return Err(QueryError::unsupported("CONSTRUCT queries")),
-        Query::Describe { .. } => return Err(QueryError::unsupported("DESCRIBE queries")),
+pub(crate) fn translate(query: &Query, id: &mut dyn FnMut(TermRef<'_>) -> Id) -> Translated {
+    let mut translator = Translator {
+        id,
+        variables: &query.variables,
+        names: Vec::new(),
+        blanks: FxHashMap::default(),
+        outer: Slots::new(),
+        groups: None,
     };
-    if dataset.is_some() {
-        return Err(QueryError::unsupported("FROM clauses"));
-    }
-    let mut translator = Translator { id, names: Vec::new(), outer: Slots::new(), computed: 0 };
     let mut scope = Names::default();
-    let node = translator.pattern(pattern, &mut scope)?;
-    let mut select = None;
-    if !is_ask {
-        let variables = projected(pattern);
-        let slot = |variable: &Variable| (variable.as_str().to_owned(), scope[variable.as_str()]);
-        select = Some(variables.iter().map(slot).collect());
-    }
-    Ok(Translated { node, select, names: translator.names })
+    let made = translator.select(&query.select, query.is_ask, &mut scope);
+    let name = |var: &Var| query.variables[var.0 as usize].clone();
+    let column = |item: &Item| match item {
+        Item::Var(var) | Item::Computed(_, Some(var)) => Some((name(var), scope[var])),
+        Item::Computed(_, None) => None,
+    };
+    let select = (!query.is_ask).then(|| query.select.projection.iter().filter_map(column).collect());
+    Translated { node: made.node, select, names: translator.names }
 }
 
-/// The variables of the outermost projection.
-fn projected(pattern: &GraphPattern) -> &[Variable] {
-    match pattern {
-        GraphPattern::Project { variables, .. } => variables,
-        GraphPattern::Distinct { inner } | GraphPattern::Reduced { inner } | GraphPattern::Slice { inner, .. } => {
-            projected(inner)
-        }
-        _ => &[],
+/// Which slot a variable has, inside one SELECT.
+type Names = FxHashMap<Var, Slot>;
+
+/// An operator, and the slots that may have a value in its solutions.
+struct Made {
+    node: Node,
+    possible: Slots,
+}
+
+impl Made {
+    fn unit() -> Made {
+        Made { node: Node::unit(), possible: Slots::new() }
+    }
+
+    /// Joins another operator; joins of joins are one join.
+    fn join(&mut self, other: Made) {
+        let mut all = operands(std::mem::replace(&mut self.node, Node::unit()));
+        all.extend(operands(other.node));
+        self.node = joined(all);
+        add_all(&mut self.possible, other.possible);
+    }
+
+    fn extend(&mut self, slot: Slot, expr: Expr) {
+        let inner = std::mem::replace(&mut self.node, Node::unit());
+        self.node = Node::Extend(Box::new(inner), slot, expr);
+        self.possible.insert(slot);
     }
 }
 
-/// Which slot a name stands for, inside one SELECT.
-type Names = FxHashMap<String, Slot>;
+fn operands(node: Node) -> Vec<Node> {
+    match node {
+        Node::Join(all) => all,
+        other => vec![other],
+    }
+}
+
+fn joined(mut all: Vec<Node>) -> Node {
+    if all.len() == 1 { all.remove(0) } else { Node::Join(all) }
+}
+
+/// Adds all of another set. The smaller one is moved, so that deep patterns with many variables stay cheap.
+fn add_all(slots: &mut Slots, mut other: Slots) {
+    if other.len() > slots.len() {
+        std::mem::swap(slots, &mut other);
+    }
+    slots.extend(other);
+}
+
+/// The groups of rows that expressions see.
+struct Groups {
+    /// What is grouped, with what aggregates need computed.
+    inner: Made,
+    /// The variables below the groups.
+    names: Names,
+    keys: Vec<Slot>,
+    folds: Vec<Aggregate>,
+    /// What was computed for aggregates, and where.
+    computed: Vec<(Expr, Slot)>,
+}
 
 struct Translator<'a> {
     id: &'a mut dyn FnMut(TermRef<'_>) -> Id,
+    variables: &'a [String],
     names: Vec<String>,
+    /// The slots of blank nodes. A label stands in one basic graph pattern only.
+    blanks: FxHashMap<u32, Slot>,
     /// What a solution outside of the EXISTS that is being translated may bind.
     outer: Slots,
-    /// Values that are computed so far.
-    computed: usize,
+    /// Set while the expressions of a SELECT with groups are translated.
+    groups: Option<Groups>,
 }
 
 impl Translator<'_> {
@@ -77,12 +117,13 @@ impl Translator<'_> {
         Slot(self.names.len() - 1)
     }
 
-    fn slot(&mut self, name: &str, scope: &mut Names) -> Slot {
-        if let Some(slot) = scope.get(name) {
+    fn slot(&mut self, var: Var, scope: &mut Names) -> Slot {
+        if let Some(slot) = scope.get(&var) {
             return *slot;
         }
-        let slot = self.fresh(name);
-        scope.insert(name.to_owned(), slot);
+        let variables = self.variables;
+        let slot = self.fresh(&variables[var.0 as usize]);
+        scope.insert(var, slot);
         slot
     }
 
@@ -90,198 +131,200 @@ impl Translator<'_> {
         (self.id)(node.as_ref().into())
     }
 
-    fn pattern(&mut self, pattern: &GraphPattern, scope: &mut Names) -> Result<Node, QueryError> {
-        Ok(match pattern {
-            GraphPattern::Bgp { patterns } => {
-                Node::Join(patterns.iter().map(|triple| Node::Pattern(self.triple(triple, scope))).collect())
+    // SELECT.
+
+    /// §18.2.4 and §18.2.5. Only projected variables are those of the outside.
+    fn select(&mut self, select: &Select, is_ask: bool, scope: &mut Names) -> Made {
+        if is_ask {
+            return self.rows_of(select, scope);
+        }
+        let mut slots = Vec::with_capacity(select.projection.len());
+        for item in &select.projection {
+            if let Item::Var(var) | Item::Computed(_, Some(var)) = item {
+                slots.push(self.slot(*var, scope));
             }
-            GraphPattern::Path { subject, path, object } => {
-                let subject = self.at(subject, scope);
-                let object = self.at(object, scope);
-                self.path(subject, path, object)?
-            }
-            GraphPattern::Join { left, right } => {
-                let mut all = Vec::new();
-                for side in [left, right] {
-                    match self.pattern(side, scope)? {
-                        Node::Join(inner) => all.extend(inner),
-                        other => all.push(other),
-                    }
-                }
-                Node::Join(all)
-            }
-            GraphPattern::LeftJoin { left, right, expression } => {
-                let left = Box::new(self.pattern(left, scope)?);
-                let right = Box::new(self.pattern(right, scope)?);
-                let mut node = Node::LeftJoin { left, right, conditions: Vec::new() };
-                if let Some(expression) = expression {
-                    let made = self.visible(expression, &node, scope)?.conjuncts();
-                    let Node::LeftJoin { conditions, .. } = &mut node else { unreachable!("made above") };
-                    *conditions = made;
-                }
-                node
-            }
-            GraphPattern::Filter { expr, inner } => {
-                let inner = self.pattern(inner, scope)?;
-                let conditions = self.visible(expr, &inner, scope)?.conjuncts();
-                inner.filtered(conditions)
-            }
-            GraphPattern::Union { left, right } => {
-                let mut all = Vec::new();
-                for side in [left, right] {
-                    match self.pattern(side, scope)? {
-                        Node::Union(inner) => all.extend(inner),
-                        other => all.push(other),
-                    }
-                }
-                Node::Union(all)
-            }
-            GraphPattern::Extend { inner, variable, expression } => {
-                self.count_computed()?;
-                let mut inner = self.pattern(inner, scope)?;
-                let mut expr = self.visible(expression, &inner, scope)?;
-                self.number_rows(&mut inner, &mut expr);
-                let slot = self.slot(variable.as_str(), scope);
-                Node::Extend(Box::new(inner), slot, expr)
-            }
-            GraphPattern::Minus { left, right } => {
-                let (left, right) = (self.pattern(left, scope)?, self.pattern(right, scope)?);
-                // Solutions without a variable in common never take each other away.
-                if left.scope().possible.is_disjoint(&right.scope().possible) {
-                    left
-                } else {
-                    Node::Minus(Box::new(left), Box::new(right))
-                }
-            }
-            GraphPattern::Values { variables, bindings } => {
-                let slots: Vec<Slot> = variables.iter().map(|variable| self.slot(variable.as_str(), scope)).collect();
-                let mut term = |term: &Option<GroundTerm>| match term {
-                    None => Id::UNBOUND,
-                    Some(GroundTerm::NamedNode(node)) => (self.id)(node.as_ref().into()),
-                    Some(GroundTerm::Literal(literal)) => (self.id)(literal.as_ref().into()),
-                };
-                let column = |place: usize| bindings.iter().map(|row| term(&row[place]).bits()).collect();
-                let columns = (0..slots.len()).map(column).map(Column::new).collect();
-                Node::Values(slots, Arc::new(Table { columns, rows: bindings.len() }))
-            }
-            GraphPattern::OrderBy { inner, expression } => {
-                let mut node = self.pattern(inner, scope)?;
-                let mut keys = Vec::new();
-                for key in expression {
-                    let (expression, descending) = match key {
-                        OrderExpression::Asc(expression) => (expression, false),
-                        OrderExpression::Desc(expression) => (expression, true),
-                    };
-                    let slot = self.computed(expression, &mut node, scope)?;
-                    keys.push(SortKey { slot, descending });
-                }
-                Node::Sort(Box::new(node), keys)
-            }
-            GraphPattern::Project { inner, variables } => {
-                // Only projected variables are those of the outside.
-                let slots: Vec<Slot> = variables.iter().map(|variable| self.slot(variable.as_str(), scope)).collect();
-                let names = variables.iter().map(|variable| variable.as_str().to_owned());
-                let mut inside: Names = names.zip(slots.iter().copied()).collect();
-                Node::Project(Box::new(self.pattern(inner, &mut inside)?), slots)
-            }
-            GraphPattern::Distinct { inner } => Node::Distinct(Box::new(self.pattern(inner, scope)?)),
-            // REDUCED may keep all duplicates.
-            GraphPattern::Reduced { inner } => self.pattern(inner, scope)?,
-            GraphPattern::Slice { inner, start, length } => {
-                Node::Slice(Box::new(self.pattern(inner, scope)?), *start, *length)
-            }
-            GraphPattern::Graph { .. } => return Err(QueryError::unsupported("GRAPH patterns")),
-            GraphPattern::Group { inner, variables, aggregates } => self.group(inner, variables, aggregates, scope)?,
-            GraphPattern::Service { .. } => return Err(QueryError::unsupported("SERVICE patterns")),
-            #[allow(
-                unreachable_patterns,
-                reason = "the parser has more patterns where another crate of the build asks for its extensions"
-            )]
-            _ => return Err(QueryError::unsupported("extensions of SPARQL 1.1")),
-        })
+        }
+        let mut made = if select.is_star {
+            // No name is hidden, so expressions inside mean those of the outside.
+            self.rows_of(select, scope)
+        } else {
+            let vars = select.projection.iter().filter_map(|item| match item {
+                Item::Var(var) | Item::Computed(_, Some(var)) => Some(*var),
+                Item::Computed(_, None) => None,
+            });
+            let mut inside: Names = vars.zip(slots.iter().copied()).collect();
+            self.rows_of(select, &mut inside)
+        };
+        made.possible.retain(|slot| slots.contains(slot));
+        made.node = Node::Project(Box::new(made.node), slots);
+        if select.distinct {
+            made.node = Node::Distinct(Box::new(made.node));
+        }
+        if select.offset > 0 || select.limit.is_some() {
+            made.node = Node::Slice(Box::new(made.node), select.offset, select.limit);
+        }
+        made
     }
 
-    /// §18.2.4.1. What is not a key is seen by the aggregates only.
-    fn group(
-        &mut self,
-        inner: &GraphPattern,
-        variables: &[Variable],
-        aggregates: &[(Variable, AggregateExpression)],
-        scope: &mut Names,
-    ) -> Result<Node, QueryError> {
-        let keys: Vec<Slot> = variables.iter().map(|variable| self.slot(variable.as_str(), scope)).collect();
-        let names = variables.iter().map(|variable| variable.as_str().to_owned());
-        let mut inside: Names = names.zip(keys.iter().copied()).collect();
-        let mut node = self.pattern(inner, &mut inside)?;
-        let mut folds = Vec::new();
-        for (variable, aggregate) in aggregates {
-            let slot = self.slot(variable.as_str(), scope);
-            folds.push(match aggregate {
-                AggregateExpression::CountSolutions { distinct } => {
-                    let possible = node.scope().possible;
-                    // Blank nodes and what was computed for aggregates are no part of a solution.
-                    let is_variable = |(name, slot): (&String, &Slot)| {
-                        (!name.starts_with("_:") && possible.contains(slot)).then_some(*slot)
-                    };
-                    let of: Slots =
-                        if *distinct { inside.iter().filter_map(is_variable).collect() } else { Slots::new() };
-                    let of = of.into_iter().collect();
-                    Aggregate { slot, fold: Fold::Count, of, rows: true, distinct: *distinct }
-                }
-                AggregateExpression::FunctionCall { name, expr, distinct } => {
-                    let of = self.computed(expr, &mut node, &mut inside)?;
-                    let fold = match name {
-                        AggregateFunction::Count => Fold::Count,
-                        AggregateFunction::Sum => Fold::Sum,
-                        AggregateFunction::Avg => Fold::Average,
-                        AggregateFunction::Min => Fold::Least,
-                        AggregateFunction::Max => Fold::Greatest,
-                        AggregateFunction::Sample => Fold::Sample,
-                        AggregateFunction::GroupConcat { separator } => {
-                            Fold::Concat(separator.clone().unwrap_or_else(|| " ".to_owned()))
+    /// A SELECT's rows in order, before they are projected.
+    fn rows_of(&mut self, select: &Select, scope: &mut Names) -> Made {
+        let outside = self.groups.take();
+        let mut made = Made::unit();
+        let mut possible;
+        if select.is_grouped {
+            let groups = self.groups_of(select, scope);
+            possible = groups.keys.iter().copied().collect();
+            self.groups = Some(groups);
+        } else {
+            made = self.group(&select.pattern, scope);
+            possible = made.possible.clone();
+        }
+        // Expressions come first: they tell which aggregates there are.
+        let mut conditions = Vec::new();
+        for condition in &select.having {
+            conditions.extend(self.visible(condition, &possible, scope).conjuncts());
+        }
+        let values = select.values.as_ref().map(|values| self.values(values, scope));
+        possible.extend(values.iter().flat_map(|values| &values.possible));
+        let mut computed = Vec::new();
+        for item in &select.projection {
+            if let Item::Computed(value, Some(var)) = item {
+                let expr = self.visible(value, &possible, scope);
+                let slot = self.slot(*var, scope);
+                possible.insert(slot);
+                computed.push((slot, expr));
+            }
+        }
+        let mut order = Vec::new();
+        for key in &select.order_by {
+            order.push((self.visible(&key.value, &possible, scope), key.descending));
+        }
+        if let Some(groups) = std::mem::replace(&mut self.groups, outside) {
+            let Groups { inner, keys, folds, .. } = groups;
+            let mut possible: Slots = inner.possible.into_iter().filter(|slot| keys.contains(slot)).collect();
+            possible.extend(folds.iter().map(|fold| fold.slot));
+            made = Made { node: Node::Group(Group { inner: Box::new(inner.node), keys, folds }), possible };
+        }
+        made.node = made.node.filtered(conditions);
+        if let Some(values) = values {
+            made.join(values);
+        }
+        for (slot, mut expr) in computed {
+            self.number_rows(&mut made.node, &mut expr);
+            made.extend(slot, expr);
+        }
+        if !order.is_empty() {
+            let mut keys = Vec::with_capacity(order.len());
+            for (expr, descending) in order {
+                keys.push(SortKey { slot: self.computed(expr, &mut made), descending });
+            }
+            made.node = Node::Sort(Box::new(made.node), keys);
+        }
+        made
+    }
+
+    /// §18.2.4.1: what is grouped, and by what. What is no key is seen by the aggregates only.
+    fn groups_of(&mut self, select: &Select, scope: &mut Names) -> Groups {
+        let mut names = Names::default();
+        let mut keys = Vec::with_capacity(select.group_by.len());
+        for item in &select.group_by {
+            if let Item::Var(var) | Item::Computed(_, Some(var)) = item {
+                names.insert(*var, self.slot(*var, scope));
+            }
+        }
+        let mut inner = self.group(&select.pattern, &mut names);
+        for item in &select.group_by {
+            keys.push(match item {
+                Item::Var(var) => names[var],
+                Item::Computed(value, var) => {
+                    let mut expr = self.visible(value, &inner.possible, &mut names);
+                    self.number_rows(&mut inner.node, &mut expr);
+                    match var {
+                        Some(var) => {
+                            inner.extend(names[var], expr);
+                            names[var]
                         }
-                        AggregateFunction::Custom(name) => return Err(QueryError::unknown_function(name.as_str())),
-                    };
-                    Aggregate { slot, fold, of: vec![of], rows: false, distinct: *distinct }
+                        None => self.computed(expr, &mut inner),
+                    }
                 }
             });
         }
-        Ok(Node::Group(Group { inner: Box::new(node), keys, folds }))
+        Groups { inner, names, keys, folds: Vec::new(), computed: Vec::new() }
     }
 
-    /// Each computed value stands on the one before: planning takes time in the square of their number.
-    fn count_computed(&mut self) -> Result<(), QueryError> {
-        self.computed += 1;
-        if self.computed > LONGEST {
-            return Err(QueryError {
-                message: format!(
-                    "more than {LONGEST} values are computed by SELECT, BIND, GROUP BY, HAVING and ORDER BY"
-                ),
-                line: 0,
-                column: 0,
-                kind: QueryErrorKind::TooLarge,
-            });
+    /// The slot of an aggregate's result. Equal aggregates are one.
+    fn fold(&mut self, aggregate: &ast::Aggregate) -> Expr {
+        // Its expression sees rows, not groups.
+        let mut groups = self.groups.take().expect("the grammar has aggregates where there are groups");
+        let fold = match &aggregate.fold {
+            FoldName::Count => Fold::Count,
+            FoldName::Sum => Fold::Sum,
+            FoldName::Average => Fold::Average,
+            FoldName::Least => Fold::Least,
+            FoldName::Greatest => Fold::Greatest,
+            FoldName::Sample => Fold::Sample,
+            FoldName::Concat(between) => Fold::Concat(between.clone()),
+        };
+        let of = match &aggregate.of {
+            Some(value) => {
+                let expr = self.visible(value, &groups.inner.possible, &mut groups.names);
+                let known = groups.computed.iter().find(|(known, _)| *known == expr && !expr.is_volatile());
+                let slot = known.map(|(_, slot)| *slot).unwrap_or_else(|| {
+                    let slot = self.computed(expr.clone(), &mut groups.inner);
+                    groups.computed.push((expr, slot));
+                    slot
+                });
+                vec![slot]
+            }
+            // Blank nodes and what was computed for aggregates are no part of a solution.
+            None if aggregate.distinct => {
+                let possible = &groups.inner.possible;
+                let of: Slots = groups.names.values().copied().filter(|slot| possible.contains(slot)).collect();
+                of.into_iter().collect()
+            }
+            None => Vec::new(),
+        };
+        let slot = self.folded(&mut groups, fold, of, aggregate.of.is_none(), aggregate.distinct);
+        self.groups = Some(groups);
+        Expr::Slot(slot)
+    }
+
+    fn folded(&mut self, groups: &mut Groups, fold: Fold, of: Vec<Slot>, rows: bool, distinct: bool) -> Slot {
+        let is_it =
+            |known: &&Aggregate| (&known.fold, &known.of, known.rows, known.distinct) == (&fold, &of, rows, distinct);
+        if let Some(known) = groups.folds.iter().find(is_it) {
+            return known.slot;
         }
-        Ok(())
+        let slot = self.fresh("_:aggregate");
+        groups.folds.push(Aggregate { slot, fold, of, rows, distinct });
+        slot
     }
 
-    /// The slot that has an expression's value on top of a node, which computes it if need be.
-    fn computed(
-        &mut self,
-        expression: &spargebra_algebra::Expression,
-        node: &mut Node,
-        scope: &mut Names,
-    ) -> Result<Slot, QueryError> {
-        let mut expr = self.visible(expression, node, scope)?;
+    /// The slot that an expression means by a variable. §18.2.4.1: outside of aggregates, one that is no key of its groups
+    /// is some value of the group.
+    fn meant(&mut self, var: Var, scope: &mut Names) -> Slot {
+        if !scope.contains_key(&var)
+            && let Some(mut groups) = self.groups.take()
+        {
+            let below = groups.names.get(&var).copied().filter(|slot| groups.inner.possible.contains(slot));
+            let slot = below.map(|slot| self.folded(&mut groups, Fold::Sample, vec![slot], false, false));
+            self.groups = Some(groups);
+            if let Some(slot) = slot {
+                return slot;
+            }
+        }
+        self.slot(var, scope)
+    }
+
+    /// The slot that has an expression's value on top of an operator, which computes it if need be.
+    fn computed(&mut self, mut expr: Expr, made: &mut Made) -> Slot {
         if let Expr::Slot(slot) = expr {
-            return Ok(slot);
+            return slot;
         }
-        self.count_computed()?;
-        self.number_rows(node, &mut expr);
+        self.number_rows(&mut made.node, &mut expr);
         let slot = self.fresh("_:value");
-        let inner = std::mem::replace(node, Node::unit());
-        *node = Node::Extend(Box::new(inner), slot, expr);
-        Ok(slot)
+        made.extend(slot, expr);
+        slot
     }
 
     /// §17.4.2.9: BNODE of a label is one node for all expressions over a solution, and another for the next solution.
@@ -306,239 +349,286 @@ impl Translator<'_> {
         expr.label_blanks(row);
     }
 
-    fn triple(&mut self, triple: &TriplePattern, scope: &mut Names) -> Pattern {
-        let predicate = match &triple.predicate {
-            NamedNodePattern::NamedNode(node) => At::Constant(self.iri(node)),
-            NamedNodePattern::Variable(variable) => At::Slot(self.slot(variable.as_str(), scope)),
-        };
-        Pattern([self.at(&triple.subject, scope), predicate, self.at(&triple.object, scope)])
+    // Patterns.
+
+    /// §18.2.2: a group with its filters, which see all of it.
+    fn group(&mut self, group: &ast::Group, scope: &mut Names) -> Made {
+        let (mut made, filters) = self.unfiltered(group, scope);
+        let conditions = self.conditions(&filters, &made.possible, scope);
+        made.node = made.node.filtered(conditions);
+        made
     }
 
-    fn at(&mut self, term: &TermPattern, scope: &mut Names) -> At {
+    fn conditions(&mut self, filters: &[&Expression], possible: &Slots, scope: &mut Names) -> Vec<Expr> {
+        filters.iter().flat_map(|filter| self.visible(filter, possible, scope).conjuncts()).collect()
+    }
+
+    /// A group without its filters, and these.
+    fn unfiltered<'e>(&mut self, group: &'e ast::Group, scope: &mut Names) -> (Made, Vec<&'e Expression>) {
+        let mut filters = Vec::new();
+        // What is joined since the last element that stands on all before it.
+        let mut parts: Vec<Node> = Vec::new();
+        let mut possible = Slots::new();
+        for element in &group.elements {
+            match element {
+                Element::Triples(triples) => {
+                    for triple in triples {
+                        let node = self.triple(triple, scope, &mut possible);
+                        parts.extend(operands(node));
+                    }
+                }
+                Element::Filter(filter) => filters.push(filter),
+                Element::Union(groups) => {
+                    let mut all = Vec::with_capacity(groups.len());
+                    for group in groups {
+                        let made = self.group(group, scope);
+                        add_all(&mut possible, made.possible);
+                        match made.node {
+                            Node::Union(inner) => all.extend(inner),
+                            other => all.push(other),
+                        }
+                    }
+                    parts.extend(if all.len() == 1 { operands(all.remove(0)) } else { vec![Node::Union(all)] });
+                }
+                Element::Values(values) => {
+                    let made = self.values(values, scope);
+                    add_all(&mut possible, made.possible);
+                    parts.push(made.node);
+                }
+                Element::Select(select) => {
+                    let made = self.select(select, false, scope);
+                    add_all(&mut possible, made.possible);
+                    parts.push(made.node);
+                }
+                Element::Optional(group) => {
+                    let (right, filters) = self.unfiltered(group, scope);
+                    let left = Box::new(joined(std::mem::take(&mut parts)));
+                    add_all(&mut possible, right.possible);
+                    // Filters directly inside see both sides.
+                    let conditions = self.conditions(&filters, &possible, scope);
+                    parts.push(Node::LeftJoin { left, right: Box::new(right.node), conditions });
+                }
+                Element::Minus(group) => {
+                    let right = self.group(group, scope);
+                    // Solutions without a variable in common never take each other away.
+                    if !possible.is_disjoint(&right.possible) {
+                        let left = joined(std::mem::take(&mut parts));
+                        parts.push(Node::Minus(Box::new(left), Box::new(right.node)));
+                    }
+                }
+                Element::Bind(value, var) => {
+                    let mut expr = self.visible(value, &possible, scope);
+                    let mut inner = joined(std::mem::take(&mut parts));
+                    self.number_rows(&mut inner, &mut expr);
+                    let slot = self.slot(*var, scope);
+                    possible.insert(slot);
+                    parts.push(Node::Extend(Box::new(inner), slot, expr));
+                }
+            }
+        }
+        (Made { node: joined(parts), possible }, filters)
+    }
+
+    fn values(&mut self, values: &ast::Values, scope: &mut Names) -> Made {
+        let slots: Vec<Slot> = values.variables.iter().map(|var| self.slot(*var, scope)).collect();
+        let width = slots.len();
+        let mut columns = vec![Vec::with_capacity(values.rows); width];
+        for (place, term) in values.terms.iter().enumerate() {
+            let id = term.as_ref().map_or(Id::UNBOUND, |term| (self.id)(term.as_ref()));
+            columns[place % width].push(id.bits());
+        }
+        let columns = columns.into_iter().map(Column::new).collect();
+        let possible = slots.iter().copied().collect();
+        Made { node: Node::Values(slots, Arc::new(Table { columns, rows: values.rows })), possible }
+    }
+
+    fn triple(&mut self, triple: &ast::Triple, scope: &mut Names, possible: &mut Slots) -> Node {
+        let mut end = |term: &Term| {
+            let at = self.at(term, scope);
+            if let At::Slot(slot) = at {
+                possible.insert(slot);
+            }
+            at
+        };
+        let (subject, object) = (end(&triple.subject), end(&triple.object));
+        match &triple.verb {
+            Verb::Var(var) => {
+                let slot = self.slot(*var, scope);
+                possible.insert(slot);
+                Node::Pattern(Pattern([subject, At::Slot(slot), object]))
+            }
+            Verb::Path(path) => self.path(subject, path, object),
+        }
+    }
+
+    fn at(&mut self, term: &Term, scope: &mut Names) -> At {
         match term {
-            TermPattern::NamedNode(node) => At::Constant(self.iri(node)),
-            TermPattern::Literal(literal) => At::Constant((self.id)(literal.as_ref().into())),
-            TermPattern::Variable(variable) => At::Slot(self.slot(variable.as_str(), scope)),
-            // The grammar lets a label stand in one basic graph pattern only, and no variable begins like this.
-            TermPattern::BlankNode(node) => At::Slot(self.slot(&node.to_string(), scope)),
+            Term::Iri(node) => At::Constant(self.iri(node)),
+            Term::Literal(literal) => At::Constant((self.id)(literal.as_ref().into())),
+            Term::Var(var) => At::Slot(self.slot(*var, scope)),
+            Term::Blank(number) => {
+                if let Some(slot) = self.blanks.get(number) {
+                    return At::Slot(*slot);
+                }
+                let slot = self.fresh(&format!("_:b{number}"));
+                self.blanks.insert(*number, slot);
+                At::Slot(slot)
+            }
         }
     }
 
     /// §18.2.2.4 and §9.3, and §18.4.
-    fn path(&mut self, subject: At, path: &PropertyPathExpression, object: At) -> Result<Node, QueryError> {
-        Ok(match path {
-            PropertyPathExpression::NamedNode(node) => {
-                Node::Pattern(Pattern([subject, At::Constant(self.iri(node)), object]))
+    fn path(&mut self, subject: At, path: &ast::Path, object: At) -> Node {
+        match path {
+            ast::Path::Iri(node) => Node::Pattern(Pattern([subject, At::Constant(self.iri(node)), object])),
+            ast::Path::Inverse(inner) => self.path(object, inner, subject),
+            ast::Path::Sequence(steps) => {
+                let mut all = Vec::with_capacity(steps.len());
+                let mut from = subject;
+                for (number, step) in steps.iter().enumerate() {
+                    let is_last = number + 1 == steps.len();
+                    let to = if is_last { object } else { At::Slot(self.fresh("_:path")) };
+                    all.extend(operands(self.path(from, step, to)));
+                    from = to;
+                }
+                joined(all)
             }
-            PropertyPathExpression::Reverse(inner) => self.path(object, inner, subject)?,
-            PropertyPathExpression::Sequence(first, second) => {
-                let middle = At::Slot(self.fresh("_:path"));
-                Node::Join(vec![self.path(subject, first, middle)?, self.path(middle, second, object)?])
+            ast::Path::Alternative(paths) => {
+                Node::Union(paths.iter().map(|path| self.path(subject, path, object)).collect())
             }
-            PropertyPathExpression::Alternative(first, second) => {
-                Node::Union(vec![self.path(subject, first, object)?, self.path(subject, second, object)?])
+            ast::Path::Not(forward, backward) if backward.is_empty() => self.not_path(subject, forward, object),
+            ast::Path::Not(forward, backward) if forward.is_empty() => self.not_path(object, backward, subject),
+            ast::Path::Not(forward, backward) => {
+                let there = self.not_path(subject, forward, object);
+                Node::Union(vec![there, self.not_path(object, backward, subject)])
             }
-            PropertyPathExpression::NegatedPropertySet(nodes) => {
-                let slot = self.fresh("_:path");
-                let differs = |node| {
-                    let node = Box::new(Expr::Constant(self.iri(node)));
-                    Expr::Compare(Compare::NotEqual, Box::new(Expr::Slot(slot)), node)
-                };
-                let conditions = nodes.iter().map(differs).collect();
-                Node::Pattern(Pattern([subject, At::Slot(slot), object])).filtered(conditions)
-            }
-            PropertyPathExpression::ZeroOrMore(_)
-            | PropertyPathExpression::OneOrMore(_)
-            | PropertyPathExpression::ZeroOrOne(_) => {
+            ast::Path::Optional(_) | ast::Path::Any(_) | ast::Path::Many(_) => {
                 Node::Path(Path { subject, route: Arc::new(self.route(path)), object })
             }
-        })
-    }
-
-    /// A path whose ends alone count.
-    fn route(&mut self, path: &PropertyPathExpression) -> Route {
-        let mut inner = |path| Box::new(self.route(path));
-        match path {
-            PropertyPathExpression::NamedNode(node) => Route::Step(self.iri(node)),
-            PropertyPathExpression::NegatedPropertySet(nodes) => {
-                Route::Not(nodes.iter().map(|node| self.iri(node)).collect())
-            }
-            PropertyPathExpression::Reverse(path) => Route::Reverse(inner(path)),
-            PropertyPathExpression::Sequence(a, b) => Route::Sequence(inner(a), inner(b)),
-            PropertyPathExpression::Alternative(a, b) => Route::Either(inner(a), inner(b)),
-            PropertyPathExpression::ZeroOrOne(path) => Route::Optional(inner(path)),
-            PropertyPathExpression::ZeroOrMore(path) => Route::Any(inner(path)),
-            PropertyPathExpression::OneOrMore(path) => Route::Many(inner(path)),
         }
     }
 
-    /// The expression as it is seen on top of `node`: variables that can't be bound there are errors.
-    fn visible(
-        &mut self,
-        expression: &spargebra_algebra::Expression,
-        node: &Node,
-        scope: &mut Names,
-    ) -> Result<Expr, QueryError> {
-        let mut possible = node.scope().possible;
-        possible.extend(&self.outer);
-        let outer = std::mem::replace(&mut self.outer, possible);
-        let expr = self.expression(expression, scope);
-        let possible = std::mem::replace(&mut self.outer, outer);
-        let mut expr = expr?;
-        expr.replace(&|slot| if possible.contains(&slot) { Expr::Slot(slot) } else { Expr::Error });
-        Ok(expr)
+    /// A step by any predicate but these.
+    fn not_path(&mut self, subject: At, nodes: &[NamedNode], object: At) -> Node {
+        let slot = self.fresh("_:path");
+        let mut conditions = Vec::with_capacity(nodes.len());
+        for node in nodes {
+            let node = Box::new(Expr::Constant(self.iri(node)));
+            conditions.push(Expr::Compare(Compare::NotEqual, Box::new(Expr::Slot(slot)), node));
+        }
+        Node::Pattern(Pattern([subject, At::Slot(slot), object])).filtered(conditions)
     }
 
-    fn expression(
-        &mut self,
-        expression: &spargebra_algebra::Expression,
-        scope: &mut Names,
-    ) -> Result<Expr, QueryError> {
-        use spargebra_algebra::Expression as E;
-        let mut two = |a, b| Ok::<_, QueryError>((self.boxed(a, scope)?, self.boxed(b, scope)?));
-        let compare = |operator, (a, b)| Expr::Compare(operator, a, b);
-        let arithmetic = |operator, (a, b)| Expr::Arithmetic(operator, a, b);
-        Ok(match expression {
-            E::NamedNode(node) => Expr::Constant(self.iri(node)),
-            E::Literal(literal) => Expr::Constant((self.id)(literal.as_ref().into())),
-            E::Variable(variable) => Expr::Slot(self.slot(variable.as_str(), scope)),
-            E::Or(a, b) => {
-                let (a, b) = two(a, b)?;
-                Expr::Or(vec![*a, *b])
+    /// A path whose ends alone count.
+    fn route(&mut self, path: &ast::Path) -> Route {
+        let mut not = |nodes: &[NamedNode]| Route::Not(nodes.iter().map(|node| self.iri(node)).collect());
+        match path {
+            ast::Path::Iri(node) => Route::Step(self.iri(node)),
+            ast::Path::Not(forward, backward) if backward.is_empty() => not(forward),
+            ast::Path::Not(forward, backward) if forward.is_empty() => Route::Reverse(Box::new(not(backward))),
+            ast::Path::Not(forward, backward) => {
+                let back = Route::Reverse(Box::new(not(backward)));
+                Route::Either(Box::new(not(forward)), Box::new(back))
             }
-            E::And(a, b) => {
-                let (a, b) = two(a, b)?;
-                Expr::And(vec![*a, *b])
+            ast::Path::Inverse(path) => Route::Reverse(Box::new(self.route(path))),
+            ast::Path::Sequence(all) => self.routes(all, Route::Sequence),
+            ast::Path::Alternative(all) => self.routes(all, Route::Either),
+            ast::Path::Optional(path) => Route::Optional(Box::new(self.route(path))),
+            ast::Path::Any(path) => Route::Any(Box::new(self.route(path))),
+            ast::Path::Many(path) => Route::Many(Box::new(self.route(path))),
+        }
+    }
+
+    /// Paths in pairs, and pairs of pairs: a long list makes no deep tree.
+    fn routes(&mut self, paths: &[ast::Path], pair: fn(Box<Route>, Box<Route>) -> Route) -> Route {
+        match paths {
+            [path] => self.route(path),
+            paths => {
+                let (first, second) = paths.split_at(paths.len() / 2);
+                let first = self.routes(first, pair);
+                pair(Box::new(first), Box::new(self.routes(second, pair)))
             }
-            E::Equal(a, b) => compare(Compare::Equal, two(a, b)?),
-            E::SameTerm(a, b) => {
-                let (a, b) = two(a, b)?;
-                Expr::SameTerm(a, b)
-            }
-            E::Greater(a, b) => compare(Compare::Greater, two(a, b)?),
-            E::GreaterOrEqual(a, b) => compare(Compare::GreaterOrEqual, two(a, b)?),
-            E::Less(a, b) => compare(Compare::Less, two(a, b)?),
-            E::LessOrEqual(a, b) => compare(Compare::LessOrEqual, two(a, b)?),
-            E::In(a, all) => Expr::In(self.boxed(a, scope)?, self.expressions(all, scope)?),
-            E::Add(a, b) => arithmetic(Arithmetic::Add, two(a, b)?),
-            E::Subtract(a, b) => arithmetic(Arithmetic::Subtract, two(a, b)?),
-            E::Multiply(a, b) => arithmetic(Arithmetic::Multiply, two(a, b)?),
-            E::Divide(a, b) => arithmetic(Arithmetic::Divide, two(a, b)?),
-            E::UnaryPlus(a) => Expr::Plus(self.boxed(a, scope)?),
-            E::UnaryMinus(a) => Expr::Negate(self.boxed(a, scope)?),
-            // `a != b` comes as `!(a = b)`; an error stays one either way.
-            E::Not(a) => match self.expression(a, scope)? {
+        }
+    }
+
+    // Expressions.
+
+    /// The expression as it is seen where these slots may have values: variables that can't be bound there are errors.
+    fn visible(&mut self, expression: &Expression, possible: &Slots, scope: &mut Names) -> Expr {
+        let mut expr = if expression.has_exists() {
+            let mut inside = possible.clone();
+            inside.extend(&self.outer);
+            let outer = std::mem::replace(&mut self.outer, inside);
+            let expr = self.expression(expression, scope);
+            self.outer = outer;
+            expr
+        } else {
+            self.expression(expression, scope)
+        };
+        let folds = self.groups.as_ref().map_or(&[][..], |groups| &groups.folds);
+        let is_seen = |slot: Slot| {
+            possible.contains(&slot) || self.outer.contains(&slot) || folds.iter().any(|fold| fold.slot == slot)
+        };
+        expr.replace(&|slot| if is_seen(slot) { Expr::Slot(slot) } else { Expr::Error });
+        expr
+    }
+
+    fn expression(&mut self, expression: &Expression, scope: &mut Names) -> Expr {
+        match expression {
+            Expression::Iri(node) => Expr::Constant(self.iri(node)),
+            Expression::Literal(literal) => Expr::Constant((self.id)(literal.as_ref().into())),
+            Expression::Var(var, _) => Expr::Slot(self.meant(*var, scope)),
+            Expression::Bound(var, _) => Expr::Bound(self.meant(*var, scope)),
+            Expression::Or(all) => Expr::Or(self.expressions(all, scope)),
+            Expression::And(all) => Expr::And(self.expressions(all, scope)),
+            // An error stays one either way.
+            Expression::Not(inner) => match self.expression(inner, scope) {
                 Expr::Compare(Compare::Equal, a, b) => Expr::Compare(Compare::NotEqual, a, b),
                 other => Expr::Not(Box::new(other)),
             },
-            E::Exists(pattern) => {
+            Expression::Compare(operator, a, b) => Expr::Compare(*operator, self.boxed(a, scope), self.boxed(b, scope)),
+            Expression::In(needle, all) => Expr::In(self.boxed(needle, scope), self.expressions(all, scope)),
+            Expression::Chain(first, others) => {
+                let mut made = self.expression(first, scope);
+                for (operator, other) in others {
+                    let operator: Arithmetic = *operator;
+                    made = Expr::Arithmetic(operator, Box::new(made), self.boxed(other, scope));
+                }
+                made
+            }
+            Expression::Negate(inner) => Expr::Negate(self.boxed(inner, scope)),
+            Expression::Plus(inner) => Expr::Plus(self.boxed(inner, scope)),
+            Expression::If(all) => {
+                let [condition, yes, no] = &**all;
+                Expr::If(self.boxed(condition, scope), self.boxed(yes, scope), self.boxed(no, scope))
+            }
+            Expression::Coalesce(all) => Expr::Coalesce(self.expressions(all, scope)),
+            Expression::SameTerm(both) => {
+                let [a, b] = &**both;
+                Expr::SameTerm(self.boxed(a, scope), self.boxed(b, scope))
+            }
+            Expression::Call(function, operands) => Expr::Call(*function, self.expressions(operands, scope)),
+            Expression::Unknown(_) => Expr::Error,
+            Expression::Exists(group) => {
                 // What can't be bound outside is the pattern's own, whatever its name.
                 let visible = scope.iter().filter(|(_, slot)| self.outer.contains(slot));
-                let mut inside: Names = visible.map(|(name, slot)| (name.clone(), *slot)).collect();
-                let node = self.pattern(pattern, &mut inside)?;
+                let mut inside: Names = visible.map(|(var, slot)| (*var, *slot)).collect();
+                let groups = self.groups.take();
+                let node = self.group(group, &mut inside).node;
+                self.groups = groups;
                 let mut outside = node.mentioned();
                 outside.retain(|slot| self.outer.contains(slot));
                 Expr::Exists(Arc::new(node), outside.into_iter().map(|slot| (slot, Expr::Slot(slot))).collect())
             }
-            E::Bound(variable) => Expr::Bound(self.slot(variable.as_str(), scope)),
-            E::If(a, b, c) => Expr::If(self.boxed(a, scope)?, self.boxed(b, scope)?, self.boxed(c, scope)?),
-            E::Coalesce(all) => Expr::Coalesce(self.expressions(all, scope)?),
-            E::FunctionCall(function, operands) => {
-                Expr::Call(self.function(function)?, self.expressions(operands, scope)?)
-            }
-        })
+            Expression::Aggregate(aggregate) => self.fold(aggregate),
+        }
     }
 
-    fn boxed(
-        &mut self,
-        expression: &spargebra_algebra::Expression,
-        scope: &mut Names,
-    ) -> Result<Box<Expr>, QueryError> {
-        self.expression(expression, scope).map(Box::new)
+    fn boxed(&mut self, expression: &Expression, scope: &mut Names) -> Box<Expr> {
+        Box::new(self.expression(expression, scope))
     }
 
-    fn expressions(
-        &mut self,
-        expressions: &[spargebra_algebra::Expression],
-        scope: &mut Names,
-    ) -> Result<Vec<Expr>, QueryError> {
+    fn expressions(&mut self, expressions: &[Expression], scope: &mut Names) -> Vec<Expr> {
         expressions.iter().map(|expression| self.expression(expression, scope)).collect()
     }
-
-    fn function(&self, function: &spargebra_algebra::Function) -> Result<Function, QueryError> {
-        use spargebra_algebra::Function as F;
-        Ok(match function {
-            F::Str => Function::Str,
-            F::Lang => Function::Lang,
-            F::LangMatches => Function::LangMatches,
-            F::Datatype => Function::Datatype,
-            F::IsIri => Function::IsIri,
-            F::IsBlank => Function::IsBlank,
-            F::IsLiteral => Function::IsLiteral,
-            F::IsNumeric => Function::IsNumeric,
-            F::Regex => Function::Regex,
-            F::StrLen => Function::StrLen,
-            F::UCase => Function::UCase,
-            F::LCase => Function::LCase,
-            F::Contains => Function::Contains,
-            F::StrStarts => Function::StrStarts,
-            F::StrEnds => Function::StrEnds,
-            F::Abs => Function::Abs,
-            F::Ceil => Function::Ceil,
-            F::Floor => Function::Floor,
-            F::Round => Function::Round,
-            F::Replace => Function::Replace,
-            F::SubStr => Function::SubStr,
-            F::StrBefore => Function::StrBefore,
-            F::StrAfter => Function::StrAfter,
-            F::Concat => Function::Concat,
-            F::EncodeForUri => Function::EncodeForUri,
-            F::Iri => Function::Iri,
-            F::StrDt => Function::StrDt,
-            F::StrLang => Function::StrLang,
-            F::BNode => Function::BNode,
-            F::Rand => Function::Rand,
-            F::Uuid => Function::Uuid,
-            F::StrUuid => Function::StrUuid,
-            F::Now => Function::Now,
-            F::Timezone => Function::Timezone,
-            F::Tz => Function::Tz,
-            F::Md5 => Function::Hash(Hash::Md5),
-            F::Sha1 => Function::Hash(Hash::Sha1),
-            F::Sha256 => Function::Hash(Hash::Sha256),
-            F::Sha384 => Function::Hash(Hash::Sha384),
-            F::Sha512 => Function::Hash(Hash::Sha512),
-            F::Year => Function::Of(Part::Year),
-            F::Month => Function::Of(Part::Month),
-            F::Day => Function::Of(Part::Day),
-            F::Hours => Function::Of(Part::Hours),
-            F::Minutes => Function::Of(Part::Minutes),
-            F::Seconds => Function::Of(Part::Seconds),
-            F::Custom(name) => match cast(name) {
-                Some(cast) => Function::Cast(cast),
-                None => return Err(QueryError::unknown_function(name.as_str())),
-            },
-            #[allow(
-                unreachable_patterns,
-                reason = "the parser has more functions where another crate of the build asks for its extensions"
-            )]
-            _ => return Err(QueryError::unsupported("functions beyond SPARQL 1.1")),
-        })
-    }
-}
-
-/// The type that a function makes values of, if it is a constructor.
-fn cast(name: &NamedNode) -> Option<Cast> {
-    Some(match name.as_str().strip_prefix("http://www.w3.org/2001/XMLSchema#")? {
-        "string" => Cast::String,
-        "boolean" => Cast::Boolean,
-        "integer" => Cast::Integer,
-        "decimal" => Cast::Decimal,
-        "float" => Cast::Float,
-        "double" => Cast::Double,
-        "dateTime" => Cast::DateTime,
-        "date" => Cast::Date,
-        "time" => Cast::Time,
-        _ => return None,
-    })
 }

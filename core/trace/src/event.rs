@@ -279,7 +279,7 @@ pub enum What {
         /// The seat whose thread is blocked.
         seat: u32,
     },
-    /// The lent thread leaves.
+    /// The lent thread leaves, and has nothing to do until it is lent again.
     LentEnds,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! A world gives each seat a [`Log`] of its own and records an [`Event`] wherever something happens: no lock, no
 //! allocation, nothing shared. Afterwards the logs become a [`Trace`], which can be written to a file, read back,
-//! merged into one stream ([`Trace::merged`]), held against the rules of the box protocol ([`Trace::check`]) and added
+//! merged into one stream ([`Trace::merged`], or for people [`Trace::by_time`]), held against the rules of the box protocol ([`Trace::check`]) and added
 //! up ([`Trace::summary`]). This crate never asks for the time: it arrives as a number, real or virtual.
 //!
 //! ```
@@ -99,6 +99,9 @@ pub struct SeatInfo {
     pub group: GroupId,
     /// The node of that PU.
     pub node: NodeId,
+    /// Whether no thread sits there: the log is that of callers without a seat, as if they were on this PU.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_callers: bool,
 }
 
 /// A model, and the requests that were instances of it.
@@ -149,7 +152,7 @@ pub struct Source {
 impl Header {
     /// A header for so many seats, all said to sit on PU 0, and nothing else known.
     pub fn for_seats(seats: usize) -> Header {
-        let seat = SeatInfo { pu: PuId::new(0), group: GroupId::new(0), node: NodeId::new(0) };
+        let seat = SeatInfo { pu: PuId::new(0), group: GroupId::new(0), node: NodeId::new(0), is_callers: false };
         Header { seats: vec![seat; seats], ..Header::default() }
     }
 }

@@ -46,7 +46,10 @@ impl Log {
 
     /// A log with room for so many events, 32 bytes each, all allocated now.
     pub fn new(room: usize) -> Log {
-        Log { events: Vec::with_capacity(room), room, lost: 0, clock: 0 }
+        let mut events = Vec::new();
+        // Without memory for them all are lost, which the trace tells.
+        let room = if events.try_reserve_exact(room).is_ok() { room } else { 0 };
+        Log { events, room, lost: 0, clock: 0 }
     }
 
     /// Writes down what happens now and returns its order, to be carried along by whatever it brings about.

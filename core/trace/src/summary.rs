@@ -54,11 +54,13 @@ pub struct BoxSummary {
 }
 
 /// What one seat did: `busy_ns + overhead_ns + idle_ns` is the time from its first event to its last, or to the
-/// trace's last if it ends asleep.
+/// trace's last if it ends asleep. A lent thread that waits until it is lent again sleeps; callers have no time of ours.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct SeatSummary {
     /// The seat.
     pub seat: usize,
+    /// Whether that is callers without a seat.
+    pub is_callers: bool,
     /// How many events it recorded.
     pub events: u64,
     /// How many it couldn't record.
@@ -159,6 +161,7 @@ impl Trace {
         summary.seats = (self.logs.iter().enumerate())
             .map(|(seat, log)| SeatSummary {
                 seat,
+                is_callers: self.header().seats[seat].is_callers,
                 events: log.events.len() as u64,
                 lost: log.lost,
                 ..SeatSummary::default()
@@ -174,7 +177,7 @@ impl Trace {
         for entry in self.merged() {
             let (now_ns, what) = (entry.event.time_ns, entry.event.what);
             let (seat, total) = (&mut seats[entry.seat], &mut summary.seats[entry.seat]);
-            if entry.index > 0 {
+            if entry.index > 0 && !total.is_callers {
                 seat.spend(now_ns, total, &mut types);
             }
             seat.then_ns = now_ns;
@@ -274,8 +277,8 @@ impl Seat {
                     open.in_user_code = false;
                 }
             }
-            What::SleepBegins => self.asleep = true,
-            What::SleepEnds => self.asleep = false,
+            What::SleepBegins | What::LentEnds => self.asleep = true,
+            What::SleepEnds | What::LentBegins { .. } => self.asleep = false,
             _ => {}
         }
     }
@@ -349,7 +352,8 @@ impl fmt::Display for Summary {
         titles.extend(rules.iter().map(|rule| format!("rule {rule} near+far")));
         let mut table = Table::new(&titles);
         for seat in &self.seats {
-            let mut cells = vec![seat.seat.to_string(), seat.invocations.to_string()];
+            let name = if seat.is_callers { "callers".to_owned() } else { seat.seat.to_string() };
+            let mut cells = vec![name, seat.invocations.to_string()];
             cells.extend([seat.busy_ns, seat.overhead_ns, seat.idle_ns].map(|ns| Ms(ns).to_string()));
             cells.extend(rules.iter().map(|&rule| {
                 let takes = seat.takes.iter().find(|takes| takes.rule == rule).copied().unwrap_or_default();
@@ -454,6 +458,38 @@ mod tests {
         let rows: Vec<(&str, u64)> = summary.boxes.iter().map(|row| (&row.type_name[..], row.busy_ns)).collect();
         assert_eq!(rows, [("Scan", 90), ("(task)", 6)]);
         assert_eq!((summary.seats[0].busy_ns, summary.seats[0].overhead_ns), (96, 4));
+    }
+
+    /// What happened: a lent thread that waited to be lent again was booked as overhead, as were callers between two of their calls.
+    #[test]
+    fn lent_threads_sleep_until_they_are_lent_and_callers_have_no_time() {
+        let (mut lent, mut callers) = (Log::new(100), Log::new(100));
+        for (time_ns, what) in [
+            (1000, What::LentBegins { seat: 0 }),
+            (1010, What::Taken { who: WHO, rule: 1, far: false }),
+            (1020, What::UserCodeBegins { who: WHO }),
+            (1120, What::UserCodeEnds { who: WHO }),
+            (1130, What::LentEnds),
+            (501_130, What::LentBegins { seat: 0 }),
+            (501_140, What::SleepBegins),
+            (501_640, What::SleepEnds),
+            (501_650, What::LentEnds),
+        ] {
+            lent.record(time_ns, what);
+        }
+        for time_ns in [0, 700_000, 1_501_650] {
+            callers.record(time_ns, What::RequestSubmitted { request: time_ns as u32 });
+        }
+        let mut header = Header::for_seats(2);
+        header.seats[1].is_callers = true;
+        let trace = Trace::new(header, vec![lent.finish(), callers.finish()]);
+        let summary = trace.summary();
+        let seat = &summary.seats[0];
+        let idle_ns = 500_000 + 500 + 1_000_000;
+        assert_eq!((seat.busy_ns, seat.overhead_ns, seat.idle_ns), (100, 50, idle_ns));
+        let seat = &summary.seats[1];
+        assert_eq!((seat.busy_ns, seat.overhead_ns, seat.idle_ns), (0, 0, 0));
+        assert!(summary.to_string().contains("\ncallers "), "{summary}");
     }
 
     /// Closures have no prologue. What the scan spawned is its own, also where it waits before somebody else queues it.

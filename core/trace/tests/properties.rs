@@ -2,7 +2,7 @@
 
 mod execution;
 
-use execution::{Execution, SEATS};
+use execution::{Execution, SEATS, skew_ns};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -78,6 +78,12 @@ proptest! {
     fn nonsense_is_judged_and_added_up_without_a_panic(trace in traces()) {
         let merged = trace.merged().count();
         prop_assert_eq!(merged, trace.logs().iter().map(|log| log.events.len()).sum::<usize>());
+        let mut next = vec![0; trace.logs().len()];
+        for entry in trace.by_time() {
+            prop_assert_eq!(entry.index, next[entry.seat], "each once, those of a seat in its order");
+            next[entry.seat] += 1;
+        }
+        prop_assert!(next.iter().zip(trace.logs()).all(|(&next, log)| next == log.events.len()));
         trace.check().iter().for_each(|violation| assert!(!violation.to_string().is_empty()));
         prop_assert!(!trace.summary().to_string().is_empty());
     }
@@ -87,6 +93,23 @@ proptest! {
         let Execution { trace, causes } = Execution::play(&choices);
         let places: BTreeMap<_, _> =
             trace.merged().enumerate().map(|(place, entry)| ((entry.seat, entry.index), place)).collect();
+        for (cause, effect) in causes {
+            prop_assert!(places[&cause] < places[&effect], "{:?} before {:?}", cause, effect);
+        }
+    }
+
+    #[test]
+    fn with_clocks_that_agree_causes_come_before_effects_by_time(choices in choices()) {
+        let Execution { trace, causes } = Execution::play(&choices);
+        let logs = trace.logs().iter().enumerate().map(|(seat, log)| {
+            let events = log.events.iter().map(|&event| Event { time_ns: event.time_ns - skew_ns(seat), ..event });
+            SeatLog { events: events.collect(), ..log.clone() }
+        });
+        let trace = Trace::new(trace.header().clone(), logs.collect());
+        let shown: Vec<_> = trace.by_time().collect();
+        prop_assert!(shown.is_sorted_by_key(|entry| entry.event.time_ns));
+        let places: BTreeMap<_, _> =
+            shown.iter().enumerate().map(|(place, entry)| ((entry.seat, entry.index), place)).collect();
         for (cause, effect) in causes {
             prop_assert!(places[&cause] < places[&effect], "{:?} before {:?}", cause, effect);
         }

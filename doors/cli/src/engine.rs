@@ -5,8 +5,8 @@ use crate::interrupt::{self, Interrupted};
 use anyhow::ensure;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 use vicus::{FlowError, OverBudget, Request, Runtime, RuntimeBuilder, Topology, Totals};
 use vicus_rdf::load::{Load, LoadError, LoadOptions, Phase, Source};
@@ -82,34 +82,12 @@ pub(crate) fn wait(request: &Request, until: Option<Instant>, mut meanwhile: imp
     }
 }
 
-/// Does what can't be interrupted everywhere, as `doing` says to people, for no longer than there is time: then it goes on
-/// alone, on a thread of its own, and is told by the function that it gets that nobody waits for it.
-pub(crate) fn within<T: Send + 'static>(
-    until: Option<Instant>,
-    doing: &'static str,
-    work: impl FnOnce(&dyn Fn() -> bool) -> T + Send + 'static,
-) -> Result<T, Stopped> {
-    let Some(until) = until else {
-        let done = work(&interrupt::pressed);
-        return if interrupt::pressed() { Err(Stopped::Interrupted) } else { Ok(done) };
-    };
-    let (send, receive) = mpsc::channel();
-    std::thread::spawn(move || {
-        let done = work(&|| interrupt::pressed() || Instant::now() >= until);
-        // Nobody takes it if it is late.
-        let _ = send.send(done);
-    });
-    loop {
-        let left = until.saturating_duration_since(Instant::now());
-        match receive.recv_timeout(left.min(PAUSE)) {
-            _ if interrupt::pressed() => return Err(Stopped::Interrupted),
-            // What comes late may be what was left when it was told to stop.
-            Ok(done) if Instant::now() < until => return Ok(done),
-            Err(mpsc::RecvTimeoutError::Timeout) if !left.is_zero() => {}
-            Err(mpsc::RecvTimeoutError::Disconnected) => panic!("{doing} a query panicked"),
-            _ => return Err(Stopped::Late(doing)),
-        }
+/// Why work that nobody else can interrupt has to end, as `doing` says to people: Ctrl-C, or its time is up.
+pub(crate) fn over(until: Option<Instant>, doing: &'static str) -> Option<Stopped> {
+    if interrupt::pressed() {
+        return Some(Stopped::Interrupted);
     }
+    until.is_some_and(|until| Instant::now() >= until).then_some(Stopped::Late(doing))
 }
 
 /// Why a request that was waited for has no result.
@@ -213,25 +191,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_late_is_told_so_and_nobody_waits_for_it() {
-        let (send, receive) = mpsc::channel();
-        let until = Instant::now() + Duration::from_millis(5);
-        let done = within(Some(until), "planning", move |stopped| {
-            while !stopped() {
-                std::thread::yield_now();
-            }
-            send.send(()).expect("the test waits");
-        });
-        let error = plain(done.expect_err("it is late"));
+    fn what_is_late_is_told_so() {
+        let now = Instant::now();
+        let error = plain(over(Some(now), "planning").expect("it is late"));
         assert_eq!(error.to_string(), "its time was up while planning: it was cancelled (--timeout)");
-        receive.recv().expect("it was told");
-    }
-
-    #[test]
-    fn what_is_done_in_time_is_handed_over() {
-        let until = Instant::now() + Duration::from_secs(600);
-        for until in [Some(until), None] {
-            assert!(matches!(within(until, "parsing", |stopped| (7, stopped())), Ok((7, false))));
+        for until in [Some(now + Duration::from_secs(600)), None] {
+            assert!(over(until, "parsing").is_none());
         }
     }
 }

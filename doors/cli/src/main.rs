@@ -52,7 +52,21 @@ enum Command {
     Bench(bench::Args),
 }
 
+/// Bytes of stack that a command has: what a shell allows (`ulimit -s`) may be too little for a deep query.
+const STACK_BYTES: usize = 64 << 20;
+
 fn main() -> ExitCode {
+    let command = std::thread::Builder::new().name("vicus".to_owned()).stack_size(STACK_BYTES).spawn(run);
+    match command.map(std::thread::JoinHandle::join) {
+        Ok(Ok(status)) => status,
+        // It has said why.
+        Ok(Err(panic)) => std::panic::resume_unwind(panic),
+        // Where there is no room for another stack, the command has the one that there is.
+        Err(_) => run(),
+    }
+}
+
+fn run() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Generate(args) => generate::run(args),
         Command::Query(args) => query::run(args),

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use vicus::{Runtime, Setting, Totals};
 use vicus_rdf::Store;
 use vicus_rdf::load::{LoadOptions, OnError, Syntax};
-use vicus_sparql::{Options, Parsed, Plan, QueryError, parsing_bytes};
+use vicus_sparql::{Options, ParseOptions, Parsed, Plan, QueryError, parsing_bytes};
 
 /// See `vicus query --help`.
 #[derive(clap::Args)]
@@ -61,6 +61,19 @@ pub(crate) struct Args {
     /// A query is cancelled when it takes longer, from parsing its text on: 30, 1.5s, 500ms.
     #[arg(long, value_name = "SECONDS", value_parser = duration)]
     timeout: Option<Duration>,
+    /// What relative IRIs of a query are resolved against, until it has a BASE of its own.
+    #[arg(long, value_name = "IRI")]
+    base: Option<String>,
+    /// Refuses queries that call a function that there is not; otherwise such a call is an error, which a FILTER takes for
+    /// false.
+    #[arg(long)]
+    strict_functions: bool,
+    /// As many bytes at most as a query's text has: 500000, 64K, 10M.
+    #[arg(long, value_name = "BYTES", value_parser = bytes, default_value_t = ParseOptions::default().bytes as u64)]
+    max_query_bytes: u64,
+    /// How many levels at most a query is nested: brackets, and operators and patterns that stand on the one before.
+    #[arg(long, value_name = "LEVELS", value_parser = levels, default_value_t = ParseOptions::default().depth)]
+    max_query_depth: usize,
     /// Prints times, rows, tasks, and bytes that boxes took near and far (from another NUMA node) to standard error, a line
     /// for each query and repeat; as JSON objects with =json.
     #[arg(long, value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "text")]
@@ -86,6 +99,17 @@ pub(crate) struct Args {
     explain: bool,
 }
 
+impl Args {
+    fn parse_options(&self) -> ParseOptions<'_> {
+        ParseOptions {
+            base: self.base.as_deref(),
+            bytes: usize::try_from(self.max_query_bytes).unwrap_or(usize::MAX),
+            depth: self.max_query_depth,
+            strict_functions: self.strict_functions,
+        }
+    }
+}
+
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum SyntaxName {
     /// N-Triples.
@@ -96,6 +120,10 @@ enum SyntaxName {
 
 fn rows(text: &str) -> Result<usize, String> {
     text.parse().ok().filter(|rows| (1..=1 << 24).contains(rows)).ok_or_else(|| "expected 1 to 16777216".to_owned())
+}
+
+fn levels(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|levels| (1..=10_000).contains(levels)).ok_or_else(|| "expected 1 to 10000".to_owned())
 }
 
 fn at_least_one(text: &str) -> Result<usize, String> {
@@ -127,7 +155,7 @@ fn duration(text: &str) -> Result<Duration, String> {
 /// A query's name and text.
 struct Question {
     name: String,
-    text: Arc<str>,
+    text: String,
 }
 
 impl Question {
@@ -152,24 +180,22 @@ impl Question {
         limit.checked_sub(text + plan).ok_or_else(|| self.error(Stopped::over(limit, holders())))
     }
 
-    fn parse(&self, until: Option<Instant>) -> anyhow::Result<Parsed> {
-        let text = Arc::clone(&self.text);
-        let parsed = engine::within(until, "parsing", move |_| vicus_sparql::parse(&text));
-        parsed.map_err(|stopped| self.error(stopped))?.map_err(|error| with_caret(&error, self))
+    fn parse(&self, until: Option<Instant>, options: &ParseOptions<'_>) -> anyhow::Result<Parsed> {
+        let parsed = vicus_sparql::parse_with(&self.text, options).map_err(|error| with_caret(&error, self))?;
+        engine::over(until, "parsing").map_or(Ok(parsed), |stopped| Err(self.error(stopped)))
     }
 
     fn plan(
         &self,
         until: Option<Instant>,
         store: &Arc<Store>,
-        parsed: Parsed,
-        options: Options,
+        parsed: &Parsed,
+        options: &Options,
     ) -> anyhow::Result<Arc<Plan>> {
-        let store = Arc::clone(store);
-        let plan = engine::within(until, "planning", move |stopped| {
-            vicus_sparql::plan_until(&store, &parsed, &options, stopped)
-        });
-        let plan = plan.map_err(|stopped| self.error(stopped))?;
+        let over = || engine::over(until, "planning");
+        let plan = vicus_sparql::plan_until(store, parsed, options, &|| over().is_some());
+        // A plan that was stopped says so, and one that came too late is late all the same.
+        over().map_or(Ok(()), |stopped| Err(self.error(stopped)))?;
         plan.map(Arc::new).map_err(|error| with_caret(&error, self))
     }
 }
@@ -199,7 +225,8 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<()> {
     let (sources, reading) = input::open(&args.data, syntax)?;
     // Mistakes in the queries come before the data is read.
     let limit = args.memory_limit.unwrap_or_else(memory::free_limit);
-    questions.iter().try_for_each(|question| question.fits(limit)?.parse(until(args.timeout)).map(drop))?;
+    let parse = |question: &Question| question.fits(limit)?.parse(until(args.timeout), &args.parse_options());
+    questions.iter().try_for_each(|question| parse(question).map(drop))?;
 
     let runtime = engine::start(builder, args.threads)?;
     let on_error = if args.skip_malformed { OnError::Skip } else { OnError::Fail };
@@ -227,12 +254,12 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<()> {
 
 fn questions(args: &Args) -> anyhow::Result<Vec<Question>> {
     if let Some(text) = &args.text {
-        return Ok(vec![Question { name: "query".to_owned(), text: text.as_str().into() }]);
+        return Ok(vec![Question { name: "query".to_owned(), text: text.clone() }]);
     }
     let read = |path: &PathBuf| {
         let text = std::fs::read_to_string(path).with_context(|| format!("{}: can't be read", path.display()))?;
         let name = path.file_stem().map_or_else(|| "query".to_owned(), |stem| stem.to_string_lossy().into_owned());
-        Ok(Question { name, text: text.into() })
+        Ok(Question { name, text })
     };
     args.query.iter().map(read).collect()
 }
@@ -249,7 +276,7 @@ fn answer(
     for repeat in 1..=args.repeat {
         let began = Instant::now();
         let until = until(args.timeout);
-        let parsed = question.parse(until)?;
+        let parsed = question.parse(until, &args.parse_options())?;
         let parse_ms = began.elapsed().as_secs_f64() * 1e3;
         let began = Instant::now();
         let threads = runtime.plan().threads();
@@ -266,7 +293,7 @@ fn answer(
             hash_seed: args.hash_seed.unwrap_or_else(by_chance),
             ..Options::default()
         };
-        let plan = question.plan(until, store, parsed, options)?;
+        let plan = question.plan(until, store, &parsed, &options)?;
         let plan_ms = began.elapsed().as_secs_f64() * 1e3;
         if args.explain && args.timings.is_none() {
             return show(&plan.explain());

@@ -24,7 +24,7 @@ enum Question {
         #[arg(long, value_enum, default_value_t)]
         format: Format,
     },
-    /// List the events, causes before effects.
+    /// List the events by time, causes before effects.
     Events(EventsArgs),
     /// Hold the trace against the rules of the box protocol; fails if one is broken.
     Check {
@@ -122,7 +122,7 @@ fn events(trace: &Trace, args: &EventsArgs, out: &mut impl Write) -> io::Result<
             && (args.kinds.is_empty() || args.kinds.contains(&entry.event.what.kind()))
             && (args.boxes.is_empty() || of_box(&args.boxes))
     };
-    let mut listed = trace.merged().filter(wanted).take(args.limit);
+    let mut listed = trace.by_time().filter(wanted).take(args.limit);
     match args.format {
         Format::Json => listed.try_for_each(|entry| {
             serde_json::to_writer(&mut *out, &Line::new(&entry, &names))?;

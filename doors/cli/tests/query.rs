@@ -184,7 +184,7 @@ fn a_query_that_takes_too_long_is_cancelled() {
             &["time was up while running", "--timeout"],
         );
     }
-    // Parsing can't be interrupted, so nobody waits for it.
+    // A long text is read to its end, which is soon, and then the query is late.
     let long = file("late.sparql", format!("SELECT * {{ VALUES ?x {{ {} }} }}", "\"0123456789\" ".repeat(200_000)));
     fails(
         &["query", "--data", &data, "--timeout", "1ms", "--query", &long],
@@ -203,10 +203,52 @@ fn hostile_texts_are_refused_or_answered() {
     let long = file("long.sparql", format!("SELECT * {{ VALUES ?x {{ {} }} }}", "\"0123456789\" ".repeat(800_000)));
     assert_eq!(stdout(&run(&["query", "--data", &data, "--format", "count", "--query", &long])), "long\t800000\n");
     let wrong = file("wrong.sparql", "SELECT * { ?s ?p < ".repeat(60_000));
-    fails(&["query", "--data", &data, "--query", &wrong], &[]);
+    fails(&["query", "--data", &data, "--query", &wrong], &["line 1, column 18", "can't stand here"]);
+    // 100 triples of text were parsed in milliseconds, and a megabyte of them in more than half a minute.
+    let much = file("much.sparql", format!("ASK {{ ?s ?p {} }}", "1.".repeat(500_000)));
+    fails(&["query", "--data", &data, "--query", &much], &["line 1, column 16", "`.1` can't stand here"]);
+    let limits = ["query", "--data", &data, "--max-query-bytes", "10", "--max-query-depth", "3", "--query"];
+    fails(&[&limits[..], &[&deep]].concat(), &["has 20016 bytes, and 10 at most are read"]);
+    fails(
+        &["query", "--data", &data, "--max-query-depth", "3", "ASK { FILTER ((((1)))) }"],
+        &["nested more than 3 levels", "column 17"],
+    );
     let chain = format!("SELECT ?s {{ ?s ?p ?o {} }}", "OPTIONAL { ?s <http://e/age> ?o } ".repeat(990));
     let chain = file("chain.sparql", chain);
     assert_eq!(stdout(&run(&["query", "--data", &data, "--format", "count", "--query", &chain])), "chain\t4\n");
+}
+
+/// With `ulimit -s 256`, 60 nested calls ended the process with a stack overflow.
+#[test]
+fn a_deep_query_needs_no_large_stack_of_the_shell() {
+    let data = file("stack.nt", PEOPLE);
+    let call = format!("ASK {{ FILTER ({}?x{} = 1) BIND (1 AS ?x) }}", "ABS(".repeat(900), ")".repeat(900));
+    let call = file("stack-call.sparql", call);
+    let nested = |before: &str| format!("ASK {}{{}}{}", before.repeat(480), "}".repeat(480));
+    let groups = file("stack-groups.sparql", nested("{ ?s ?p ?o OPTIONAL "));
+    let selects = file("stack-selects.sparql", nested("{ SELECT * "));
+    for query in [&call, &groups, &selects] {
+        for extra in ["", "--timeout 60"] {
+            let vicus = env!("CARGO_BIN_EXE_vicus");
+            let command = format!("ulimit -s 256; {vicus} query --data {data} {extra} --format count --query {query}");
+            let ran = std::process::Command::new("sh").args(["-c", &command]).output().expect("there is a shell");
+            let said = String::from_utf8_lossy(&ran.stderr).into_owned();
+            assert!(ran.status.success(), "{command}: {:?} {said}", ran.status);
+        }
+    }
+}
+
+#[test]
+fn a_base_and_unknown_functions_are_the_users_choice() {
+    let data = file("base.nt", PEOPLE);
+    let text = "SELECT ?s { ?s <age> ?o }";
+    fails(&["query", "--data", &data, text], &["<age> is no IRI", "needs a base", "line 1, column 16"]);
+    let with_base = run(&["query", "--data", &data, "--base", "http://e/", "--format", "count", text]);
+    let written = run(&["query", "--data", &data, "--format", "count", "SELECT ?s { ?s <http://e/age> ?o }"]);
+    assert_eq!(stdout(&with_base), stdout(&written));
+    let text = "ASK { ?s ?p ?o FILTER (<http://e/f>(?o)) }";
+    assert_eq!(stdout(&run(&["query", "--data", &data, "--format", "count", text])), "query\tno\n");
+    fails(&["query", "--data", &data, "--strict-functions", text], &["there is no function <http://e/f>", "column 24"]);
 }
 
 /// A graph of some thousand triples.

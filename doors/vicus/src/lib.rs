@@ -34,8 +34,9 @@
 //! and joined again) and `validity` (rows deleted on one branch and kept on another, without copying).
 
 pub use vicus_flow::{
-    Bound, BoxCounts, BoxError, BoxId, BoxModel, Column, Envelope, EnvelopeBuilder, FlowError, Model, ModelBuilder,
-    ModelError, Operator, OverBudget, Schema, Totals, Turn, Type, library,
+    Bound, BoxCounts, BoxError, BoxId, BoxModel, Column, Envelope, EnvelopeBuilder, FlowError, Grow, Model,
+    ModelBuilder, ModelError, NoMemory, Operator, OverBudget, Schema, SentTooMuch, Totals, Turn, Type, Zero, give_up,
+    library,
 };
 pub use vicus_machine::{
     Allocator, DiscoverError, Discovered, Level, Request, Runtime, RuntimeBuilder, StartError, describe,

@@ -2,10 +2,11 @@
 
 use crate::heaps;
 use crate::runtime::Shared;
-use crate::worker::{Worker, outside};
+use crate::tasks::drop_quietly;
+use crate::worker::{Worker, here, outside};
 use std::sync::Arc;
 use vicus_flow::{Activation, BoxId, FlowError, Instance, Place, World, begin, heads, instance_of, share_instance};
-use vicus_schedule::{Found, Kind, PoolId, QueueId, SeatId, TaskRef};
+use vicus_schedule::{Found, Kind, PoolId, QueueId, TaskRef};
 use vicus_topology::NodeId;
 use vicus_trace::Outcome;
 
@@ -31,7 +32,9 @@ impl Worker {
         let (rule, far) = (self.way.rule(), self.is_far());
         instance.count_taken(seat, rule, far);
         self.recorder.taken(instance, index, self.way, far);
-        if !instance.is_stopped() {
+        if instance.is_wanted(index) {
+            let before = instance.stage();
+            self.running = Some(task);
             // Its operator may wait for tasks, and other boxes may run meanwhile: they have a desk of their own.
             let mut desk = self.desk.take().unwrap_or_else(|| self.new_desk());
             desk.clock = self.recorder.clock();
@@ -43,22 +46,39 @@ impl Worker {
                 instance.count_act(seat);
                 self.recorder.act_begins(instance, index);
                 self.request = instance.id();
-                let world = Neighbourhood { shared: Arc::as_ptr(&self.shared), pool: self.pool(), seat: self.seat };
+                let world = Neighbourhood { shared: Arc::as_ptr(&self.shared), pool: self.pool() };
                 self.as_here(|_| running.act(&world, &mut desk));
                 self.recorder.act_ends(instance, index, &mut desk);
             }
             running.send(&mut desk);
             self.recorder.invocation_ends(instance, index, &mut desk);
             running.finish(&mut desk);
+            self.running = None;
             instance.count_queued(Some(seat), desk.activations.len() as u64);
             self.queue_all(&mut desk.activations, instance, index);
             self.desk = Some(desk);
             // The ordinary end leaves nothing behind, and then no queue has to be looked through.
-            if instance.is_stopped() && instance.unfinished() > 1 {
+            if instance.stage() != before && instance.unfinished() > 1 {
                 self.shared.sweep(instance, Some(seat));
             }
         }
         instance.count_finished(Some(seat), 1);
+        heaps::finish_task();
+    }
+
+    /// Something of the runtime's own panicked in a box's invocation: the request fails, and the thread goes on. What was not queued
+    /// yet of what it had activated is dropped, since the request has stopped.
+    #[cold]
+    pub(crate) fn recover(&mut self, panic: std::boxed::Box<dyn std::any::Any + Send>) {
+        let Some(task) = self.running.take() else { std::panic::resume_unwind(panic) };
+        #[expect(unsafe_code, reason = "a task pointer becomes an instance")]
+        // SAFETY: the task was taken, and is counted as finished below.
+        let (instance, index) = unsafe { (share_instance(task), instance_of(task).1) };
+        instance.fail_by(index, panic);
+        let seat = Some(self.seat.index());
+        self.shared.sweep(&instance, seat);
+        instance.count_finished(seat, 1);
+        self.current = Some(instance);
         heaps::finish_task();
     }
 
@@ -68,8 +88,10 @@ impl Worker {
         let last = activations.len().wrapping_sub(1);
         for (number, activation) in activations.drain(..).enumerate() {
             let Activation { task, kind, index, home } = activation;
-            let home = home.and_then(|home| self.home_queue(home, index));
-            let elsewhere = home.or_else(|| self.dealt(task, kind, index));
+            let elsewhere = match home {
+                Some(home) => self.home_queue(home, index).or_else(|| self.dealt(task, kind, index)),
+                None => self.dealt(task, kind, index).or_else(|| self.box_in_turn(instance, kind, index)),
+            };
             // Whoever is there shares nothing with this seat.
             let kind = if elsewhere.is_some() { Kind::Deferred } else { kind };
             let plan = &self.shared.plan.seats[self.seat.index()];
@@ -92,8 +114,16 @@ impl Worker {
         self.shared.plan.home_queue(self.seat, NodeId::new(home.0.into()), index.index())
     }
 
+    /// The queue of a box that names no place, if the plan deals in turn, unless that is this seat's own.
+    #[inline]
+    fn box_in_turn(&self, instance: &Instance, kind: Kind, index: BoxId) -> Option<QueueId> {
+        let queue = self.shared.plan.queue_of_box(instance.id(), index.index())?;
+        (queue != self.shared.plan.seats[self.seat.index()].place[kind as usize]).then_some(queue)
+    }
+
     /// The queue of a box whose inputs' heads were mostly sent from elsewhere, if the plan deals tasks by their bytes. An envelope
-    /// lies in one place, as memory of the distribution `coarse` does.
+    /// lies in one place, as memory of the distribution `coarse` does. It tells of its node alone: of the caches there, a box is
+    /// always dealt to the same one, where its state is.
     #[inline]
     fn dealt(&mut self, task: TaskRef, kind: Kind, index: BoxId) -> Option<QueueId> {
         if self.shared.plan.dealing.is_none() { None } else { self.deal_box(task, kind, index) }
@@ -101,16 +131,16 @@ impl Worker {
 
     #[inline(never)]
     fn deal_box(&mut self, task: TaskRef, kind: Kind, index: BoxId) -> Option<QueueId> {
-        let Worker { shared, bytes, seat, .. } = self;
+        let Worker { shared, shares, seat, .. } = self;
         let dealing = shared.plan.dealing.as_ref()?;
-        bytes.clear();
-        bytes.resize(dealing.locations.len(), 0);
+        shares.clear();
         #[expect(unsafe_code, reason = "looks at what a box will find")]
         // SAFETY: the task is of an activation of this seat's last invocation, and not queued yet.
         unsafe {
-            heads(task, |place, more| bytes[usize::from(place.0)] += more);
+            let node = |place: Place| NodeId::new(place.0.into());
+            heads(task, |place, bytes| shares.add(dealing, node(place), index.index(), bytes));
         }
-        let queue = dealing.deal_by_node(bytes, None, index.index())?;
+        let queue = dealing.deal_shares(shares)?;
         (queue != shared.plan.seats[seat.index()].place[kind as usize]).then_some(queue)
     }
 
@@ -140,7 +170,7 @@ impl Worker {
         if let Some(outcome) = self.shared.settle(&instance) {
             self.recorder.request_ended(&instance, outcome);
         }
-        outside(|| drop(instance));
+        outside(|| drop_quietly(instance));
     }
 
     /// Drops the boxes of stopped requests from this seat's own queue.
@@ -149,7 +179,7 @@ impl Worker {
         let Some(deque) = shared.queues.own(self.seat) else { return };
         let mut kept = Vec::new();
         while let Some(task) = deque.pop() {
-            if task.header().is_box && self.is_of_stopped(task) {
+            if task.header().is_box && self.is_unwanted(task) {
                 continue;
             }
             kept.push(task);
@@ -162,17 +192,17 @@ impl Worker {
         deque.share(true);
     }
 
-    /// Counts a box as finished if its request has stopped, and says whether it has.
-    fn is_of_stopped(&mut self, task: TaskRef) -> bool {
+    /// Counts a box as finished if its request has stopped and it is not to run again, and says whether that is so.
+    fn is_unwanted(&mut self, task: TaskRef) -> bool {
         #[expect(unsafe_code, reason = "a task pointer becomes an instance")]
         // SAFETY: the task was queued and is not finished.
-        let (instance, _) = unsafe { instance_of(task) };
-        let stopped = instance.is_stopped();
-        if stopped {
+        let (instance, index) = unsafe { instance_of(task) };
+        let is_unwanted = !instance.is_wanted(index);
+        if is_unwanted {
             self.enter(task);
             instance.count_finished(Some(self.seat.index()), 1);
         }
-        stopped
+        is_unwanted
     }
 }
 
@@ -181,7 +211,6 @@ struct Neighbourhood {
     /// Invariant: from [`Arc::as_ptr`], and alive as long as the worker.
     shared: *const Shared,
     pool: PoolId,
-    seat: SeatId,
 }
 
 impl World for Neighbourhood {
@@ -192,10 +221,13 @@ impl World for Neighbourhood {
             Arc::increment_strong_count(self.shared);
             Arc::from_raw(self.shared)
         };
-        let _lent = shared.lend(self.pool);
-        if let Some(own) = shared.queues.own(self.seat) {
-            own.share(true);
+        #[expect(unsafe_code, reason = "the worker of the box that runs")]
+        // SAFETY: a box that runs has it on its thread, and with it this value, which can't leave the thread; nobody has a
+        // reference to it while a user's code runs.
+        if let Some(worker) = unsafe { here().as_mut() } {
+            worker.share_tasks();
         }
+        let _lent = shared.lend(self.pool);
         section();
     }
 }

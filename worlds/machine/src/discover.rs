@@ -3,13 +3,13 @@
 //! The only file that names hwloc. What comes out is plain data ([`Topology`]); nothing of hwloc lives on in it.
 
 mod limits;
+mod xml;
 
 use hwlocality::object::attributes::ObjectAttributes;
 use hwlocality::object::distance::DistancesKind;
 use hwlocality::object::types::ObjectType;
 use hwlocality::object::{TopologyObject, TopologyObjectID};
 use hwlocality::topology::builder::{BuildFlags, TopologyBuilder};
-use quick_xml::events::Event;
 use std::collections::HashMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -36,16 +36,23 @@ pub struct Discovered {
 /// ```
 pub fn this_machine() -> Discovered {
     let mut warnings = Vec::new();
-    let affinity = limits::affinity().unwrap_or_else(|error| {
+    let affinity = limits::affinity();
+    let found = match &affinity {
+        // hwlocality asserts what it believes of hwloc; a machine that surprises it must still run.
+        Ok(affinity) => {
+            std::panic::catch_unwind(|| live(affinity)).unwrap_or_else(|_| Err("hwlocality panicked".to_owned()))
+        }
+        // hwloc asks for the mask as well, and asks again with more room, for ever, until it gets it.
+        Err(error) => Err(format!("it needs the affinity mask, and sched_getaffinity is refused: {error}")),
+    };
+    let affinity = affinity.unwrap_or_else(|error| {
         let count = std::thread::available_parallelism().map_or(1, |count| count.get() as u32);
         warnings.push(format!(
-            "the affinity mask of this process can't be read ({error}): assuming CPUs 0 to {}",
+            "the affinity mask of this process can't be read (sched_getaffinity: {error}): assuming CPUs 0 to {}",
             count - 1
         ));
         (0..count).collect()
     });
-    // hwlocality asserts what it believes of hwloc; a machine that surprises it must still run.
-    let found = std::panic::catch_unwind(|| live(&affinity)).unwrap_or_else(|_| Err("hwlocality panicked".to_owned()));
     let mut topology = found.unwrap_or_else(|reason| {
         warnings.push(format!(
             "hwloc could not describe this machine ({reason}): caches and NUMA nodes are unknown, so nothing is \
@@ -69,8 +76,8 @@ pub fn from_xml(path: impl AsRef<Path>) -> Result<Topology, DiscoverError> {
     let xml =
         std::fs::read_to_string(path).map_err(|source| DiscoverError::Unreadable { path: path.to_owned(), source })?;
     let name = path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
-    well_formed(&xml)
-        .and_then(|()| load_xml(&xml))
+    xml::clean(&xml)
+        .and_then(|clean| load_xml(&clean))
         .and_then(|hwloc| translate(&hwloc, name, |os_index| allowed(&hwloc, os_index)))
         .map_err(|reason| DiscoverError::NoMachine { path: path.to_owned(), reason })
 }
@@ -223,49 +230,11 @@ fn allowed(hwloc: &hwlocality::Topology, os_index: u32) -> bool {
     hwloc.allowed_cpuset().is_set(os_index as usize)
 }
 
-/// Refuses what is not XML or not of hwloc, with the line: hwloc's own parser would print to the user's terminal.
-fn well_formed(xml: &str) -> Result<(), String> {
-    let mut reader = quick_xml::Reader::from_str(xml);
-    let (mut depth, mut root_seen) = (0_usize, false);
-    loop {
-        let event = reader.read_event();
-        let line = || 1 + xml.as_bytes()[..reader.buffer_position() as usize].iter().filter(|&&b| b == b'\n').count();
-        let event = event.map_err(|error| format!("line {}: {error}", line()))?;
-        if let Event::Start(tag) | Event::Empty(tag) = &event {
-            if depth == 0 && (root_seen || tag.name().as_ref() != b"topology") {
-                return Err(format!("line {}: expected one element `topology` around all others", line()));
-            }
-            root_seen = true;
-            if let Some(error) = tag.attributes().find_map(Result::err) {
-                return Err(format!("line {}: {error}", line()));
-            }
-        }
-        match event {
-            Event::Start(_) => depth += 1,
-            Event::End(_) => depth -= 1,
-            Event::Eof if depth > 0 => return Err(format!("line {}: the file ends inside of an element", line())),
-            Event::Eof if !root_seen => return Err("it has no element `topology`".to_owned()),
-            Event::Eof => return Ok(()),
-            _ => {}
-        }
-    }
-}
-
-/// A machine from XML of the linked hwloc's format or an older one, and, as far as it goes, from a newer one.
+/// A machine from a clean copy.
 fn load_xml(xml: &str) -> Result<hwlocality::Topology, String> {
-    let load = |xml: &str| {
-        let builder = TopologyBuilder::new().with_flags(BuildFlags::INCLUDE_DISALLOWED).map_err(|e| e.to_string())?;
-        let builder = builder.from_xml(xml).map_err(|_| "hwloc can't read it".to_owned())?;
-        builder.build().map_err(|_| "hwloc refuses it, because it is damaged or of another format".to_owned())
-    };
-    // hwloc 2 refuses format 3 by its number alone, yet all that we read (objects, sets, distances, kinds of cores) is
-    // written there as in format 2, and what is new is ignored. Without this, no machine captured by hwloc 3 could be
-    // looked at on a system of today.
-    load(xml).or_else(|reason| {
-        let rest = xml.split_once("<topology version=\"3.").ok_or(reason)?;
-        let (_minor, after) = rest.1.split_once('"').ok_or("the version of its format has no end")?;
-        load(&format!("{}<topology version=\"2.0\"{after}", rest.0))
-    })
+    let builder = TopologyBuilder::new().with_flags(BuildFlags::INCLUDE_DISALLOWED).map_err(|e| e.to_string())?;
+    let builder = builder.from_xml(xml).map_err(|_| "hwloc can't read it".to_owned())?;
+    builder.build().map_err(|_| "hwloc refuses it".to_owned())
 }
 
 /// How many PUs a synthetic description asks for: the product of its counts.

@@ -2,9 +2,9 @@
 //!
 //! One [`Memory`] serves the whole process, as one address has one owner. The first runtime installs it, since it knows
 //! the machine; until then nothing here costs anything. A thread gets its heap with its first block: on its seat's node
-//! if it sits on a seat, else on the node where it runs at that moment.
+//! if it sits on a seat that keeps it there, else on the node where it runs at that moment.
 
-use crate::pages::{SystemPages, nodes_online};
+use crate::pages::{SystemPages, nodes_online, refused};
 use crate::runtime::Shared;
 use std::cell::{Cell, RefCell, UnsafeCell};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -68,11 +68,12 @@ pub(crate) fn memory_for(topology: &Topology, warnings: &mut Vec<String>) -> Opt
         false => install(topology, numbers, warnings).map(|process| Arc::clone(&process.memory)),
     };
     let memory = memory.map_err(|warning| warnings.push(warning)).ok()?;
+    warnings.extend(refused(topology.nodes.len()));
     // With one node there is nothing to place; and that a node has no memory, or none for this process, is as it should be.
     if topology.nodes.len() > 1
         && let Some(refusal @ PageError::Refused(_)) = memory.placing_refused()
     {
-        warnings.push(format!("memory lies where it is touched first ({refusal}), which may be far"));
+        warnings.push(format!("memory lies where it is touched first (mbind: {refusal}), which may be far"));
     }
     Some(memory)
 }
@@ -188,17 +189,26 @@ impl Process {
     }
 }
 
+/// Whether a thread sits on a seat.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Seat {
+    None,
+    /// On one whose thread stays on this node.
+    On(NodeId),
+    /// On one whose thread runs wherever the system likes: what such a seat is counted to says nothing of where it is.
+    Anywhere,
+}
+
 /// A thread's heap.
 struct Here {
     heap: UnsafeCell<Option<Heap>>,
-    /// The node of this thread's seat.
-    seat: Cell<Option<NodeId>>,
+    seat: Cell<Seat>,
     /// Whether the heap is in use: what it needs itself while it works comes from elsewhere.
     busy: Cell<bool>,
 }
 
 thread_local! {
-    static HERE: Here = const { Here { heap: UnsafeCell::new(None), seat: Cell::new(None), busy: Cell::new(false) } };
+    static HERE: Here = const { Here { heap: UnsafeCell::new(None), seat: Cell::new(Seat::None), busy: Cell::new(false) } };
 }
 
 impl Here {
@@ -215,11 +225,18 @@ impl Here {
         Some(result)
     }
 
+    /// The node of this thread's seat, or else the one where it runs at this moment.
+    fn node(&self, process: &Process) -> NodeId {
+        match self.seat.get() {
+            Seat::On(node) => node,
+            Seat::None | Seat::Anywhere => process.node_here(),
+        }
+    }
+
     #[cold]
     #[inline(never)]
     fn open(&self, process: &Process) -> Option<Heap> {
-        let node = self.seat.get().unwrap_or_else(|| process.node_here());
-        Heap::new(&process.memory, node).ok()
+        Heap::new(&process.memory, self.node(process)).ok()
     }
 }
 
@@ -254,20 +271,20 @@ fn with_own(use_heap: impl FnOnce(&mut Heap)) {
     let _ = HERE.try_with(|here| here.with(|heap| heap.as_mut().map(use_heap)));
 }
 
-/// This thread sits on a seat of this node from now on: its heap is there.
-pub(crate) fn sit(process: &Process, number: u32) {
-    let node = process.node(number);
+/// This thread sits on a seat from now on. Its heap is on the node whose number is given, or where it runs when it first wants a
+/// block, and again when it has slept for long.
+pub(crate) fn sit(process: &Process, number: Option<u32>) {
+    let seat = number.and_then(|number| process.node(number)).map_or(Seat::Anywhere, Seat::On);
     let _ = HERE.try_with(|here| {
-        here.seat.set(node);
+        here.seat.set(seat);
         // One from before may be of another node.
-        here.with(|heap| heap.take_if(|heap| node.is_some_and(|node| node != heap.node())));
+        here.with(|heap| heap.take_if(|heap| here.node(process) != heap.node()));
     });
 }
 
 /// The node of this thread's seat, or else the one where it runs at this moment.
 pub(crate) fn node_of_thread(process: &Process) -> NodeId {
-    let seat = HERE.try_with(|here| here.seat.get()).ok().flatten();
-    seat.unwrap_or_else(|| process.node_here())
+    HERE.try_with(|here| here.node(process)).unwrap_or_else(|_| process.node_here())
 }
 
 /// A task has finished: others' blocks go home, and own ones come back.
@@ -278,6 +295,10 @@ pub(crate) fn finish_task() {
 /// The thread is about to sleep: what it has for its next blocks may go to others.
 pub(crate) fn trim() {
     with_own(Heap::trim);
+    // A thread that stays nowhere may wake elsewhere: it has a heap there then.
+    if process().is_some_and(|process| process.memory.nodes() > 1) {
+        let _ = HERE.try_with(|here| (here.seat.get() == Seat::Anywhere).then(|| here.with(Option::take)));
+    }
     tick();
 }
 
@@ -304,7 +325,7 @@ pub(crate) fn freed() {
     if FREED.load(Ordering::Relaxed) {
         return;
     }
-    let has_no_seat = HERE.try_with(|here| here.seat.get().is_none()).unwrap_or(false);
+    let has_no_seat = HERE.try_with(|here| here.seat.get() == Seat::None).unwrap_or(false);
     if has_no_seat {
         freed_outside();
     }
@@ -317,15 +338,31 @@ fn freed_outside() {
     if KEPT.load(Ordering::SeqCst) || KEPT.swap(true, Ordering::SeqCst) {
         return;
     }
-    // An allocator waits for nobody: next time, then.
-    let Ok(runtimes) = RUNTIMES.try_lock() else {
+    // An allocator waits for nobody: next time, then. The same if no runtime has seats any more.
+    if !wake_seat().unwrap_or(false) {
         FREED.store(false, Ordering::SeqCst);
-        return KEPT.store(false, Ordering::SeqCst);
-    };
-    let runtime = runtimes.iter().find_map(Weak::upgrade);
-    drop(runtimes);
-    // If nobody sleeps, somebody will look after it before it does.
-    runtime.iter().for_each(|runtime| _ = (0..runtime.pools.len()).any(|pool| runtime.wake_pool(PoolId::new(pool))));
+        KEPT.store(false, Ordering::SeqCst);
+    }
+}
+
+/// Wakes a seat of any runtime that is not about to end. Says whether there is such a runtime: if none of its seats sleeps, one will
+/// look after what waits before it does. `None` if the list of runtimes is in use.
+fn wake_seat() -> Option<bool> {
+    let mut has_seats = false;
+    for place in 0.. {
+        // One at a time: the last reference to one may be the one made here, and it is not dropped under the lock.
+        let runtime = match RUNTIMES.try_lock().ok()?.get(place) {
+            None => break,
+            Some(runtime) => runtime.upgrade(),
+        };
+        if let Some(runtime) = runtime.filter(|runtime| !runtime.is_closing()) {
+            has_seats = true;
+            if (0..runtime.pools.len()).any(|pool| runtime.wake_pool(PoolId::new(pool))) {
+                break;
+            }
+        }
+    }
+    Some(has_seats)
 }
 
 /// How long a seat that sleeps waits before it tells the time: after that, nothing waits that was freed before.
@@ -343,10 +380,12 @@ pub(crate) fn leaves_off() -> bool {
     FREED.load(Ordering::SeqCst)
 }
 
-/// A seat is left for good. Whoever frees next asks another one, maybe of another runtime.
+/// A seat is left for good. What was freed and not looked after yet is for another one, maybe of another runtime.
 pub(crate) fn leaves_seat() {
     KEPT.store(false, Ordering::SeqCst);
-    FREED.store(false, Ordering::SeqCst);
+    if FREED.swap(false, Ordering::SeqCst) {
+        freed_outside();
+    }
 }
 
 /// Gives back some of what waits beyond its bound; says whether there is more.

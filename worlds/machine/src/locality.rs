@@ -7,8 +7,8 @@ use crate::heaps::{Process, node_of_thread, process};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Mutex, OnceLock};
-use vicus_memory::{Footprint, Region};
-use vicus_schedule::Access;
+use vicus_memory::{Footprint, Lying, Region};
+use vicus_schedule::{Access, Whereabouts};
 use vicus_topology::NodeId;
 
 /// The node that an address of this process's memory was asked to lie on, or does as [`footprint`] has found; `None` if it is not
@@ -42,10 +42,22 @@ pub fn footprint<T>(of: &[T]) -> Footprint {
     footprint_at(range.start.addr()..range.end.addr())
 }
 
-/// Whether a range begins in memory of this library that was given out as a whole on one node: by `coarse`, `on` one node, or by a
-/// seat's heap.
-pub(crate) fn is_in_one_place(range: &Range<usize>) -> bool {
-    process().is_some_and(|process| process.memory.is_in_one_place(range.start))
+/// Where the data of this process lie, for those who deal tasks. In one place is memory of this library that was given out as a whole
+/// on one node: by `coarse`, `on` one node, or by a seat's heap.
+pub(crate) struct Everywhere;
+
+impl Whereabouts for Everywhere {
+    fn is_in_one_place(&mut self, stretch: &Range<usize>) -> bool {
+        process().is_some_and(|process| process.memory.is_in_one_place(stretch.start))
+    }
+
+    fn tell(&mut self, stretch: Range<usize>, cycle: usize, tell: &mut dyn FnMut(NodeId, usize, u64)) {
+        tell_where(stretch, cycle, &mut |Lying { node, home, bytes }| {
+            if let Some(node) = node {
+                tell(node, home, bytes as u64);
+            }
+        });
+    }
 }
 
 /// The first address of a range that is memory of this process's, and nobody's; see [`vicus_memory::Memory::freed_in`].
@@ -67,15 +79,40 @@ pub fn footprint_of(accesses: &[Access]) -> Footprint {
 
 /// As [`footprint`], of a range of addresses.
 pub(crate) fn footprint_at(range: Range<usize>) -> Footprint {
+    let nodes = process().map_or(0, |process| process.memory.nodes());
+    let mut footprint = Footprint { nodes: vec![0; nodes], unknown: 0 };
+    tell_where(range, 1, &mut |Lying { node, bytes, .. }| {
+        *node.and_then(|node| footprint.nodes.get_mut(node.index())).unwrap_or(&mut footprint.unknown) += bytes;
+    });
+    footprint
+}
+
+/// Tells where the bytes of a range lie, as [`vicus_memory::Memory::tell`] does; the kernel is asked what that doesn't know. Of
+/// others' memory, the number of a page is its home number.
+fn tell_where(range: Range<usize>, cycle: usize, tell: &mut dyn FnMut(Lying)) {
     let Some(process) = process() else {
-        return Footprint { unknown: range.len(), ..Footprint::default() };
+        return tell(Lying { node: None, home: 0, bytes: range.len() });
     };
-    if process.memory.nodes() == 1 {
-        // Wherever it is going to lie.
-        return Footprint { nodes: vec![range.len()], unknown: 0 };
+    let memory = &process.memory;
+    let (mut told, mut unknown) = (Vec::new(), false);
+    memory.tell(range.clone(), cycle, &mut |lying| {
+        unknown |= lying.node.is_none();
+        told.push(lying);
+    });
+    if !unknown {
+        return told.into_iter().for_each(tell);
     }
-    let asked = process.memory.footprint_at(range.clone());
-    if asked.unknown == 0 { asked } else { learnt(process, range) }
+    if memory.nodes() > 1 {
+        return learnt(process, range, cycle, tell);
+    }
+    // Wherever it is going to lie.
+    let node = Some(NodeId::new(0));
+    if cycle == 1 {
+        return tell(Lying { node, home: 0, bytes: range.len() });
+    }
+    for (home, part) in parts(range, memory.pages().page_bytes()) {
+        tell(Lying { node, home, bytes: part.len() });
+    }
 }
 
 /// Says that memory which is not ours was freed: who asks for its addresses again asks the kernel.
@@ -110,48 +147,49 @@ fn pages(range: Range<usize>, page_bytes: usize) -> Range<usize> {
     if range.is_empty() { 0..0 } else { range.start / page_bytes..(range.end - 1) / page_bytes + 1 }
 }
 
+/// The pages that a range touches, by their numbers, and what it touches of them.
+fn parts(range: Range<usize>, page_bytes: usize) -> impl Iterator<Item = (usize, Range<usize>)> {
+    let Range { start, end } = range;
+    let part = move |page: usize| (page, (page * page_bytes).max(start)..((page + 1) * page_bytes).min(end));
+    pages(start..end, page_bytes).map(part)
+}
+
 /// Memory of which some was not placed, page by page. What the kernel says of our own stays with it until it is freed.
-fn learnt(process: &Process, range: Range<usize>) -> Footprint {
+fn learnt(process: &Process, range: Range<usize>, cycle: usize, tell: &mut dyn FnMut(Lying)) {
     let memory = &process.memory;
     let page_bytes = memory.pages().page_bytes();
     let Range { start, end } = range;
-    let mut footprint = Footprint { nodes: vec![0; memory.nodes()], unknown: 0 };
     let mut known = known().lock().expect("nothing panics under this lock");
-    let all: Vec<usize> = pages(start..end, page_bytes).collect();
+    let all: Vec<(usize, Range<usize>)> = parts(start..end, page_bytes).collect();
     for batch in all.chunks(BATCH) {
-        let address = |page: usize| (page * page_bytes).max(start);
-        let ours = |page: usize| std::ptr::without_provenance::<u8>(address(page));
-        let told = |known: &HashMap<usize, NodeId>, page: usize| match memory.owns(ours(page)) {
-            true => memory.node_of(ours(page)),
+        let ours = |at: usize| std::ptr::without_provenance::<u8>(at);
+        let told = |known: &HashMap<usize, NodeId>, page: usize, at: usize| match memory.owns(ours(at)) {
+            true => memory.node_of(ours(at)),
             false => known.get(&page).copied(),
         };
-        let mut add = |page: usize, node: Option<NodeId>| {
-            let bytes = ((page + 1) * page_bytes).min(end) - address(page);
-            match node {
-                Some(node) => footprint.nodes[node.index()] += bytes,
-                None => footprint.unknown += bytes,
-            }
-        };
-        let mut open = Vec::new();
-        for &page in batch {
-            match told(&known, page) {
-                None => open.push(page),
-                node => add(page, node),
-            }
-        }
-        let addresses: Vec<usize> = open.iter().map(|&page| address(page)).collect();
+        // In their order, at the end: where the range begins is told first.
+        let mut nodes: Vec<Option<NodeId>> = batch.iter().map(|(page, part)| told(&known, *page, part.start)).collect();
+        let open: Vec<usize> = (0..batch.len()).filter(|&at| nodes[at].is_none()).collect();
+        let addresses: Vec<usize> = open.iter().map(|&at| batch[at].1.start).collect();
         // A map that is full forgets all: what is asked for again is learnt again.
         if known.len() + open.len() > MOST_PAGES {
             known.clear();
         }
-        for (&page, node) in open.iter().zip(memory.pages().truth(&addresses)) {
-            add(page, node);
+        for (&at, node) in open.iter().zip(memory.pages().truth(&addresses)) {
+            let (page, part) = &batch[at];
+            nodes[at] = node;
             match node {
-                Some(node) if memory.owns(ours(page)) => memory.learn(address(page), node),
-                Some(node) => _ = known.insert(page, node),
+                Some(node) if memory.owns(ours(part.start)) => memory.learn(part.start, node),
+                Some(node) => _ = known.insert(*page, node),
                 None => {}
             }
         }
+        for ((page, part), node) in batch.iter().zip(nodes) {
+            let mut home = *page;
+            if cycle > 1 && memory.owns(ours(part.start)) {
+                memory.tell(part.start..part.start + 1, cycle, &mut |lying| home = lying.home);
+            }
+            tell(Lying { node, home, bytes: part.len() });
+        }
     }
-    footprint
 }

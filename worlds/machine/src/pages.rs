@@ -162,6 +162,37 @@ fn kept(zoneinfo: &str, page_bytes: u64) -> HashMap<u32, u64> {
     kept
 }
 
+/// What the kernel refuses of what this memory does, one sentence each. `nodes`: how many the machine has.
+pub(crate) fn refused(nodes: usize) -> Vec<String> {
+    let mut refused = Vec::new();
+    let mut say =
+        |call: &str, what: &str| refused.push(format!("{call} is refused ({}): {what}", io::Error::last_os_error()));
+    let mut here = 0u8;
+    let page = std::ptr::from_mut(&mut here);
+    #[expect(unsafe_code, reason = "system calls that libc has no safe function for")]
+    // SAFETY: a page of its own is mapped, advised and unmapped; the others read an address of this frame and write an integer.
+    unsafe {
+        let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        let mapped = libc::mmap(std::ptr::null_mut(), 1, access, flags, -1, 0);
+        if mapped != libc::MAP_FAILED {
+            if libc::madvise(mapped, 1, libc::MADV_DONTNEED) != 0 {
+                say("madvise", "memory that is freed stays with this process");
+            }
+            libc::munmap(mapped, 1);
+        }
+        if nodes > 1 {
+            if libc::sched_getcpu() < 0 {
+                say("getcpu", "threads without a seat have their memory on the first node");
+            }
+            let (mut status, nowhere) = (0 as libc::c_int, std::ptr::null::<libc::c_int>());
+            if libc::syscall(libc::SYS_move_pages, 0, 1, &raw const page, nowhere, &raw mut status, 0) != 0 {
+                say("move_pages", "where memory lies that was not placed is unknown");
+            }
+        }
+    }
+    refused
+}
+
 /// How many bytes of a node nothing uses, be it for a cache, by the system's number of it; `None` where it does not tell.
 pub fn free_bytes(node: u32) -> Option<u64> {
     let text = std::fs::read_to_string(format!("/sys/devices/system/node/node{node}/meminfo")).ok()?;
@@ -287,9 +318,12 @@ unsafe impl Pages for SystemPages {
     }
 
     unsafe fn decommit(&self, start: NonNull<u8>, bytes: usize, _node: NodeId) {
-        // SAFETY: nobody uses the part any more, by the caller's promise; its pages go, and its addresses stay.
+        // SAFETY: nobody uses the part any more, by the caller's promise, and it is committed; its pages go, and its addresses stay.
         unsafe {
-            libc::madvise(start.as_ptr().cast(), bytes, libc::MADV_DONTNEED);
+            if libc::madvise(start.as_ptr().cast(), bytes, libc::MADV_DONTNEED) != 0 {
+                // What is committed again is zero, says the trait, wherever its pages come from.
+                start.as_ptr().write_bytes(0, bytes);
+            }
             libc::mprotect(start.as_ptr().cast(), bytes, libc::PROT_NONE);
         }
     }

@@ -104,11 +104,16 @@ impl SharedQueues {
         }
     }
 
-    /// Takes every box of a request out of the locked queues, and hands them to `dropped`.
-    pub(crate) fn sweep_locked(&self, request: RequestId, mut dropped: impl FnMut(TaskRef)) {
+    /// Takes every box of a request for which `is_unwanted` says so out of the locked queues, and hands them to `dropped`.
+    pub(crate) fn sweep_locked(
+        &self,
+        request: RequestId,
+        is_unwanted: impl Fn(&TaskRef) -> bool,
+        mut dropped: impl FnMut(TaskRef),
+    ) {
         for queue in 0..self.queues.len() {
             // One whose token somebody else has is left to be taken.
-            let goes = |task: &TaskRef| task.header().is_box && self.take_token();
+            let goes = |task: &TaskRef| task.header().is_box && is_unwanted(task) && self.take_token();
             self.locked(QueueId::new(queue), |tasks| tasks.sweep(request, goes, &mut dropped));
         }
     }
@@ -286,7 +291,7 @@ mod tests {
                             take(queues, plan, seat, 2, jobs).into_iter().for_each(took);
                         }
                         if turn % 64 == seat {
-                            queues.sweep_locked(RequestId(turn as u64 % 3), took);
+                            queues.sweep_locked(RequestId(turn as u64 % 3), |_| true, took);
                         }
                     }
                 });

@@ -123,10 +123,11 @@ impl Recording {
     pub(crate) fn collect(&self, plan: &Plan, machine: &Topology) -> Trace {
         let info = |pu: vicus_topology::PuId| {
             let pu = &machine.pus[pu.index()];
-            SeatInfo { pu: pu.id, group: pu.group, node: pu.node }
+            SeatInfo { pu: pu.id, group: pu.group, node: pu.node, is_callers: false }
         };
         // Callers without a seat come last, as if on the first seat's PU.
-        let seats = plan.seats.iter().map(|seat| info(seat.pu)).chain([info(plan.seats[0].pu)]).collect();
+        let callers = SeatInfo { is_callers: true, ..info(plan.seats[0].pu) };
+        let seats = plan.seats.iter().map(|seat| info(seat.pu)).chain([callers]).collect();
         let models = self.models.lock().expect("nothing panics under this lock");
         let model = |(model, requests): &Instances| ModelInfo {
             name: model.name().to_owned(),
@@ -497,6 +498,16 @@ impl Recorder {
             on.log.observe(recording.wakes[pool.index()].load(Ordering::Acquire));
             on.record(What::SleepEnds);
         }
+    }
+
+    /// A thread begins to sit in for that of a seat which is blocked.
+    pub(crate) fn lent_begins(&mut self, seat: SeatId) {
+        self.record(What::LentBegins { seat: seat.index() as u32 });
+    }
+
+    /// It leaves the seat, and waits until it is lent again.
+    pub(crate) fn lent_ends(&mut self) {
+        self.record(What::LentEnds);
     }
 
     pub(crate) fn woke(&mut self, shared: &Shared, pool: PoolId) {

@@ -6,7 +6,7 @@ use crate::recorder::Recording;
 use crate::sleep::{Barrier, SleepPool, Wake};
 use crate::takes::Level;
 use crate::tasks::{self, Blocks, Done, GroupQueues, Place, Requests, Waits};
-use crate::worker::Worker;
+use crate::worker::{Worker, here};
 use crate::{boxes, heaps, latency, pin};
 use std::alloc::Layout;
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use vicus_flow::{BoxCounts, BoxId, FlowError, Instance, Model, Operator, Totals};
+use vicus_flow::{BoxCounts, BoxId, FlowError, Instance, Model, Operator, Totals, instance_of};
 use vicus_memory::distribution::Distribution;
 use vicus_memory::{Memory, PlaceError, Placed};
 use vicus_schedule::{Kind, MOST_THREADS, Plan, PoolId, QueueId, RequestId, SeatId, Setting, TaskRef};
@@ -297,6 +297,8 @@ pub(crate) struct Shared {
 #[derive(Default)]
 struct Lent {
     wanted: AtomicBool,
+    /// The seat whose thread is blocked, for a trace.
+    blocked: AtomicUsize,
     has_thread: AtomicBool,
     lock: Mutex<()>,
     changed: Condvar,
@@ -337,8 +339,10 @@ impl Shared {
                 }
             }
             if let Some(process) = heaps::process() {
-                let node = shared.plan.seats[seat.index()].node;
-                heaps::sit(process, shared.topology.nodes[node.index()].os_index);
+                // The node that its seat is counted to says nothing, if the thread may run elsewhere.
+                let mut nodes = affinity.iter().map(|pu| shared.topology.pus[pu.index()].node);
+                let stays = nodes.next().filter(|&first| nodes.all(|node| node == first));
+                heaps::sit(process, stays.map(|node| shared.topology.nodes[node.index()].os_index));
             }
             body(shared);
         })?;
@@ -380,6 +384,11 @@ impl Shared {
         &self.topology
     }
 
+    /// Whether its threads are about to end, or have.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::Acquire)
+    }
+
     /// Has a seat look whether what it waits for is done, and into its inbox, if it sleeps.
     pub(crate) fn ask(&self, seat: SeatId) {
         let pool = self.plan.seats[seat.index()].pool;
@@ -393,10 +402,17 @@ impl Shared {
         self.ask(seat);
     }
 
-    /// Takes the tasks of a stopped request out of all queues: at once out of the locked ones, soon out of the seats'.
+    /// Takes the tasks of a stopped request out of all queues, but for boxes that are to run after its end: at once out of the locked
+    /// ones, soon out of the seats'.
     pub(crate) fn sweep(&self, instance: &Instance, seat: Option<usize>) {
         let mut dropped = 0;
-        self.queues.sweep_locked(instance.id(), |_| dropped += 1);
+        let is_unwanted = |task: &TaskRef| {
+            #[expect(unsafe_code, reason = "a task pointer becomes an instance")]
+            // SAFETY: the task is in a queue, so that it is not finished.
+            let (instance, index) = unsafe { instance_of(*task) };
+            !instance.is_wanted(index)
+        };
+        self.queues.sweep_locked(instance.id(), is_unwanted, |_| dropped += 1);
         // Release: whoever sees it sees that the request is stopped.
         self.sweeps.fetch_add(1, Ordering::Release);
         instance.count_finished(seat, dropped);
@@ -412,6 +428,8 @@ impl Shared {
             drop(answer);
             state.done.notify_all();
             waiting.iter().for_each(|done| done.set());
+            // The last one to know of it drops a user's error.
+            tasks::drop_quietly(state);
         }
     }
 
@@ -421,8 +439,13 @@ impl Shared {
         let seat = self.spares[pool.index()].lock().expect("nothing panics under this lock").pop();
         let Some(seat) = seat else { return LentThread(None) };
         let lent = &self.lent[seat.index()];
+        #[expect(unsafe_code, reason = "the worker of the task that runs")]
+        // SAFETY: `here` gave it, and nobody has a reference to it while a user's code runs.
+        let blocked = unsafe { here().as_ref() }.map_or(0, |worker| worker.seat.index());
         {
             let _lock = lent.lock.lock().expect("nothing panics under this lock");
+            // Release: with the seat.
+            lent.blocked.store(blocked, Ordering::Relaxed);
             lent.wanted.store(true, Ordering::Release);
             lent.changed.notify_one();
         }
@@ -455,7 +478,9 @@ impl Shared {
                     lock = lent.changed.wait(lock).expect("nothing panics under this lock");
                 }
             }
+            worker.recorder.lent_begins(SeatId::new(lent.blocked.load(Ordering::Relaxed)));
             worker.work(|| lent.wanted.load(Ordering::Acquire) && !closing());
+            worker.recorder.lent_ends();
             // What is left in its own queue is for others to take.
             if self.queues.own(seat).is_some_and(|deque| !deque.is_empty()) {
                 self.wake_for(self.plan.seats[seat.index()].place[Kind::Immediate as usize], None, true);

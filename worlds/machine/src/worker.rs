@@ -14,12 +14,15 @@ use crate::sync::light_fence;
 use crate::takes::Way;
 use crate::tasks::{Awaited, Slab};
 use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use vicus_flow::{Blocks, Desk, Instance, Place};
-use vicus_schedule::{Found, Idle, Kind, PoolId, QueueId, RequestId, SeatId, SeatPlan, TaskRef, look, look_waiting};
+use vicus_schedule::{
+    Found, Idle, Kind, PoolId, QueueId, RequestId, SeatId, SeatPlan, Shares, TaskRef, look, look_waiting,
+};
 
 /// What a thread needs to work on a seat.
 pub(crate) struct Worker {
@@ -44,7 +47,7 @@ pub(crate) struct Worker {
     /// How many tasks it runs on top of others that found no room for what they spawned.
     helping: u32,
     /// How many tasks wait on its stack.
-    waits: u32,
+    pub(crate) waits: u32,
     /// The requests of tasks beneath the one that runs, where another one's comes after.
     beneath: Vec<RequestId>,
     /// The lock-free queue into which this seat puts immediate tasks and from which it takes the youngest first (rule 1 of
@@ -60,12 +63,17 @@ pub(crate) struct Worker {
     pause_ns: u64,
     /// Memory for tasks.
     pub(crate) slab: Slab,
-    /// For the bytes of a task by node.
-    pub(crate) bytes: Vec<u64>,
-    /// How many tasks it has spawned, so that those for one place go to its queues in turn.
+    /// For the bytes of a task by location.
+    pub(crate) shares: Shares,
+    /// How many tasks it has spawned that name a place, so that those for one place go to its queues in turn.
     pub(crate) spawned: usize,
+    /// How many tasks that name no place it has dealt in turn. Counted apart: where every second task names a place, the others
+    /// still go to every queue.
+    pub(crate) turn: usize,
     /// The sweep that this seat has done.
     pub(crate) swept: u64,
+    /// The box whose invocation is under way.
+    pub(crate) running: Option<TaskRef>,
     pub(crate) recorder: Recorder,
 }
 
@@ -171,9 +179,11 @@ impl Worker {
             near,
             pause_ns: 0,
             slab: Slab::new(seat),
-            bytes: Vec::new(),
+            shares: Shares::default(),
             spawned: 0,
+            turn: 0,
             swept: 0,
+            running: None,
             recorder,
             seat,
             shared,
@@ -188,6 +198,14 @@ impl Worker {
 
     /// Works until `goes_on` says no. It is asked between two tasks and around sleep.
     pub(crate) fn work(&mut self, goes_on: impl Fn() -> bool) {
+        // Whatever panics in an invocation and is not caught there fails its request, and costs no thread. It is caught here, where
+        // that costs nothing for each.
+        while let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.work_while(&goes_on))) {
+            self.recover(panic);
+        }
+    }
+
+    fn work_while(&mut self, goes_on: impl Fn() -> bool) {
         let shared = Arc::clone(&self.shared);
         let (plan, pool) = (&shared.plan.seats[self.seat.index()], self.pool());
         let sleepers = &shared.pools[pool.index()];
@@ -282,15 +300,20 @@ impl Worker {
 
     /// Tasks that this seat kept for itself go to where others find them: its thread turns away.
     fn give_up_tasks(&mut self) {
+        while let Some(called) = self.shared.inboxes[self.seat.index()].take() {
+            self.run(called, Way::KEPT);
+        }
+        self.share_tasks();
+    }
+
+    /// What this seat alone would run next goes to where others find it: its thread turns away, or is about to block.
+    pub(crate) fn share_tasks(&mut self) {
         let next = self.next.take().map(|next| next.task);
         let kept: Vec<TaskRef> = next.into_iter().chain(self.refused.drain(..)).collect();
         if let Some(own) = self.shared.queues.own(self.seat) {
             own.share(true);
         }
         let entry = self.shared.plan.entry[0];
-        while let Some(called) = self.shared.inboxes[self.seat.index()].take() {
-            self.run(called, Way::KEPT);
-        }
         for task in kept {
             let request = task.header().request;
             self.shared.queues.push(entry, task).unwrap_or_else(|_| panic!("an entry queue has no capacity"));
@@ -342,7 +365,7 @@ impl Worker {
         let last = last.then_some(&self.shared.barrier);
         let mut reach = Reach { queues: &self.shared.queues, seat: self.seat, last };
         let found = match waiting {
-            Some(request) => look_waiting(probes, &mut self.cursors, &mut reach, request, self.waits > DEEPEST),
+            Some(request) => look_waiting(probes, &mut self.cursors, &mut reach, request, self.waits as usize),
             None => look(probes, &mut self.cursors, &mut reach),
         };
         let found = found?;
@@ -465,17 +488,21 @@ impl Worker {
 
     /// Runs a task on top of one that waits.
     pub(crate) fn run_on_top(&mut self, task: TaskRef, way: Way) {
-        let outer = (self.request, self.way, self.current.take());
+        let outer = (self.request, self.way, self.current.take(), self.running.take());
         let is_others = task.header().request != self.request;
         if is_others {
             self.beneath.push(self.request);
         }
-        self.run(task, way);
+        match task.header().is_box {
+            // What waits beneath must not be unwound.
+            true => catch_unwind(AssertUnwindSafe(|| self.run(task, way))).unwrap_or_else(|panic| self.recover(panic)),
+            false => self.run(task, way),
+        }
         if is_others {
             self.beneath.pop();
         }
         self.leave();
-        (self.request, self.way, self.current) = outer;
+        (self.request, self.way, self.current, self.running) = outer;
     }
 
     /// The requests whose tasks stand on this thread's stack.
@@ -544,8 +571,7 @@ impl Worker {
     }
 }
 
-/// So many tasks, each of which found no room for what it spawned, may stand on a stack: after that there has to be room. And so many
-/// that wait: after that they take what is youngest.
+/// So many tasks, each of which found no room for what it spawned, may stand on a stack: after that there has to be room.
 const DEEPEST: u32 = 64;
 
 /// How long a waiting seat looks around before it sleeps, if the strategy has no such time.

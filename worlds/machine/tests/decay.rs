@@ -1,6 +1,7 @@
 //! What a thread without a seat frees goes back to the system, though all seats sleep for good. A process of its own: how
 //! long that takes is said in the environment.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use vicus_machine::{Allocator, Runtime};
 use vicus_topology::NodeId;
@@ -24,6 +25,33 @@ fn what_is_freed_while_all_seats_sleep_goes_back() {
         // Long enough for the seats to sleep without looking at the time any more, most times.
         std::thread::sleep(Duration::from_millis(400));
         drop(block);
+        let began = Instant::now();
+        while waiting() > 0 {
+            assert!(began.elapsed() < Duration::from_secs(60), "round {round}: {} bytes wait for ever", waiting());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+    ended_runtimes_are_not_asked(runtime);
+}
+
+/// What happened: the runtime that was asked to look after what was freed had ended, or ended just then, and what was freed afterwards
+/// waited though another runtime had seats.
+fn ended_runtimes_are_not_asked(mut first: Runtime) {
+    let memory = Arc::clone(first.memory().expect("this process has addresses for it"));
+    let waiting = || (0..memory.nodes()).map(|node| memory.counts(NodeId::new(node)).mapped_waiting).sum::<usize>();
+    let mut handles = Vec::new();
+    for round in 0..4 {
+        // Its handle keeps what the first runtime's seats shared.
+        handles.push(first.spawn(|| ()));
+        let second = Runtime::builder().threads(2).quiet().start();
+        let [one, other] = [0, 1].map(|_| vec![1u8; 32 << 20]);
+        std::thread::sleep(Duration::from_millis(400));
+        drop(one);
+        drop(std::mem::replace(&mut first, second));
+        if round % 2 == 1 {
+            std::thread::sleep(Duration::from_millis(400));
+        }
+        drop(other);
         let began = Instant::now();
         while waiting() > 0 {
             assert!(began.elapsed() < Duration::from_secs(60), "round {round}: {} bytes wait for ever", waiting());

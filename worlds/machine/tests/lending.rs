@@ -5,6 +5,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 use vicus_flow::{BoxModel, Model, ModelBuilder, Schema, Turn};
 use vicus_machine::{Request, Runtime};
+use vicus_trace::{Kind, What};
 
 /// Waits for a request that nothing but a mistake can hold up.
 fn wait(request: Request, what: &str) {
@@ -128,4 +129,35 @@ fn a_lent_thread_that_leaves_takes_no_task_with_it() {
         let trace = runtime.trace().unwrap();
         assert_eq!(trace.check().first(), None, "{strategy}");
     }
+}
+
+/// What happened: a trace had nothing of when a thread was lent, and its summary had the time in between, when the thread waited to be
+/// lent again, as overhead.
+#[test]
+fn a_trace_tells_when_a_thread_was_lent_and_for_whom() {
+    let gate = Arc::new(Gate::default());
+    let runtime = Runtime::builder().strategy("las".parse().unwrap()).threads(1).quiet().record(1 << 12).start();
+    let _opens_at_last = OpensAtLast(&gate);
+    let model = blocks_until_the_other_ran(&gate);
+    for round in 0..5 {
+        gate.set(false);
+        wait(runtime.submit(&model), &format!("round {round}"));
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let trace = runtime.trace().unwrap();
+    assert_eq!(trace.check(), []);
+    // One thread, its spare seat, and callers.
+    assert_eq!(trace.header().seats.iter().map(|seat| seat.is_callers).collect::<Vec<_>>(), [false, false, true]);
+    let lent = &trace.logs()[1].events;
+    let of_kind = |wanted: Kind| lent.iter().filter(move |event| event.what.kind() == wanted);
+    assert!(of_kind(Kind::LentBegins).all(|event| event.what == What::LentBegins { seat: 0 }));
+    assert_eq!(of_kind(Kind::LentBegins).count(), of_kind(Kind::LentEnds).count());
+    assert!(of_kind(Kind::LentBegins).count() > 0);
+    assert_eq!(lent[0].what.kind(), Kind::LentBegins, "before that it does nothing");
+    let away_ns: u64 =
+        of_kind(Kind::LentBegins).skip(1).zip(of_kind(Kind::LentEnds)).map(|(a, b)| a.time_ns - b.time_ns).sum();
+    let summary = trace.summary();
+    assert!(summary.seats[1].idle_ns >= away_ns, "{away_ns}: {summary}");
+    let callers = &summary.seats[2];
+    assert_eq!((callers.busy_ns, callers.overhead_ns, callers.idle_ns), (0, 0, 0));
 }

@@ -30,7 +30,7 @@ impl Diary {
         let logs = self.0?;
         let seats = plan.seats.iter().map(|seat| {
             let pu = &machine.topology.pus[seat.pu.index()];
-            SeatInfo { pu: pu.id, group: pu.group, node: pu.node }
+            SeatInfo { pu: pu.id, group: pu.group, node: pu.node, is_callers: false }
         });
         let mut requests: Vec<u32> = program.tasks.iter().map(|task| task.request.0 as u32).collect();
         requests.sort_unstable();

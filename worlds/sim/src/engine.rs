@@ -21,7 +21,7 @@ use rustc_hash::FxHashMap;
 use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
-use vicus_schedule::{Plan, QueueId, RequestId, SeatId};
+use vicus_schedule::{Plan, QueueId, RequestId, SeatId, Shares};
 use vicus_trace::{BoxId, What};
 
 /// Runs a program on a machine as a plan says.
@@ -138,7 +138,8 @@ struct Engine<'a> {
     started: Time,
     /// When the measured part ended, and what was counted by then.
     measured: Option<(Time, Counts)>,
-    places: Vec<f64>,
+    /// For the bytes of a task by location.
+    shares: Shares,
 }
 
 #[derive(Default)]
@@ -173,6 +174,7 @@ impl<'a> Engine<'a> {
             stack: Vec::new(),
             next: None,
             cursors: vec![0; plan.cursors(SeatId::new(at))],
+            turn: 0,
             pinned: VecDeque::new(),
             version: 0,
             due: 0,
@@ -232,7 +234,7 @@ impl<'a> Engine<'a> {
             counts: Counts { uses, ..Counts::default() },
             started: 0,
             measured: None,
-            places: Vec::new(),
+            shares: Shares::default(),
         })
     }
 

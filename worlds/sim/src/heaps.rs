@@ -52,6 +52,11 @@ impl Heaps {
         self.arrays.iter_mut().zip(readers).for_each(|(lent, &readers)| lent.readers = readers);
     }
 
+    /// Whether an array is of a heap.
+    pub(crate) fn has(&self, array: usize) -> bool {
+        (self.first..self.first + self.arrays.len()).contains(&array)
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.arrays.is_empty()
     }

@@ -7,7 +7,7 @@ use crate::pages::Pages;
 use crate::{Cost, Machine, Options, Parameters, Program, Step, Work};
 use std::ops::Range;
 use vicus_memory::distribution::DistributionError;
-use vicus_schedule::{Access, Mode};
+use vicus_schedule::{Access, Mode, Whereabouts};
 use vicus_topology::{CoreGroup, NodeId, PuId};
 
 /// The largest granule of a cache.
@@ -69,6 +69,27 @@ pub(crate) struct Memory<'a> {
     buses: usize,
     now: Tally,
     evicted: Vec<(u32, u32)>,
+}
+
+/// Where the data of a task lie, for dealing it.
+pub(crate) struct DataOf<'m, 'a> {
+    pub(crate) memory: &'m Memory<'a>,
+    /// The number of the task's box, if it is an invocation of one: as on threads, an envelope tells of its node alone, and of the
+    /// caches there a box is always dealt to the same one.
+    pub(crate) of_box: Option<u32>,
+}
+
+impl Whereabouts for DataOf<'_, '_> {
+    fn is_in_one_place(&mut self, stretch: &Range<usize>) -> bool {
+        self.memory.is_in_one_place(stretch)
+    }
+
+    fn tell(&mut self, stretch: Range<usize>, cycle: usize, tell: &mut dyn FnMut(NodeId, usize, u64)) {
+        self.memory.tell(stretch, cycle, &mut |node, home, bytes| {
+            let own = self.of_box.filter(|_| self.memory.machine.homes.is_none());
+            tell(node, own.map_or(home, |number| number as usize), bytes);
+        });
+    }
 }
 
 /// How an array is cut.
@@ -261,28 +282,36 @@ impl<'a> Memory<'a> {
         Some((Access { start: self.pages.base(block) + inside, ..*access }, block))
     }
 
-    /// By place (node, or home cache), the bytes of a footprint, as far as anybody knows. The place of the intensely used datum.
-    pub(crate) fn footprint(&mut self, accesses: &[Access], only_coarse: bool, places: &mut Vec<f64>) -> Option<usize> {
-        places.clear();
-        places.resize(self.now.reads.len(), 0.0);
-        let mut intense = None;
-        for access in accesses {
-            let Some((access, array)) = self.lying(access) else { continue };
-            if only_coarse && !self.pages.is_coarse(array) {
-                continue;
-            }
-            let before = if access.intense { places.clone() } else { Vec::new() };
-            for stretch in stretches(&access) {
-                self.pages.add_places(array, stretch, None, places);
-            }
-            if access.intense {
-                let gained = |place: &usize| places[*place] - before[*place];
-                intense = (0..places.len())
-                    .filter(|place| gained(place) > 0.0)
-                    .max_by(|a, b| gained(a).total_cmp(&gained(b)).then(b.cmp(a)));
-            }
+    /// By node, the bytes of a footprint, as far as anybody knows.
+    pub(crate) fn by_node(&self, accesses: &[Access]) -> Vec<u64> {
+        let mut nodes = vec![0; self.machine.topology.nodes.len()];
+        for stretch in accesses.iter().flat_map(stretches) {
+            self.tell(stretch, 1, &mut |node, _, bytes| nodes[node.index()] += bytes);
         }
-        intense
+        nodes
+    }
+
+    /// Whether the array that a stretch begins in lies in one place as a whole.
+    fn is_in_one_place(&self, stretch: &Range<usize>) -> bool {
+        let array = self.pages.array_at(stretch.start);
+        self.heaps.has(array) || self.pages.only_place(array).is_some()
+    }
+
+    /// Tells where the bytes of a stretch lie; see [`Pages::tell`].
+    fn tell(&self, stretch: Range<usize>, cycle: usize, tell: &mut dyn FnMut(NodeId, usize, u64)) {
+        let array = self.pages.array_at(stretch.start);
+        let block = if self.heaps.is_empty() { array } else { self.heaps.block(array) };
+        let (from, to) = (self.pages.base(array), self.pages.base(block));
+        let groups = &self.machine.topology.core_groups;
+        self.pages.tell(block, stretch.start - from + to..stretch.end - from + to, cycle, &mut |place, home, bytes| {
+            if self.machine.homes.is_none() {
+                return tell(NodeId::new(place), home, bytes);
+            }
+            // The place is a home cache: its number is that among its node's.
+            let node = groups[place].node;
+            let before = groups[..place].iter().filter(|group| group.node == node).count();
+            tell(node, before, bytes);
+        });
     }
 
     fn clear(&mut self, pu: PuId) {

@@ -31,8 +31,8 @@ struct Lies {
     arrangement: Arrangement,
     /// By page, the location that touched it first; empty unless nobody placed it.
     touched: Vec<u16>,
-    /// Whether each task has all of an allocation's bytes at one place: what vicinity scheduling deals.
-    coarse: bool,
+    /// Of one that lies in one place as a whole, its home number: which of the caches that share the memory there it belongs to.
+    home: usize,
     freed: bool,
 }
 
@@ -60,7 +60,8 @@ impl Pages {
         let touched_from = topology.nodes.iter().map(|node| if homes { 0 } else { nearest(node.id) }).collect();
         let unit = if homes { machine.memory.line_bytes } else { machine.memory.page_bytes };
         let distributor = Distributor::new(locations.len(), Distribution::Standard);
-        let lies = |array: &ArraySpec| {
+        let mut whole = vec![0; locations.len()];
+        let mut lies = |array: &ArraySpec| {
             let units = array.bytes.div_ceil(unit);
             let arrangement = match distributor.place(units, Some(&array.distribution))? {
                 Arrangement::Unplaced if homes => Arrangement::Round { locations: locations.len() },
@@ -69,14 +70,20 @@ impl Pages {
             let pages = if arrangement == Arrangement::Unplaced { units } else { 0 };
             Ok(Lies {
                 bytes: array.bytes,
-                coarse: array.distribution == Distribution::Coarse,
+                home: match arrangement {
+                    Arrangement::One(location) => {
+                        whole[location] += 1;
+                        whole[location] - 1
+                    }
+                    _ => 0,
+                },
                 arrangement,
                 touched: vec![UNTOUCHED; pages],
                 freed: false,
             })
         };
         let bases = arrays.iter().map(|array| array.base).collect();
-        let arrays = arrays.iter().map(lies).collect::<Result<_, _>>()?;
+        let arrays = arrays.iter().map(&mut lies).collect::<Result<_, _>>()?;
         Ok(Pages { arrays, bases, unit, locations, touched_from, turn: interleave.then_some(0) })
     }
 
@@ -87,10 +94,6 @@ impl Pages {
 
     pub(crate) fn base(&self, array: usize) -> usize {
         self.bases[array]
-    }
-
-    pub(crate) fn is_coarse(&self, array: usize) -> bool {
-        self.arrays[array].coarse
     }
 
     /// Whether an array lies in one place as a whole, and in which.
@@ -107,6 +110,48 @@ impl Pages {
 
     pub(crate) fn is_freed(&self, array: usize) -> bool {
         self.arrays[array].freed
+    }
+
+    /// Tells, as far as anybody knows, at which place (node, or core group) the bytes of a stretch of an array lie, and under which
+    /// home number, as [`vicus_memory::Memory::tell`] does of threads' memory. Where it begins comes first; numbers that are `cycle`
+    /// apart are the same.
+    pub(crate) fn tell(
+        &self,
+        array: usize,
+        stretch: Range<usize>,
+        cycle: usize,
+        tell: &mut dyn FnMut(usize, usize, u64),
+    ) {
+        let (unit, places, lies) = (self.unit, &self.locations, &self.arrays[array]);
+        let (mut start, end) = (stretch.start - self.bases[array], stretch.end - self.bases[array]);
+        match &lies.arrangement {
+            Arrangement::One(location) => return tell(places[*location], lies.home, (end - start) as u64),
+            Arrangement::Copies { .. } => return tell(places[0], 0, (end - start) as u64),
+            Arrangement::Round { locations } => {
+                // All that comes again and again at once.
+                let round = locations * cycle;
+                let rounds = (end - start) / (round * unit);
+                if rounds > 0 {
+                    for at in (0..round).map(|step| start / unit + step) {
+                        tell(places[at % locations], at / places.len(), (rounds * unit) as u64);
+                    }
+                    start += rounds * round * unit;
+                }
+            }
+            _ => {}
+        }
+        while start < end {
+            let at = start / unit;
+            let location = match &lies.arrangement {
+                Arrangement::Unplaced => Some(usize::from(lies.touched[at])).filter(|&at| at != usize::from(UNTOUCHED)),
+                placed => placed.location_of(at),
+            };
+            let until = ((at + 1) * unit).min(end);
+            if let Some(location) = location {
+                tell(places[location], at / places.len(), (until - start) as u64);
+            }
+            start = until;
+        }
     }
 
     /// Adds up by place (node, or core group) where a stretch of an array lies, its pages being touched from a node if it is

@@ -47,8 +47,9 @@ impl ArraySpec {
 pub struct TaskSpec {
     /// In which of the two ways it is queued.
     pub kind: Kind,
-    /// Whether it is an invocation of a box. The last immediate one that a box queues stays with its seat, and runs there next.
-    pub is_box: bool,
+    /// Which box of its request it is an invocation of, if of any. The last immediate one that a box queues stays with its seat,
+    /// and runs there next.
+    pub of_box: Option<u32>,
     /// The request that it belongs to.
     pub request: RequestId,
     /// Its footprint: what it is dealt by.
@@ -73,7 +74,7 @@ impl Default for TaskSpec {
     fn default() -> TaskSpec {
         TaskSpec {
             kind: Kind::Deferred,
-            is_box: false,
+            of_box: None,
             request: RequestId(0),
             accesses: Vec::new(),
             pinned: None,

@@ -293,6 +293,8 @@ fn add_act(script: &mut Script, act: Act) {
 /// The model whose boxes these are. Their operators come with each instance.
 fn build(recorded: &Recorded<'_>, info: &ModelInfo, scripts: &[Script]) -> Result<Arc<Model>, String> {
     let mut net = ModelBuilder::new(&info.name);
+    // What several recorded invocations sent, one may send here.
+    net.outbox_bytes(u64::MAX);
     let last = info.boxes.len() - 1;
     let (inner, termination) = (&info.boxes[1..last], &info.boxes[last]);
     let mut ids = vec![net.start().sender()];

@@ -17,6 +17,8 @@ pub(crate) struct Seat {
     pub(crate) next: Option<u32>,
     /// Of its ring scans.
     pub(crate) cursors: Vec<usize>,
+    /// How many tasks that name no place it has dealt in turn.
+    pub(crate) turn: usize,
     /// Tasks that nobody else may run.
     pub(crate) pinned: VecDeque<u32>,
     /// Only the event with this number is still to happen.

@@ -1,6 +1,6 @@
 //! A stream held back until its end.
 
-use crate::{BoxError, BoxModel, Envelope, Operator, Schema, Turn};
+use crate::{BoxError, BoxModel, Envelope, Grow, Operator, Schema, Turn};
 use std::collections::VecDeque;
 
 /// Holds a whole stream back until its pill has come, then passes it on: the cure where one branch of a network waits
@@ -25,6 +25,7 @@ impl Operator for Hold {
                 let envelope = envelope.compact();
                 self.bytes += envelope.held_bytes();
                 turn.holds(self.bytes)?;
+                self.held.grow(1)?;
                 self.held.push_back(envelope);
             }
             None => {}

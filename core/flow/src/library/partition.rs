@@ -1,7 +1,7 @@
 //! Deals rows to outputs by the hash of their keys.
 
 use super::HashKey;
-use crate::{BoxError, BoxModel, Envelope, EnvelopeBuilder, Operator, Schema, Turn, Type};
+use crate::{BoxError, BoxModel, Envelope, EnvelopeBuilder, Grow, Operator, Schema, Turn, Type};
 
 /// Sends each row to one of `parts` outputs: rows with equal values in the columns `keys` to the same one, by their hash. Takes and
 /// makes columns of [`Type::U64`] only; panics for others.
@@ -44,6 +44,7 @@ impl Partition {
             // As yet where the part begins.
             end += std::mem::replace(count, end);
         }
+        self.order.grow_or_give_up(self.targets.len().saturating_sub(self.order.len()));
         self.order.resize(self.targets.len(), 0);
         for (row, &part) in self.targets.iter().enumerate() {
             let place = &mut self.ends[part as usize];
@@ -96,6 +97,7 @@ impl Operator for Partition {
         let target = |hash: u64| ((u128::from(hash) * parts) >> 64) as u32;
         self.targets.clear();
         let by = self.by;
+        self.targets.grow(envelope.rows())?;
         match keys[..] {
             [key] => self.targets.extend(key.iter().map(|&a| target(by.mix(a)))),
             [first, second] => {

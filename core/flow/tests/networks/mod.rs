@@ -233,6 +233,12 @@ impl Network {
         if let Err(FlowError::Stalled { cycle }) = result {
             self.assert_cycle(cycle);
         }
+        if result.is_ok() {
+            for ((id, _), entry) in self.boxes.iter().zip(&log) {
+                let name = self.model.boxes()[id.index()].name();
+                assert!(!(entry.pill && entry.asked), "{name} has sent its pill and asked to run again, and did not");
+            }
+        }
         self.judge_counts(&log, result, counts);
     }
 
@@ -355,6 +361,10 @@ pub(crate) struct Entry {
     taken: [Vec<u64>; 2],
     pills: [bool; 2],
     closed: [bool; 2],
+    /// It has sent its pill.
+    pill: bool,
+    /// It has asked to run again, and has not been invoked since.
+    asked: bool,
 }
 
 /// Who reads what.
@@ -404,7 +414,7 @@ impl Watched {
         let readers = &self.shape.readers[self.number];
         let has_closed = |&(reader, input, _): &(usize, usize, Link)| self.log[reader].lock().unwrap().closed[input];
         let closed = !readers.is_empty() && !self.shape.silent[self.number] && readers.iter().all(has_closed);
-        assert!(!closed, "a box is not invoked after all its readers closed");
+        assert!(!closed || self.entry().pill, "a box that owes its pill is not invoked after all its readers closed");
         for (reader, input, link) in readers.iter().filter(|(reader, input, _)| !self.may_have_left(*reader, *input)) {
             let taken = self.log[*reader].lock().unwrap().taken[*input].len();
             let waiting: Vec<u64> = sent[taken..].iter().map(|&number| bytes(number)).collect();
@@ -458,6 +468,11 @@ impl Watched {
         turn.send(0, envelope(number));
     }
 
+    fn send_pill(&mut self, turn: &mut Turn<'_>) {
+        self.entry().pill = true;
+        turn.send_pill(0);
+    }
+
     fn close(&mut self, turn: &mut Turn<'_>, input: usize) {
         self.ended[input] = true;
         self.entry().closed[input] = true;
@@ -466,6 +481,7 @@ impl Watched {
 
     fn again(&mut self, turn: &mut Turn<'_>) {
         self.asked = true;
+        self.entry().asked = true;
         turn.run_again();
     }
 }
@@ -479,6 +495,7 @@ impl Operator for Watched {
         let heads = (0..turn.inputs()).filter(|&input| turn.head(input).is_some()).count();
         assert!(heads > 0 || std::mem::take(&mut self.asked), "a box is invoked when it has something to see");
         self.asked = false;
+        self.entry().asked = false;
         self.acts += 1;
         match self.fault {
             Some((act, Fault::Error)) if act == self.acts => return Err("out of paper".into()),
@@ -494,7 +511,7 @@ impl Operator for Watched {
                 if from < count {
                     self.again(turn);
                 } else if from < count + burst {
-                    turn.send_pill(0);
+                    self.send_pill(turn);
                     if extra > 0 {
                         self.again(turn);
                     }
@@ -504,7 +521,7 @@ impl Operator for Watched {
             }
             Kind::Pass => match self.take(turn, 0) {
                 Some(Some(number)) => self.send(turn, number),
-                Some(None) => turn.send_pill(0),
+                Some(None) => self.send_pill(turn),
                 None => {}
             },
             Kind::Postpone { turns } => {
@@ -512,7 +529,7 @@ impl Operator for Watched {
                     self.send(turn, number);
                 } else if self.ended[0] {
                     self.done += 1;
-                    if self.done <= turns { self.again(turn) } else { turn.send_pill(0) }
+                    if self.done <= turns { self.again(turn) } else { self.send_pill(turn) }
                 }
             }
             Kind::Limit { most } | Kind::WorksOn { most } => {
@@ -525,7 +542,7 @@ impl Operator for Watched {
                 let ends = taken == Some(None) || self.done >= most.max(1);
                 if before && ends && taken.is_some() {
                     self.done = most + 1;
-                    turn.send_pill(0);
+                    self.send_pill(turn);
                     if matches!(self.kind, Kind::Limit { .. }) {
                         self.close(turn, 0);
                     }
@@ -534,7 +551,7 @@ impl Operator for Watched {
             Kind::Zip => {
                 let ends = |input: usize| turn.head(input).is_some_and(Envelope::is_pill);
                 if ends(0) || ends(1) {
-                    turn.send_pill(0);
+                    self.send_pill(turn);
                     self.close(turn, 0);
                     self.close(turn, 1);
                 } else if heads == 2 {
@@ -544,14 +561,14 @@ impl Operator for Watched {
             }
             Kind::Sink => {
                 if let Some(None) = self.take(turn, 0) {
-                    turn.send_pill(0);
+                    self.send_pill(turn);
                 }
             }
             Kind::Concat => {
                 let input = usize::from(self.ended[0]);
                 match self.take(turn, input) {
                     Some(Some(number)) => self.send(turn, number),
-                    Some(None) if input == 1 => turn.send_pill(0),
+                    Some(None) if input == 1 => self.send_pill(turn),
                     _ => {}
                 }
             }
@@ -562,7 +579,7 @@ impl Operator for Watched {
                     }
                 }
                 if self.ended == [true, true] {
-                    turn.send_pill(0);
+                    self.send_pill(turn);
                 }
             }
         }

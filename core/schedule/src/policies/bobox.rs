@@ -5,8 +5,8 @@
 //! the head); a thief takes several tasks from the tail of a victim's stealing queue into its own immediate queue.
 //! Victims round robin (§3.4), not at random (§6.3).
 
-use super::{Draft, Parameter, SPIN, Setting, Strategy, Values};
-use crate::{End, Order, Plan, PoolId, QueueId, Scan, Take};
+use super::{Draft, Parameter, SPARES, SPIN, Setting, Strategy, Values};
+use crate::{End, Order, Plan, QueueId, Scan, Take};
 use vicus_topology::{PuId, Topology};
 
 pub(super) struct Bobox;
@@ -28,30 +28,41 @@ impl Strategy for Bobox {
     }
 
     fn parameters(&self) -> &'static [Parameter] {
-        &[SEVERAL, SPIN]
+        &[SEVERAL, SPARES, SPIN]
     }
 
     fn plan(&self, machine: &Topology, pus: &[PuId], setting: &Setting) -> Plan {
-        // A pool for each thread: an immediate task is nobody else's, so its push may wake only its owner.
-        let mut draft = Draft::new(machine, pus, 0, |index| index);
+        // A pool for each thread: an immediate task is nobody else's, so its push may wake only its owner, or the thread that is lent
+        // while its owner blocks.
+        let mut draft = Draft::with_spares(machine, pus, setting, |index| index);
         let mut immediate: Vec<QueueId> = Vec::new();
         let mut stealing: Vec<QueueId> = Vec::new();
         for seat in draft.seat_ids() {
-            let home = draft.seat(seat).node;
-            let own = vec![PoolId::new(seat.index())];
-            immediate.push(draft.queue(format!("immediate of {seat:?}"), Some(seat), Order::Deque, home, own));
-            let wake = draft.pools_by_rank(PoolId::new(seat.index()));
-            stealing.push(draft.queue(format!("stealing of {seat:?}"), Some(seat), Order::Deque, home, wake));
+            let (home, pool) = (draft.seat(seat).node, draft.seat(seat).pool);
+            immediate.push(draft.queue(format!("immediate of {seat:?}"), Some(seat), Order::Deque, home, vec![pool]));
+        }
+        for pool in draft.pool_ids() {
+            let (home, wake) = (draft.pool_node(pool), draft.pools_by_rank(pool));
+            let [thread, spares @ ..] = &draft.pools[pool.index()].seats[..] else {
+                unreachable!("a pool has a thread")
+            };
+            // A thread that is lent puts its tasks there, too.
+            let owner = spares.is_empty().then_some(*thread);
+            stealing.push(draft.queue(format!("stealing of {thread:?}"), owner, Order::Deque, home, wake));
         }
         let several = setting.value("several") as u16;
         for seat in draft.seat_ids() {
-            let index = seat.index();
-            let victims = stealing[index + 1..].iter().chain(&stealing[..index]).copied().collect();
-            draft.seats[index].place = [immediate[index], stealing[index]];
+            let (index, domain) = (seat.index(), draft.seat(seat).pool.index());
+            let victims = stealing[domain + 1..].iter().chain(&stealing[..domain]).copied().collect();
+            let pool = draft.pools[domain].seats.iter().filter(|&&other| other != seat);
+            let lent = pool.map(|other| immediate[other.index()]).collect();
+            draft.seats[index].place = [immediate[index], stealing[domain]];
             draft.probe(seat, 1, Scan::List(vec![immediate[index]]), Take::Youngest);
-            draft.probe_if_free(seat, 2, Scan::List(vec![stealing[index]]), Take::Oldest);
+            // What the thread that blocks has left, or the one that was lent for it.
+            draft.probe(seat, 4, Scan::List(lent), Take::Oldest);
+            draft.probe_if_free(seat, 2, Scan::List(vec![stealing[domain]]), Take::Oldest);
             draft.probe_if_free(seat, 3, Scan::Ring(victims, 0), Take::Several(End::Youngest, several));
-            if let Some(steal) = draft.seats[index].look.get_mut(2) {
+            if let Some(steal) = draft.seats[index].look.iter_mut().find(|probe| probe.rule == 3) {
                 steal.rest_to = Some(immediate[index]);
             }
         }

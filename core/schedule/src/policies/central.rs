@@ -3,7 +3,7 @@
 //! Wittmann, Hager, 2010, §2.1: tasks are served in the order of submission; the pool holds about 256 of them, and a
 //! submitter that finds it full runs the task itself.
 
-use super::{Draft, Parameter, SPIN, Setting, Strategy, Values};
+use super::{Draft, Parameter, SPARES, SPIN, Setting, Strategy, Values};
 use crate::{Order, Plan, PoolId, Scan, Take};
 use vicus_topology::{PuId, Topology};
 
@@ -26,12 +26,13 @@ impl Strategy for Central {
                 values: Values::ANY,
                 what: "how many tasks the pool holds; 0 is any number",
             },
+            SPARES,
             SPIN,
         ]
     }
 
     fn plan(&self, machine: &Topology, pus: &[PuId], setting: &Setting) -> Plan {
-        let mut draft = Draft::new(machine, pus, 0, |_| ());
+        let mut draft = Draft::with_spares(machine, pus, setting, |_| ());
         let everyone = vec![PoolId::new(0)];
         let home = draft.pool_node(PoolId::new(0));
         let pool = draft.queue("pool".to_owned(), None, Order::Deque, home, everyone.clone());

@@ -6,7 +6,7 @@
 //! We differ: the distance in the threshold is the rank unless the OS's value is asked for (10 × cores would hardly ever be
 //! exceeded), and a node without threads deals to the nearest one with threads, or its tasks would strand.
 
-use super::{Draft, Parameter, Setting, Strategy, Values, cache_bytes, cores};
+use super::{Draft, Parameter, SPARES, Setting, Strategy, Values, cache_bytes, cores};
 use crate::{Dealing, Idle, Order, Plan, PoolId, QueueId, Robber, Scan, Take, When};
 use vicus_topology::{NodeId, PuId, Topology};
 
@@ -22,7 +22,7 @@ impl Strategy for Footprint {
     }
 
     fn parameters(&self) -> &'static [Parameter] {
-        const ALL: [Parameter; 6] = {
+        const ALL: [Parameter; 7] = {
             let [first, factor, max] = BACK_OFF;
             let share = Parameter {
                 name: "share_bytes",
@@ -43,7 +43,7 @@ impl Strategy for Footprint {
                 what: "a queue is robbed when longer than its cores times this: its distance among the machine's, or as the \
                        operating system tells it",
             };
-            [share, even, distance, first, factor, max]
+            [share, even, distance, SPARES, first, factor, max]
         };
         &ALL
     }
@@ -53,7 +53,7 @@ impl Strategy for Footprint {
     }
 
     fn plan(&self, machine: &Topology, pus: &[PuId], setting: &Setting) -> Plan {
-        let mut draft = Draft::new(machine, pus, 0, |index| machine.pus[pus[index].index()].node);
+        let mut draft = Draft::with_spares(machine, pus, setting, |index| machine.pus[pus[index].index()].node);
         let queues: Vec<QueueId> = draft
             .pool_ids()
             .map(|pool| {

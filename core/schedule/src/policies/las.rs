@@ -8,7 +8,7 @@
 //!
 //! [`SeatPlan`]: crate::SeatPlan
 
-use super::{Draft, Parameter, SPIN, Setting, Strategy, Values};
+use super::{Draft, Parameter, SPARES, SPIN, Setting, Strategy, Values};
 use crate::{Order, Plan, PoolId, QueueId, Scan, SeatId, Take};
 use vicus_topology::{PuId, Topology};
 
@@ -31,19 +31,13 @@ impl Strategy for Las {
                 values: Values::Named(&["auto", "group", "pu"]),
                 what: "threads may run on every PU of their core group, or on one PU each; auto: on one, where each has its own",
             },
-            Parameter {
-                name: "spares",
-                default: 4,
-                values: Values::ANY,
-                what: "how many threads a core group may lend for blocked ones, at most one for each of its threads",
-            },
+            SPARES,
             SPIN,
         ]
     }
 
     fn plan(&self, machine: &Topology, pus: &[PuId], setting: &Setting) -> Plan {
-        let spares = setting.value("spares") as usize;
-        let mut draft = Draft::new(machine, pus, spares, |index| machine.pus[pus[index].index()].group);
+        let mut draft = Draft::with_spares(machine, pus, setting, |index| machine.pus[pus[index].index()].group);
         let pin = setting.value("pin");
         for seat in draft.seat_ids() {
             let group = &machine.core_groups[draft.group_of(seat).index()];
@@ -52,6 +46,8 @@ impl Strategy for Las {
             let has_its_own = threads <= usable.len() && !draft.seat(seat).spare;
             if pin == GROUP || (pin == AUTO && !has_its_own) {
                 draft.seats[seat.index()].affinity = usable;
+            } else {
+                draft.seats[seat.index()].affinity = vec![draft.seat(seat).pu];
             }
         }
 

@@ -6,7 +6,7 @@
 //! the next domains cyclically. A submitter that finds the pool full runs a token itself: which may be any block of its
 //! domain, and seldom is the one that it has just submitted.
 
-use super::{Draft, Parameter, SPIN, Setting, Strategy, Values};
+use super::{Draft, Parameter, SPARES, SPIN, Setting, Strategy, Values};
 use crate::{Dealing, Order, Plan, QueueId, Scan, Take, Tokens};
 use vicus_topology::{PuId, Topology};
 
@@ -28,11 +28,11 @@ impl Strategy for LocalityQueues {
             values: Values::ANY,
             what: "how many tokens the pool holds; 0 is any number",
         };
-        &[CAPACITY, SPIN]
+        &[CAPACITY, SPARES, SPIN]
     }
 
     fn plan(&self, machine: &Topology, pus: &[PuId], setting: &Setting) -> Plan {
-        let mut draft = Draft::new(machine, pus, 0, |index| machine.pus[pus[index].index()].node);
+        let mut draft = Draft::with_spares(machine, pus, setting, |index| machine.pus[pus[index].index()].node);
         let queues: Vec<QueueId> = draft
             .pool_ids()
             .map(|pool| {

@@ -101,6 +101,14 @@ const SPIN: Parameter = Parameter {
     what: "how long a worker without work looks around before it sleeps, in nanoseconds",
 };
 
+/// How many threads are lent for blocked ones, so that what waits behind a box that blocks goes on.
+const SPARES: Parameter = Parameter {
+    name: "spares",
+    default: 4,
+    values: Values::ANY,
+    what: "how many threads each pool of threads may lend for blocked ones, at most one for each of its threads",
+};
+
 /// A plan in the making: seats in pools, and the queues given to them so far.
 struct Draft<'a> {
     machine: &'a Topology,
@@ -112,7 +120,18 @@ struct Draft<'a> {
 }
 
 impl<'a> Draft<'a> {
-    /// Seats on these PUs; those for which `key` says the same share a pool, and so do its `spares`.
+    /// As [`Draft::new`], with as many spare seats as the setting says.
+    fn with_spares<K: PartialEq>(
+        machine: &'a Topology,
+        pus: &[PuId],
+        setting: &Setting,
+        key: impl Fn(usize) -> K,
+    ) -> Draft<'a> {
+        Draft::new(machine, pus, setting.value(SPARES.name) as usize, key)
+    }
+
+    /// Seats on these PUs; those for which `key` says the same share a pool, and so do its `spares`, whose threads may run wherever
+    /// one of the pool's may: the PU of the one that blocks is free.
     fn new<K: PartialEq>(machine: &'a Topology, pus: &[PuId], spares: usize, key: impl Fn(usize) -> K) -> Draft<'a> {
         let ranks = machine.numa_ranks();
         let mut draft = Draft { machine, ranks, queues: Vec::new(), seats: Vec::new(), pools: Vec::new() };
@@ -127,10 +146,13 @@ impl<'a> Draft<'a> {
             draft.add_seat(pu, PoolId::new(pool), false);
         }
         for pool in 0..draft.pools.len() {
-            let threads = draft.pools[pool].seats.clone();
-            for thread in threads.into_iter().take(spares) {
-                let pu = draft.seats[thread.index()].pu;
+            let threads: Vec<PuId> = draft.pools[pool].seats.iter().map(|seat| draft.seats[seat.index()].pu).collect();
+            let mut affinity = threads.clone();
+            affinity.sort_unstable();
+            affinity.dedup();
+            for pu in threads.into_iter().take(spares) {
                 draft.add_seat(pu, PoolId::new(pool), true);
+                draft.seats.last_mut().expect("it was just put").affinity.clone_from(&affinity);
             }
         }
         draft
@@ -239,6 +261,7 @@ impl<'a> Draft<'a> {
             pools: self.pools,
             entry,
             homes: Vec::new(),
+            in_turn: Vec::new(),
             dealing: None,
             tokens: None,
         }

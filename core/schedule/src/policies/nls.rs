@@ -3,7 +3,7 @@
 //! Falt et al., "Towards Efficient Locality Aware Parallel Data Stream Processing", §6.1. The paper does not say in
 //! which order another thread's queue is looked for; here it is round robin.
 
-use super::{Draft, Parameter, SPIN, Setting, Strategy, Values};
+use super::{Draft, Parameter, SPARES, SPIN, Setting, Strategy};
 use crate::{Order, Plan, PoolId, QueueId, Scan, Take};
 use vicus_topology::{PuId, Topology};
 
@@ -19,17 +19,11 @@ impl Strategy for Nls {
     }
 
     fn parameters(&self) -> &'static [Parameter] {
-        const SPARES: Parameter = Parameter {
-            name: "spares",
-            default: 4,
-            values: Values::ANY,
-            what: "how many threads may be lent for blocked ones",
-        };
         &[SPARES, SPIN]
     }
 
     fn plan(&self, machine: &Topology, pus: &[PuId], setting: &Setting) -> Plan {
-        let mut draft = Draft::new(machine, pus, setting.value("spares") as usize, |_| ());
+        let mut draft = Draft::with_spares(machine, pus, setting, |_| ());
         let everyone = vec![PoolId::new(0)];
         let mut immediate: Vec<QueueId> = Vec::new();
         for seat in draft.seat_ids() {

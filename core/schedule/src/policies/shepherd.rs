@@ -1,10 +1,12 @@
 //! Shepherds: immovable regions, each with its own queue.
 //!
 //! Wheeler, Thain, Murphy, "Portable Performance from Workstation to Supercomputer: Distributing Data Structures with
-//! Qthreads", §3: a task runs under the shepherd that it was spawned to, and is never stolen. That the queue is first
-//! in, first out is Qthreads' practice; the paper does not say. A shepherd is a core group here.
+//! Qthreads", §3: a task runs under the shepherd that it was spawned to (`qthread_fork_to`), and is never stolen. That the
+//! queue is first in, first out, and that a task which names no shepherd (`qthread_fork`) goes to the next one in turn, as each
+//! spawner counts, is Qthreads' practice; the paper does not say. A shepherd is a core group here.
+//! Boxes are not forked anew for each invocation: each is given a shepherd by its number, and stays there.
 
-use super::{Draft, Parameter, SPIN, Setting, Strategy};
+use super::{Draft, Parameter, SPARES, SPIN, Setting, Strategy};
 use crate::{Order, Plan, QueueId, Scan, Take};
 use vicus_topology::{PuId, Topology};
 
@@ -20,11 +22,11 @@ impl Strategy for Shepherd {
     }
 
     fn parameters(&self) -> &'static [Parameter] {
-        &[SPIN]
+        &[SPARES, SPIN]
     }
 
     fn plan(&self, machine: &Topology, pus: &[PuId], setting: &Setting) -> Plan {
-        let mut draft = Draft::new(machine, pus, 0, |index| machine.pus[pus[index].index()].group);
+        let mut draft = Draft::with_spares(machine, pus, setting, |index| machine.pus[pus[index].index()].group);
         let queues: Vec<QueueId> = draft
             .pool_ids()
             .map(|pool| {
@@ -38,6 +40,7 @@ impl Strategy for Shepherd {
             draft.probe(seat, 1, Scan::List(vec![own]), Take::Oldest);
         }
         let homes = draft.homes(&queues);
-        Plan { homes, ..draft.finish(setting, queues) }
+        let in_turn = queues.clone();
+        Plan { homes, in_turn, ..draft.finish(setting, queues) }
     }
 }

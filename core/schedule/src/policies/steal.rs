@@ -3,7 +3,7 @@
 //! Muddukrishna, Jonsson, Brorsson, "Locality-Aware Task Scheduling and Data Distribution for OpenMP Programs on NUMA
 //! Systems and Manycore Processors", 2015, §5: a Chase-Lev deque per core, own work first, victims round robin.
 
-use super::{Draft, Parameter, SPIN, Setting, Strategy};
+use super::{Draft, Parameter, SPARES, SPIN, Setting, Strategy};
 use crate::{Order, Plan, PoolId, QueueId, Scan, Take};
 use vicus_topology::{PuId, Topology};
 
@@ -19,11 +19,11 @@ impl Strategy for Steal {
     }
 
     fn parameters(&self) -> &'static [Parameter] {
-        &[SPIN]
+        &[SPARES, SPIN]
     }
 
     fn plan(&self, machine: &Topology, pus: &[PuId], setting: &Setting) -> Plan {
-        let mut draft = Draft::new(machine, pus, 0, |_| ());
+        let mut draft = Draft::with_spares(machine, pus, setting, |_| ());
         let everyone = vec![PoolId::new(0)];
         let deques: Vec<QueueId> = draft
             .seat_ids()

@@ -9,7 +9,7 @@
 //! groups of a fixed size, and not which.
 
 use super::footprint::{BACK_OFF, back_off, first_beyond_longest};
-use super::{Draft, Latencies, Parameter, Setting, Strategy, Values, cache_bytes};
+use super::{Draft, Latencies, Parameter, SPARES, Setting, Strategy, Values, cache_bytes};
 use crate::{Dealing, Order, Plan, PoolId, QueueId, Scan, Take};
 use vicus_topology::{GroupId, NodeId, PuId, Topology};
 
@@ -25,7 +25,7 @@ impl Strategy for Vicinity {
     }
 
     fn parameters(&self) -> &'static [Parameter] {
-        const ALL: [Parameter; 7] = {
+        const ALL: [Parameter; 8] = {
             let [first, factor, max] = BACK_OFF;
             let reach = Parameter {
                 name: "reach",
@@ -52,7 +52,7 @@ impl Strategy for Vicinity {
                 values: Values::ANY,
                 what: "a task with more bytes is dealt; 0 is the machine's private cache",
             };
-            [reach, intensity, coarse, private, first, factor, max]
+            [reach, intensity, coarse, private, SPARES, first, factor, max]
         };
         &ALL
     }
@@ -79,7 +79,7 @@ impl Strategy for Vicinity {
 }
 
 fn plan(machine: &Topology, pus: &[PuId], setting: &Setting, cost: impl Fn(GroupId, GroupId) -> u32) -> Plan {
-    let mut draft = Draft::new(machine, pus, 0, |index| machine.pus[pus[index].index()].group);
+    let mut draft = Draft::with_spares(machine, pus, setting, |index| machine.pus[pus[index].index()].group);
     // Vicinities are blocks of neighbouring home caches, the same for all their members.
     let reach = setting.above_zero("reach").map_or(usize::MAX, |reach| reach as usize);
     let order = neighbours(machine.core_groups.len(), |a, b| {

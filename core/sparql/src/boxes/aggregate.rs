@@ -8,9 +8,10 @@ use super::distinct::Wide;
 use super::parted::{Parted, Table};
 use super::{Growth, Inputs, envelope_of, interleave, slices};
 use crate::algebra::Fold;
-use crate::evaluate::{Evaluator, add, divide};
+use crate::evaluate::Evaluator;
+use crate::expression::Arithmetic;
 use crate::terms::{Made, Terms};
-use crate::value::{Number, Value, total_order};
+use crate::value::{Number, Value, extreme_order};
 use std::sync::Arc;
 use vicus_flow::{BoxError, Envelope, Operator, Turn};
 use vicus_rdf::Id;
@@ -131,14 +132,14 @@ impl State {
             State::Total(count, total) => {
                 *count += part & !FAILED;
                 let more = if is_failed { None } else { number(terms, id) };
-                *total = total.zip(more).and_then(|(a, b)| add(a, b));
+                *total = total.take().zip(more).and_then(|(a, b)| a.combine(Arithmetic::Add, &b));
             }
             State::Best(best) => match best {
                 _ if is_failed => *best = None,
                 Some(best) if !id.is_unbound() => {
                     let wanted =
                         if *fold == Fold::Least { std::cmp::Ordering::Less } else { std::cmp::Ordering::Greater };
-                    if best.is_unbound() || total_order(terms, id, *best) == wanted {
+                    if best.is_unbound() || extreme_order(terms, id, *best) == wanted {
                         *best = id;
                     }
                 }
@@ -176,7 +177,9 @@ impl State {
         let or_failed = |id: Option<Id>, count: u64| id.map_or((FAILED | count, 0), |id| (count, id.bits()));
         match self {
             State::Count(count) => (*count, Id::boolean(true).bits()),
-            State::Total(count, total) => or_failed(total.map(|total| Evaluator::new(terms).number_id(total)), *count),
+            State::Total(count, total) => {
+                or_failed(total.clone().map(|total| Evaluator::new(terms).number_id(total)), *count)
+            }
             // A part of 0 values has no value, and one of 1 has it; more it need not say.
             State::Best(best) => or_failed(*best, u64::from(best.is_some_and(|best| !best.is_unbound()))),
             State::Sample(sample) => (u64::from(!sample.is_unbound()), sample.bits()),
@@ -189,9 +192,10 @@ impl State {
         match self {
             State::Count(count) => number(Some(Number::Integer(*count as i64))),
             State::Total(count, total) if *fold == Fold::Average && *count > 0 => {
-                number(total.and_then(|total| divide(total, Number::Integer(*count as i64))))
+                let count = Number::Integer(*count as i64);
+                number(total.as_ref().and_then(|total| total.combine(Arithmetic::Divide, &count)))
             }
-            State::Total(_, total) => number(*total),
+            State::Total(_, total) => number(total.clone()),
             State::Best(best) => best.unwrap_or(Id::UNBOUND),
             State::Sample(sample) => *sample,
             State::Text(_, text) => text.as_ref().map_or(Id::UNBOUND, |text| terms.string(text)),

@@ -1,7 +1,7 @@
 //! Adds columns: values of expressions, constants, copies, or nothing; and drops and reorders columns on the way.
 
 use super::slices;
-use crate::evaluate::Evaluator;
+use crate::evaluate::{Evaluator, Scratch};
 use crate::expression::Expr;
 use crate::terms::{Made, Terms};
 use std::sync::Arc;
@@ -22,11 +22,17 @@ pub(crate) struct Extend {
     terms: Arc<Terms>,
     makes: Arc<[Make]>,
     made: Made,
+    scratch: Scratch,
 }
 
 impl Extend {
     pub(crate) fn new(terms: &Arc<Terms>, makes: &Arc<[Make]>) -> Extend {
-        Extend { terms: Arc::clone(terms), makes: Arc::clone(makes), made: Made::default() }
+        Extend {
+            terms: Arc::clone(terms),
+            makes: Arc::clone(makes),
+            made: Made::default(),
+            scratch: Scratch::default(),
+        }
     }
 }
 
@@ -40,7 +46,7 @@ impl Operator for Extend {
         let rows = envelope.rows();
         let columns = slices(&envelope);
         let stopped = |more| self.made.gives_up(&self.terms, turn, more);
-        let mut evaluator = Evaluator::new(&self.terms).until(&stopped);
+        let mut evaluator = Evaluator::new(&self.terms).until(&stopped).with(std::mem::take(&mut self.scratch));
         let fresh = || self.makes.iter().filter(|make| !matches!(make, Make::Column(_)));
         let mut fresh = super::columns_of(turn, fresh().count(), rows, |builder| {
             for (place, make) in fresh().enumerate() {
@@ -56,12 +62,13 @@ impl Operator for Extend {
             }
         })
         .into_iter();
+        self.scratch = evaluator.into_scratch();
         let made = self.makes.iter().map(|make| match make {
             Make::Column(column) => envelope.column(*column).clone(),
             _ => fresh.next().expect("one for each that is not shared"),
         });
         let made = Envelope::of_rows(made.collect(), rows);
-        self.made.hold(&self.terms, turn, 0)?;
+        self.made.hold(&self.terms, turn, self.scratch.bytes())?;
         turn.send(0, made);
         Ok(())
     }

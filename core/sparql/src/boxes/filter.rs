@@ -40,7 +40,7 @@ impl Operator for Filter {
         let columns = slices(&envelope);
         let stopped = |more| self.made.gives_up(&self.terms, turn, more);
         self.selector.select(&columns, envelope.rows(), &mut self.kept, &stopped);
-        self.made.hold(&self.terms, turn, 0)?;
+        self.made.hold(&self.terms, turn, self.selector.bytes())?;
         if self.kept.len() == envelope.rows() {
             let columns = self.output.iter().map(|&column| envelope.column(column).clone()).collect();
             self.outbox.pass(turn, Envelope::of_rows(columns, envelope.rows()));

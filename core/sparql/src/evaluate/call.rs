@@ -1,12 +1,12 @@
 //! Calls of functions: SPARQL 1.1, §17.4, one for each name.
 
-use super::{Evaluator, Val, cast};
-use crate::expression::{Function, Hash, Part};
-use crate::value::{Number, Value};
+use super::regexes::Replacement;
+use super::{Evaluator, Val, cast, with_string};
+use crate::expression::{Cast, Function, Hash, Part};
+use crate::value::{DateTime, Number, Rounding, Value, Zone, rounded};
 use md5::{Digest, Md5};
 use oxiri::Iri;
 use oxrdf::{Literal, NamedNode, Term};
-use oxsdatatypes::DateTime;
 use sha1::Sha1;
 use sha2::{Sha256, Sha384, Sha512};
 use std::fmt::Write as _;
@@ -46,21 +46,23 @@ impl Evaluator<'_> {
                 boolean(language_matches(&tag.to_ascii_lowercase(), &range.to_ascii_lowercase()))
             }
             Function::Regex => {
-                let text = self.string(&values[0])?.0;
                 let (pattern, flags) = (self.simple(&values[1])?, self.flags(values.get(2))?);
-                self.regexes.get(pattern, flags).map(|regex| Val::Boolean(regex.is_match(&text)))
+                let (terms, stopped) = (self.terms, self.stopped);
+                let regex = self.scratch.regexes.get(&pattern, &flags, stopped.unwrap_or(&|_| false))?;
+                with_string(terms, &values[0], |text, _| regex.is_match(text))?.map(Val::Boolean)
             }
             Function::Replace => {
                 let (text, language) = self.string(&values[0])?;
                 let (pattern, by) = (self.simple(&values[1])?, self.simple(&values[2])?);
                 let flags = self.flags(values.get(3))?;
-                let by = if flags.contains('q') { by.replace('$', "$$") } else { replacement(&by)? };
-                let regex = self.regexes.get(pattern, flags)?;
-                // XPath, §5.6.4: nothing is something that can't be replaced.
-                if regex.is_match("") {
+                let by = Replacement::parse(&by, flags.contains('q'))?;
+                let (terms, stopped) = (self.terms, self.stopped);
+                let regex = self.scratch.regexes.get(&pattern, &flags, stopped.unwrap_or(&|_| false))?;
+                // Nothing is something that can't be replaced (FORX0003).
+                if regex.is_match("")? {
                     return None;
                 }
-                let made = replaced(regex, &text, &by, |bytes| self.terms.fits(bytes))?;
+                let made = regex.replaced(&text, &by, &|bytes| terms.fits(bytes))?;
                 Some(self.tagged(made, language))
             }
             Function::StrLen => {
@@ -133,7 +135,13 @@ impl Evaluator<'_> {
             }
             Function::Abs | Function::Ceil | Function::Floor | Function::Round => {
                 let Value::Number(number) = self.value(&values[0]) else { return None };
-                rounded(function, number).map(Val::Number)
+                let made = match function {
+                    Function::Abs => number.abs(),
+                    Function::Ceil => number.rounded(Rounding::Ceil),
+                    Function::Floor => number.rounded(Rounding::Floor),
+                    _ => number.rounded(Rounding::Round),
+                };
+                made.map(Val::Number)
             }
             Function::Iri => {
                 let id = self.id_of(values[0].clone());
@@ -179,27 +187,28 @@ impl Evaluator<'_> {
             Function::Now => Some(Val::Id(self.terms.now())),
             Function::Of(part) => self.part(part, &values[0]),
             Function::Timezone => {
-                let zone = self.moment(&values[0])?.timezone()?;
+                let zone = self.moment(&values[0])?.zone()?;
                 let datatype = "http://www.w3.org/2001/XMLSchema#dayTimeDuration";
-                let literal = Literal::new_typed_literal(zone.to_string(), NamedNode::new_unchecked(datatype));
+                let literal = Literal::new_typed_literal(zone.as_duration(), NamedNode::new_unchecked(datatype));
                 Some(Val::Id(self.terms.id(&literal)))
             }
             Function::Tz => {
-                let zone = self.moment(&values[0])?.timezone_offset();
-                Some(Val::String(zone.map_or(String::new(), |zone| zone.to_string())))
+                let zone = self.moment(&values[0])?.zone();
+                Some(Val::String(zone.as_ref().map_or(String::new(), Zone::to_string)))
             }
             Function::Cast(target) => {
-                let lexical = match &values[0] {
+                let value = match &values[0] {
                     Val::Id(id) if id.is_blank() => return None,
-                    value => self.lexical(value),
+                    value => self.value(value),
                 };
-                let is_iri = matches!(self.value(&values[0]), Value::Iri);
-                let made = cast::cast(target, &self.value(&values[0]), &lexical, is_iri)?;
-                Some(match made {
-                    cast::Made::Number(number) => Val::Number(number),
-                    cast::Made::Boolean(value) => Val::Boolean(value),
-                    cast::Made::String(text) => Val::String(text),
-                    cast::Made::Typed(text, datatype) => Val::Id(self.typed(text, datatype)),
+                if target == Cast::String && !matches!(value, Value::Number(_) | Value::Boolean(_) | Value::Lang(_)) {
+                    return Some(Val::String(self.lexical(&values[0])));
+                }
+                Some(match cast::cast(target, value)? {
+                    Value::Number(number) => Val::Number(number),
+                    Value::Boolean(value) => Val::Boolean(value),
+                    Value::String(text) => Val::String(text),
+                    moment => Val::Moment(moment),
                 })
             }
         }
@@ -241,7 +250,7 @@ impl Evaluator<'_> {
 
     fn rounded_number(&self, value: &Val) -> Option<f64> {
         match self.value(value) {
-            Value::Number(number) => Some(round_f64(Function::Round, number.to_f64())),
+            Value::Number(number) => Some(rounded(number.to_f64(), Rounding::Round)),
             _ => None,
         }
     }
@@ -249,7 +258,7 @@ impl Evaluator<'_> {
     fn moment(&self, value: &Val) -> Option<DateTime> {
         match self.value(value) {
             Value::DateTime(moment) => Some(moment),
-            Value::Date(date) => DateTime::try_from(date).ok(),
+            Value::Date(date) => Some(date.start()),
             _ => None,
         }
     }
@@ -259,15 +268,17 @@ impl Evaluator<'_> {
         let moment = match (self.value(value), part) {
             // A day has no hours of its own.
             (Value::Date(_), Part::Hours | Part::Minutes | Part::Seconds) => return None,
-            _ => self.moment(value)?,
+            (Value::Date(date), _) => date.start(),
+            (Value::DateTime(moment), _) => moment,
+            _ => return None,
         };
         match part {
-            Part::Year => integer(moment.year()),
-            Part::Month => integer(moment.month().into()),
-            Part::Day => integer(moment.day().into()),
-            Part::Hours => integer(moment.hour().into()),
-            Part::Minutes => integer(moment.minute().into()),
-            Part::Seconds => Some(Val::Number(Number::Decimal(moment.second()))),
+            Part::Year => integer(moment.date.year),
+            Part::Month => integer(moment.date.month.into()),
+            Part::Day => integer(moment.date.day.into()),
+            Part::Hours => integer(moment.time.hour.into()),
+            Part::Minutes => integer(moment.time.minute.into()),
+            Part::Seconds => Some(Val::Number(Number::Decimal(moment.time.seconds()))),
         }
     }
 
@@ -287,103 +298,10 @@ fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// XPath's way to name groups in a replacement, in the words of our library; `None` if it is none.
-fn replacement(text: &str) -> Option<String> {
-    let mut made = String::new();
-    let mut chars = text.chars().peekable();
-    while let Some(char) = chars.next() {
-        match char {
-            '\\' => match chars.next()? {
-                '\\' => made.push('\\'),
-                '$' => made.push_str("$$"),
-                _ => return None,
-            },
-            '$' => {
-                let digit = chars.next().filter(char::is_ascii_digit)?;
-                made.push_str("${");
-                made.push(digit);
-                while let Some(digit) = chars.next_if(char::is_ascii_digit) {
-                    made.push(digit);
-                }
-                made.push('}');
-            }
-            other => made.push(other),
-        }
-    }
-    Some(made)
-}
-
-/// The text with each match replaced; `None` if so many bytes don't fit.
-fn replaced(regex: &regex::Regex, text: &str, by: &str, fits: impl Fn(usize) -> bool) -> Option<String> {
-    let references = by.matches('$').count();
-    let mut made = String::new();
-    let mut end = 0;
-    for captures in regex.captures_iter(text) {
-        let matched = captures.get_match();
-        // No group has more than the match.
-        let most = (made.len() + by.len()).saturating_add(references.saturating_mul(matched.len()));
-        if !fits(most.saturating_add(text.len() - end)) {
-            return None;
-        }
-        made.push_str(&text[end..matched.start()]);
-        captures.expand(by, &mut made);
-        end = matched.end();
-    }
-    made.push_str(&text[end..]);
-    Some(made)
-}
-
-/// The last regular expression that was compiled, by its text and flags.
-#[derive(Default, Debug)]
-pub(crate) struct Regexes(Option<(String, String, Option<regex::Regex>)>);
-
-impl Regexes {
-    /// The regular expression; `None` if it is none.
-    fn get(&mut self, pattern: String, flags: String) -> Option<&regex::Regex> {
-        if !self.0.as_ref().is_some_and(|(last, last_flags, _)| *last == pattern && *last_flags == flags) {
-            let known = flags.chars().all(|flag| "smixq".contains(flag));
-            let escaped = if flags.contains('q') { regex::escape(&pattern) } else { pattern.clone() };
-            let compiled = regex::RegexBuilder::new(&escaped)
-                .dot_matches_new_line(flags.contains('s'))
-                .multi_line(flags.contains('m'))
-                .case_insensitive(flags.contains('i'))
-                .ignore_whitespace(flags.contains('x'))
-                .build();
-            self.0 = Some((pattern, flags, compiled.ok().filter(|_| known)));
-        }
-        self.0.as_ref()?.2.as_ref()
-    }
-}
-
 /// RFC 4647, basic filtering; both in lower case.
 fn language_matches(tag: &str, range: &str) -> bool {
     match range {
         "*" => !tag.is_empty(),
         _ => tag.strip_prefix(range).is_some_and(|rest| rest.is_empty() || rest.starts_with('-')),
-    }
-}
-
-fn rounded(function: Function, number: Number) -> Option<Number> {
-    Some(match number {
-        Number::Integer(value) if function == Function::Abs => Number::Integer(value.checked_abs()?),
-        Number::Integer(value) => Number::Integer(value),
-        Number::Decimal(value) => Number::Decimal(match function {
-            Function::Abs => value.checked_abs()?,
-            Function::Ceil => value.checked_ceil()?,
-            Function::Floor => value.checked_floor()?,
-            _ => value.checked_round()?,
-        }),
-        Number::Float(value) => Number::Float(round_f64(function, f64::from(value)) as f32),
-        Number::Double(value) => Number::Double(round_f64(function, value)),
-    })
-}
-
-fn round_f64(function: Function, value: f64) -> f64 {
-    match function {
-        Function::Abs => value.abs(),
-        Function::Ceil => value.ceil(),
-        Function::Floor => value.floor(),
-        // XPath rounds halves up.
-        _ => (value + 0.5).floor(),
     }
 }

@@ -1,20 +1,25 @@
 //! One expression for one row: the general and slow way. [`condition`](crate::condition) has the quick ones.
 
+mod blocks;
 mod call;
 mod cast;
 mod exists;
+mod pattern;
+mod regexes;
+mod scratch;
+
+pub(crate) use scratch::Scratch;
 
 use crate::algebra::Slot;
-use crate::expression::{Arithmetic, Compare, Expr};
+use crate::expression::{Compare, Expr};
 use crate::terms::Terms;
 use crate::value::{self, Number, Value};
-use call::Regexes;
+use oxrdf::LiteralRef;
 use oxrdf::vocab::xsd;
-use oxrdf::{Literal, NamedNode};
-use oxsdatatypes::{Decimal, Double, Float};
+use scratch::Made;
 use std::cmp::Ordering;
 use std::sync::Arc;
-use vicus_rdf::{Id, TermView};
+use vicus_rdf::{Id, Kind, TermView};
 
 /// What an expression came to. Computed values become terms only when somebody asks for their ids.
 #[derive(Clone, Debug)]
@@ -23,25 +28,36 @@ enum Val {
     Boolean(bool),
     Number(Number),
     String(String),
+    /// A moment, a day, or a time of day.
+    Moment(Value),
 }
 
 /// Evaluates expressions over rows whose slots are the numbers of columns.
 pub(crate) struct Evaluator<'a> {
     pub(crate) terms: &'a Arc<Terms>,
-    /// Patterns that were constants: compiled once.
-    regexes: Regexes,
+    scratch: Scratch,
     /// Whether to give up, with so many bytes at hand; asked where an expression may take long.
     stopped: Option<&'a dyn Fn(u64) -> bool>,
 }
 
 impl<'a> Evaluator<'a> {
     pub(crate) fn new(terms: &'a Arc<Terms>) -> Evaluator<'a> {
-        Evaluator { terms, regexes: Regexes::default(), stopped: None }
+        Evaluator { terms, scratch: Scratch::default(), stopped: None }
     }
 
     /// The same, giving up where an expression takes long and `stopped` says so of the bytes that it holds.
     pub(crate) fn until(self, stopped: &'a dyn Fn(u64) -> bool) -> Evaluator<'a> {
         Evaluator { stopped: Some(stopped), ..self }
+    }
+
+    /// The same with what another evaluator of the same terms remembers; [`Evaluator::into_scratch`] gives it back.
+    pub(crate) fn with(self, mut scratch: Scratch) -> Evaluator<'a> {
+        scratch.forget_made();
+        Evaluator { scratch, ..self }
+    }
+
+    pub(crate) fn into_scratch(self) -> Scratch {
+        self.scratch
     }
 
     /// Whether a filter keeps the row: errors don't.
@@ -63,20 +79,27 @@ impl<'a> Evaluator<'a> {
     }
 
     fn id_of(&self, value: Val) -> Id {
+        let typed = |of: Made, text: &str, datatype| {
+            self.scratch.id(of, text, || self.terms.id(LiteralRef::new_typed_literal(text, datatype)))
+        };
         match value {
             Val::Id(id) => id,
             Val::Boolean(value) => Id::boolean(value),
-            Val::String(text) => self.terms.string(&text),
-            Val::Number(Number::Integer(value)) => Id::integer(value)
-                .unwrap_or_else(|| self.terms.id(&Literal::new_typed_literal(value.to_string(), xsd::INTEGER))),
-            Val::Number(Number::Decimal(value)) => self.typed(value.to_string(), xsd::DECIMAL.into_owned()),
-            Val::Number(Number::Float(value)) => self.typed(Float::from(value).to_string(), xsd::FLOAT.into_owned()),
-            Val::Number(Number::Double(value)) => self.typed(Double::from(value).to_string(), xsd::DOUBLE.into_owned()),
+            Val::String(text) => self.scratch.id(Made::String, &text, || self.terms.string(&text)),
+            Val::Number(number) => match &number {
+                Number::Integer(value) => {
+                    Id::integer(*value).unwrap_or_else(|| typed(Made::Integer, &number.to_string(), xsd::INTEGER))
+                }
+                Number::Wide(_) => typed(Made::Integer, &number.to_string(), xsd::INTEGER),
+                Number::Decimal(_) => typed(Made::Decimal, &number.to_string(), xsd::DECIMAL),
+                Number::Float(_) => typed(Made::Float, &number.to_string(), xsd::FLOAT),
+                Number::Double(_) => typed(Made::Double, &number.to_string(), xsd::DOUBLE),
+            },
+            Val::Moment(Value::DateTime(value)) => typed(Made::DateTime, &value.to_string(), xsd::DATE_TIME),
+            Val::Moment(Value::Date(value)) => typed(Made::Date, &value.to_string(), xsd::DATE),
+            Val::Moment(Value::Time(value)) => typed(Made::Time, &value.to_string(), xsd::TIME),
+            Val::Moment(other) => unreachable!("{other:?} is no moment"),
         }
-    }
-
-    fn typed(&self, value: String, datatype: NamedNode) -> Id {
-        self.terms.id(&Literal::new_typed_literal(value, datatype))
     }
 
     fn truth(&mut self, expr: &Expr, row: &impl Fn(usize) -> u64) -> Option<bool> {
@@ -142,9 +165,10 @@ impl<'a> Evaluator<'a> {
 
     fn value(&self, value: &Val) -> Value {
         match value {
-            Val::Id(id) => self.terms.view(*id, Value::of_view),
+            Val::Id(id) => self.scratch.value(self.terms, *id),
+            Val::Moment(value) => value.clone(),
             Val::Boolean(value) => Value::Boolean(*value),
-            Val::Number(number) => Value::Number(*number),
+            Val::Number(number) => Value::Number(number.clone()),
             Val::String(text) => Value::String(text.clone()),
         }
     }
@@ -152,7 +176,10 @@ impl<'a> Evaluator<'a> {
     fn compare(&self, operator: Compare, a: &Val, b: &Val) -> Option<bool> {
         if let Compare::Equal | Compare::NotEqual = operator {
             let equal = match (a, b) {
-                (Val::Id(a), Val::Id(b)) => value::equal(self.terms, *a, *b)?,
+                (Val::Id(a), Val::Id(b)) if a == b || a.kind() != Kind::Typed && b.kind() != Kind::Typed => {
+                    value::equal(self.terms, *a, *b)?
+                }
+                (Val::Id(_), Val::Id(_)) => self.value(a).equals(&self.value(b))?,
                 _ => match self.value(a).compare(&self.value(b)) {
                     Some(order) => order == Ordering::Equal,
                     // Of different kinds, or not comparable: the terms decide.
@@ -162,7 +189,9 @@ impl<'a> Evaluator<'a> {
             return Some(equal == (operator == Compare::Equal));
         }
         let order = match (a, b) {
-            (Val::Id(a), Val::Id(b)) => value::compare(self.terms, *a, *b),
+            (Val::Id(a), Val::Id(b)) if a.kind() != Kind::Typed && b.kind() != Kind::Typed => {
+                value::compare(self.terms, *a, *b)
+            }
             _ => self.value(a).compare(&self.value(b)),
         };
         let Some(order) = order else {
@@ -182,7 +211,10 @@ impl<'a> Evaluator<'a> {
     /// The value; `None` is an error.
     fn eval(&mut self, expr: &Expr, row: &impl Fn(usize) -> u64) -> Option<Val> {
         match expr {
-            Expr::Constant(id) => Some(Val::Id(*id)),
+            Expr::Constant(id) => {
+                self.scratch.add_constant(self.terms, *id);
+                Some(Val::Id(*id))
+            }
             Expr::Slot(slot) => match row(slot.0) {
                 0 => None,
                 bits => Some(Val::Id(Id::from_bits(bits))),
@@ -190,14 +222,9 @@ impl<'a> Evaluator<'a> {
             Expr::Error => None,
             Expr::Arithmetic(operator, a, b) => {
                 let (a, b) = (self.number(a, row)?, self.number(b, row)?);
-                arithmetic(*operator, a, b).map(Val::Number)
+                a.combine(*operator, &b).map(Val::Number)
             }
-            Expr::Negate(inner) => match self.number(inner, row)? {
-                Number::Integer(value) => Some(Val::Number(Number::Integer(value.checked_neg()?))),
-                Number::Decimal(value) => Some(Val::Number(Number::Decimal(value.checked_neg()?))),
-                Number::Float(value) => Some(Val::Number(Number::Float(-value))),
-                Number::Double(value) => Some(Val::Number(Number::Double(-value))),
-            },
+            Expr::Negate(inner) => self.number(inner, row)?.negated().map(Val::Number),
             Expr::Plus(inner) => self.number(inner, row).map(Val::Number),
             Expr::If(condition, yes, no) => {
                 let branch = if self.truth(condition, row)? { yes } else { no };
@@ -213,7 +240,7 @@ impl<'a> Evaluator<'a> {
                 let fits = match &value {
                     Val::String(text) => self.terms.fits(text.len()),
                     Val::Id(id) => !id.is_unbound(),
-                    Val::Boolean(_) | Val::Number(_) => true,
+                    Val::Boolean(_) | Val::Number(_) | Val::Moment(_) => true,
                 };
                 fits.then_some(value)
             }
@@ -238,45 +265,19 @@ impl<'a> Evaluator<'a> {
 
     /// The text and, if it has one, the language of a string literal.
     fn string(&self, value: &Val) -> Option<(String, Option<String>)> {
-        match value {
-            Val::String(text) => Some((text.clone(), None)),
-            Val::Id(id) => self.terms.view(*id, |view| match view {
-                TermView::String(text) => Some((text.to_owned(), None)),
-                TermView::LangString { value, language } => Some((value.to_owned(), Some(language.to_owned()))),
-                _ => None,
-            }),
-            Val::Boolean(_) | Val::Number(_) => None,
-        }
+        with_string(self.terms, value, |text, language| (text.to_owned(), language.map(str::to_owned)))
     }
 }
 
-/// `+` of two numbers; `None` is an error.
-pub(crate) fn add(a: Number, b: Number) -> Option<Number> {
-    arithmetic(Arithmetic::Add, a, b)
-}
-
-/// `/` of two numbers; `None` is an error.
-pub(crate) fn divide(a: Number, b: Number) -> Option<Number> {
-    arithmetic(Arithmetic::Divide, a, b)
-}
-
-fn arithmetic(operator: Arithmetic, a: Number, b: Number) -> Option<Number> {
-    match operator {
-        Arithmetic::Add => {
-            a.combine(b, |a, b| a.checked_add(b).map(Number::Integer), Decimal::checked_add, |a, b| a + b, |a, b| a + b)
-        }
-        Arithmetic::Subtract => {
-            a.combine(b, |a, b| a.checked_sub(b).map(Number::Integer), Decimal::checked_sub, |a, b| a - b, |a, b| a - b)
-        }
-        Arithmetic::Multiply => {
-            a.combine(b, |a, b| a.checked_mul(b).map(Number::Integer), Decimal::checked_mul, |a, b| a * b, |a, b| a * b)
-        }
-        Arithmetic::Divide => a.combine(
-            b,
-            |a, b| Decimal::from(a).checked_div(Decimal::from(b)).map(Number::Decimal),
-            Decimal::checked_div,
-            |a, b| a / b,
-            |a, b| a / b,
-        ),
+/// Looks at the text and, if it has one, the language of a string literal; `None` for what is none.
+fn with_string<R>(terms: &Terms, value: &Val, look: impl FnOnce(&str, Option<&str>) -> R) -> Option<R> {
+    match value {
+        Val::String(text) => Some(look(text, None)),
+        Val::Id(id) => terms.view(*id, |view| match view {
+            TermView::String(text) => Some(look(text, None)),
+            TermView::LangString { value, language } => Some(look(value, Some(language))),
+            _ => None,
+        }),
+        Val::Boolean(_) | Val::Number(_) | Val::Moment(_) => None,
     }
 }

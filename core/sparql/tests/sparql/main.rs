@@ -1,12 +1,16 @@
 //! The engine against other ways to answer: a naive evaluator, numbers from other engines, and known rows.
 #![expect(clippy::disallowed_methods, reason = "tests read files")]
 
+mod grammar;
 mod growth;
 mod large;
+mod meaning;
 mod naive;
 mod plans;
 mod random;
+mod random_values;
 mod rows;
 mod small;
 mod sp2b;
 mod stop;
+mod values;

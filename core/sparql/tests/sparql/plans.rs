@@ -185,16 +185,6 @@ fn a_condition_on_what_is_never_bound_is_an_error_and_not_forgotten() {
     assert_eq!(count_of(&planned(&store, text)), 0);
 }
 
-/// XPath and XQuery Functions 3.1, §19.1.2.2: what the type cannot hold is an error, not a value of another type.
-#[test]
-fn an_integer_that_is_too_large_is_an_error() {
-    let integer = "<http://www.w3.org/2001/XMLSchema#integer>";
-    let text = format!("SELECT ?n {{ VALUES ?t {{ \"99999999999999999999\" \"-7\" }} BIND ({integer}(?t) AS ?n) }}");
-    let rows = rows_of(&planned(&library(1), &text), |_| 0);
-    let shown: Vec<String> = rows.iter().map(|row| format!("{:?}", row[0].as_ref().map(ToString::to_string))).collect();
-    assert_eq!(shown, ["None", &format!("Some({:?})", format!("\"-7\"^^{integer}"))]);
-}
-
 #[test]
 fn a_group_has_one_row_for_each_key_and_none_has_one_row() {
     let store = library(60);

@@ -14,7 +14,7 @@ use vicus_sparql::{Form, Options, parse, plan};
 
 const SUBJECTS: [&str; 6] = ["<http://e/a>", "<http://e/b>", "<http://e/c>", "<http://e/p>", "_:x", "_:y"];
 const PREDICATES: [&str; 4] = ["<http://e/p>", "<http://e/q>", "<http://e/r>", "<http://e/s>"];
-const LITERALS: [&str; 18] = [
+const LITERALS: [&str; 32] = [
     "\"a\"",
     "\"b\"",
     "\"\"",
@@ -33,6 +33,20 @@ const LITERALS: [&str; 18] = [
     "\"x\"^^<http://www.w3.org/2001/XMLSchema#integer>",
     "\"u\"^^<http://e/unknown>",
     "\"v\"^^<http://e/unknown>",
+    "\"-7\"^^<http://www.w3.org/2001/XMLSchema#byte>",
+    "\"1200\"^^<http://www.w3.org/2001/XMLSchema#byte>",
+    "\"x\"^^<http://www.w3.org/2001/XMLSchema#boolean>",
+    "\"0.1\"^^<http://www.w3.org/2001/XMLSchema#float>",
+    "\"NaN\"^^<http://www.w3.org/2001/XMLSchema#double>",
+    "\"9223372036854775807\"^^<http://www.w3.org/2001/XMLSchema#integer>",
+    "\"99999999999999999999999\"^^<http://www.w3.org/2001/XMLSchema#integer>",
+    "\"0.333333333333333333\"^^<http://www.w3.org/2001/XMLSchema#decimal>",
+    "\"2020-02-29T23:30:00Z\"^^<http://www.w3.org/2001/XMLSchema#dateTime>",
+    "\"2020-03-01T00:30:00+01:00\"^^<http://www.w3.org/2001/XMLSchema#dateTime>",
+    "\"2020-02-29T24:00:00\"^^<http://www.w3.org/2001/XMLSchema#dateTime>",
+    "\"2020-02-29\"^^<http://www.w3.org/2001/XMLSchema#date>",
+    "\"2021-02-29\"^^<http://www.w3.org/2001/XMLSchema#date>",
+    "\"10:00:00.50\"^^<http://www.w3.org/2001/XMLSchema#time>",
 ];
 const VARIABLES: [&str; 6] = ["?a", "?b", "?c", "?d", "?e", "?f"];
 
@@ -230,7 +244,14 @@ impl Writer<'_> {
     }
 
     fn operand(&mut self, depth: usize) -> String {
-        match self.chance.below(14) {
+        match self.chance.below(18) {
+            14 if depth > 0 => format!("({} / {})", self.operand(depth - 1), self.operand(depth - 1)),
+            15 => format!("{}({})", self.chance.pick(&["ABS", "CEIL", "FLOOR", "ROUND"]), self.variable()),
+            16 => format!("{}({})", self.chance.pick(&["YEAR", "DAY", "HOURS", "SECONDS", "TZ"]), self.variable()),
+            17 => {
+                let names = ["integer", "decimal", "double", "float", "string", "boolean", "dateTime", "date", "time"];
+                format!("<http://www.w3.org/2001/XMLSchema#{}>({})", self.chance.pick(&names), self.operand(0))
+            }
             0..=3 => self.variable().to_owned(),
             4..=6 => self.constant().to_owned(),
             7 if depth > 0 => {
@@ -284,20 +305,8 @@ impl Writer<'_> {
     }
 }
 
-/// Numbers that were computed are written in their own way by everyone: they are compared by value.
-fn canonical(term: &Term) -> String {
-    if let Term::Literal(literal) = term
-        && let Ok(number) = literal.value().parse::<f64>()
-        && ["integer", "decimal", "double"].iter().any(|name| literal.datatype().as_str().ends_with(name))
-        && literal.value() != "01"
-    {
-        return format!("{number}^^{}", literal.datatype());
-    }
-    term.to_string()
-}
-
 fn as_lines<'a>(rows: impl Iterator<Item = Vec<Option<&'a Term>>>) -> Vec<String> {
-    let cell = |term: Option<&Term>| term.map_or("-".to_owned(), canonical);
+    let cell = |term: Option<&Term>| term.map_or("-".to_owned(), Term::to_string);
     rows.map(|row| row.into_iter().map(cell).collect::<Vec<_>>().join(" ")).collect()
 }
 

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 use vicus_flow::sequential;
 use vicus_rdf::{Id, Store};
-use vicus_sparql::{Form, Options, QueryError, QueryErrorKind, parse_with_base, plan};
+use vicus_sparql::{Form, Options, ParseOptions, QueryError, QueryErrorKind, parse_with, plan};
 
 const NOT_PASSED: &str = include_str!("not-passed.txt");
 
@@ -40,7 +40,7 @@ fn suites() -> Option<PathBuf> {
 
 /// The error of a text that is no query; a query that is refused for what it asks for is one all the same.
 fn syntax_error(text: &str, base: &str) -> Option<QueryError> {
-    let error = parse_with_base(text, Some(base)).err()?;
+    let error = parse_with(text, &ParseOptions { base: Some(base), ..ParseOptions::default() }).err()?;
     (error.kind == QueryErrorKind::Syntax).then_some(error)
 }
 
@@ -71,7 +71,8 @@ fn renamed(prefix: &str, mut triple: Triple) -> Triple {
 }
 
 fn answer(store: &Arc<Store>, text: &str, base: &str, options: &Options) -> Result<Answer, String> {
-    let parsed = parse_with_base(text, Some(base)).map_err(|error| error.to_string())?;
+    let parsed = parse_with(text, &ParseOptions { base: Some(base), ..ParseOptions::default() })
+        .map_err(|error| error.to_string())?;
     let plan = plan(store, &parsed, options).map_err(|error| error.to_string())?;
     let (send, receive) = mpsc::channel();
     let sink = plan.sink_operator(move |envelope| Ok(send.send(envelope.clone())?));

@@ -12,6 +12,11 @@ const BOXES: usize = 5;
 /// Where an event stands: seat, place in the seat's log.
 pub(crate) type Position = (usize, usize);
 
+/// How far a seat's clock is ahead: a later seat's runs far behind.
+pub(crate) fn skew_ns(seat: usize) -> u64 {
+    10_000 * (SEATS - seat) as u64
+}
+
 pub(crate) struct Execution {
     pub(crate) trace: Trace,
     /// Pairs of a cause and its effect, on the same seat or across seats.
@@ -110,8 +115,7 @@ impl Player {
             self.logs[seat].observe(clock);
             self.causes.push((position, here));
         }
-        // A later seat's clock runs far behind.
-        let time_ns = self.now_ns + 10_000 * (SEATS - seat) as u64;
+        let time_ns = self.now_ns + skew_ns(seat);
         self.logs[seat].record(time_ns, what)
     }
 

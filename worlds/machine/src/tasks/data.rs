@@ -3,7 +3,7 @@
 use super::alive::ByAddress;
 use super::place::Place;
 use super::scope::Scope;
-use crate::locality;
+use crate::locality::{self, Everywhere};
 use crate::worker::{Worker, here};
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -12,7 +12,6 @@ use std::ops::{Bound, Range, RangeBounds};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use vicus_schedule::{Access, Dependences, Kind, Mode, QueueId, TaskRef};
-use vicus_topology::NodeId;
 
 /// Elements that several tasks of a scope read and write, in the order that they say. Copies tell of the same elements. Made
 /// by [`Scope::share`].
@@ -585,9 +584,9 @@ impl Worker {
     /// Where a task with this footprint is dealt to; `None` if that is this seat's own decision.
     #[inline]
     pub(super) fn dealt_by_bytes(&mut self, accesses: &[Access]) -> Option<QueueId> {
-        // Where there is one location, all is dealt there, or put there by its spawner.
-        let is_dealt = self.shared.plan.dealing.as_ref().is_some_and(|dealing| dealing.queues.len() > 1);
-        if is_dealt && !accesses.is_empty() { self.deal_bytes(accesses) } else { None }
+        let Worker { shared, shares, .. } = self;
+        let dealing = shared.plan.dealing.as_ref().filter(|_| !accesses.is_empty())?;
+        dealing.deal(accesses, shares, &mut Everywhere).queue
     }
 
     /// Writes down what a task has said that it reads and writes.
@@ -598,26 +597,5 @@ impl Worker {
         let near = nodes.get(own).copied().unwrap_or(0);
         let far = nodes.iter().sum::<usize>() - near;
         self.recorder.task_uses(self.request, number, near, far);
-    }
-
-    fn deal_bytes(&mut self, accesses: &[Access]) -> Option<QueueId> {
-        let dealing = self.shared.plan.dealing.as_ref()?;
-        self.bytes.clear();
-        self.bytes.resize(dealing.locations.len(), 0);
-        let mut intense = None;
-        for access in accesses {
-            for stretch in access.stretches() {
-                if dealing.only_coarse && !locality::is_in_one_place(&stretch) {
-                    continue;
-                }
-                let nodes = locality::footprint_at(stretch).nodes;
-                if access.intense && intense.is_none() {
-                    intense = (0..nodes.len()).filter(|&node| nodes[node] > 0).max_by_key(|&node| nodes[node]);
-                }
-                self.bytes.iter_mut().zip(nodes).for_each(|(sum, bytes)| *sum += bytes as u64);
-            }
-        }
-        self.spawned = self.spawned.wrapping_add(1);
-        dealing.deal_by_node(&self.bytes, intense.map(NodeId::new), self.spawned)
     }
 }

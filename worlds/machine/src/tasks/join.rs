@@ -9,7 +9,7 @@ use std::cell::UnsafeCell;
 use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::{self, NonNull};
-use vicus_schedule::{Kind, TaskHeader, TaskRef};
+use vicus_schedule::{Kind, QueueId, TaskHeader, TaskRef};
 
 /// Runs two closures and returns what they return. Another thread may run the second one while the first one runs; if none
 /// has taken it by then, this one does. The second one is an immediate task: it is run near.
@@ -52,18 +52,16 @@ where
 {
     #[expect(unsafe_code, reason = "the worker of the task that runs")]
     // SAFETY: `here` gave it, so it is this thread's, and nobody has a reference to it while a task runs.
-    let (job, is_own) = unsafe { (StackJob::new(&mut *worker, b), (*worker).own().is_some()) };
+    let job = unsafe { StackJob::new(&mut *worker, b) };
     let task = job.task();
     #[expect(unsafe_code, reason = "the worker of the task that runs")]
     // SAFETY: as above.
-    unsafe {
-        (*worker).put_second(task);
-    }
+    let queue = unsafe { (*worker).put_second(task) };
     let a = match catch_unwind(AssertUnwindSafe(a)) {
         Ok(a) => a,
         Err(panic) => {
             // What the second one borrows may be gone with this frame.
-            if take_back(worker, task, is_own) {
+            if take_back(worker, task, queue) {
                 job.forget();
                 #[expect(unsafe_code, reason = "the worker of the task that runs")]
                 // SAFETY: as above.
@@ -77,7 +75,7 @@ where
             resume_unwind(panic);
         }
     };
-    if take_back(worker, task, is_own) {
+    if take_back(worker, task, queue) {
         let b = job.run_here();
         #[expect(unsafe_code, reason = "the worker of the task that runs")]
         // SAFETY: as above.
@@ -90,14 +88,14 @@ where
     (a, job.result())
 }
 
-/// Takes a task out of where it was put; `false` if somebody else has it.
+/// Takes a task out of where it was put: this queue, or with `None` the seat's own lock-free one. `false` if somebody else has it.
 #[inline]
-fn take_back(worker: *mut Worker, task: TaskRef, is_own: bool) -> bool {
+fn take_back(worker: *mut Worker, task: TaskRef, queue: Option<QueueId>) -> bool {
     #[expect(unsafe_code, reason = "the worker of the task that runs")]
     // SAFETY: `here` gave it, and nobody has a reference to it.
     let worker = unsafe { &mut *worker };
-    if !is_own {
-        return worker.remove(task);
+    if let Some(queue) = queue {
+        return worker.remove(queue, task);
     }
     if !worker.refused.is_empty() && worker.takes_refused(task) {
         return true;
@@ -127,24 +125,29 @@ fn wait(worker: *mut Worker, latch: &Latch) {
 }
 
 impl Worker {
-    /// Puts a task of a `join` where the plan wants immediate tasks.
+    /// Puts a task of a `join` where the plan wants immediate tasks that name no place. Says which queue that is, if it is not the
+    /// seat's own lock-free one.
     #[inline]
-    fn put_second(&mut self, task: TaskRef) {
+    fn put_second(&mut self, task: TaskRef) -> Option<QueueId> {
         self.recorder.task_enqueued(task, Kind::Immediate);
-        if self.put_own(task).is_err() {
-            self.put_elsewhere(task);
-        }
+        if self.put_own(task).is_ok() { None } else { self.put_elsewhere(task) }
     }
 
     #[cold]
     #[inline(never)]
-    fn put_elsewhere(&mut self, task: TaskRef) {
+    fn put_elsewhere(&mut self, task: TaskRef) -> Option<QueueId> {
         if self.own().is_some() {
             // Its own queue is full.
-            return self.refused.push(task);
+            self.refused.push(task);
+            return None;
         }
-        let queue = self.shared.plan.seats[self.seat.index()].place[Kind::Immediate as usize];
-        self.put(task, queue, Kind::Immediate);
+        let own = self.shared.plan.seats[self.seat.index()].place[Kind::Immediate as usize];
+        let turn = self.next_in_turn();
+        // Where the plan deals in turn, this seat may not even look there.
+        let kind = if turn.is_some() { Kind::Deferred } else { Kind::Immediate };
+        let queue = turn.unwrap_or(own);
+        self.put(task, queue, kind);
+        Some(queue)
     }
 
     #[inline]
@@ -162,8 +165,7 @@ impl Worker {
 
     /// Takes a task out of the locked queue that it was put into, or of those that this seat was refused.
     #[cold]
-    fn remove(&mut self, task: TaskRef) -> bool {
-        let queue = self.shared.plan.seats[self.seat.index()].place[Kind::Immediate as usize];
+    fn remove(&mut self, queue: QueueId, task: TaskRef) -> bool {
         let found = self.shared.queues.remove(queue, task) || self.takes_refused(task);
         if found {
             self.took_back(task);

@@ -23,6 +23,7 @@ pub(crate) use place::{GroupQueues, distance};
 pub(crate) use request::Requests;
 pub use request::{Cancelled, TaskRequest, is_cancelled};
 pub(crate) use run::Done;
+pub(crate) use scope::drop_quietly;
 pub use scope::{Scope, in_place_scope, scope};
 pub(crate) use slab::{Blocks, Slab};
 pub(crate) use waits::Waits;

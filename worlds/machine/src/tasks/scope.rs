@@ -160,7 +160,7 @@ impl<'scope> Scope<'scope> {
         let worker = self.worker();
         let queue = match said.place {
             Some(place) => worker.home_of(place),
-            None => worker.dealt_by_bytes(&said.accesses),
+            None => worker.dealt_by_bytes(&said.accesses).or_else(|| worker.next_in_turn()),
         };
         let number = worker.recorder.number();
         if worker.recorder.keeps_events() {
@@ -203,7 +203,7 @@ pub(super) fn keep_first(first: &Mutex<Option<Box<dyn Any + Send>>>, panic: Box<
 }
 
 /// Drops a user's value where a panic would be nobody's to catch.
-pub(super) fn drop_quietly<T>(value: T) {
+pub(crate) fn drop_quietly<T>(value: T) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(value))) {
         // It may panic as well when it is dropped.
         std::mem::forget(panic);
@@ -264,8 +264,34 @@ impl Worker {
     /// Queues a task of a scope.
     #[inline]
     fn spawn(&mut self, task: TaskRef, kind: Kind, place: Option<Place>) {
-        let queue = place.and_then(|place| self.home_of(place));
-        self.queue(Queued { task, kind, queue });
+        match place {
+            Some(place) => {
+                let queue = self.home_of(place);
+                self.queue(Queued { task, kind, queue });
+            }
+            None => {
+                self.recorder.task_enqueued(task, kind);
+                if kind == Kind::Deferred || self.put_own(task).is_err() {
+                    self.put_anywhere(task, kind);
+                }
+            }
+        }
+    }
+
+    /// Puts a task that names no place where the plan wants it.
+    pub(super) fn put_anywhere(&mut self, task: TaskRef, kind: Kind) {
+        match self.next_in_turn() {
+            // This seat may not even look there.
+            Some(queue) => self.put(task, queue, Kind::Deferred),
+            None => self.put(task, self.shared.plan.seats[self.seat.index()].place[kind as usize], kind),
+        }
+    }
+
+    /// The queue of the next task that names no place, if the plan deals these in turn.
+    pub(super) fn next_in_turn(&mut self) -> Option<QueueId> {
+        let queue = self.shared.plan.queue_in_turn(self.seat, self.turn, self.waits as usize)?;
+        self.turn = self.turn.wrapping_add(1);
+        Some(queue)
     }
 
     /// The queue for what is to run near a place, if not here.

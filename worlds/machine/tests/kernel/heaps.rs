@@ -102,6 +102,43 @@ fn what_a_box_allocates_lies_on_the_node_of_its_seat() {
 }
 
 #[test]
+fn what_a_thread_allocates_that_stays_nowhere_lies_where_it_runs() {
+    // What happened: threads of `nls` are bound to nothing, and their heaps lay on the nodes that their seats are counted to.
+    let machine = this_machine().topology;
+    for node in machine.nodes.iter().filter(|node| machine.has_memory(node.id) && node.bytes >= 256 << 20) {
+        let usable = node.pus.iter().map(|pu| &machine.pus[pu.index()]).filter(|pu| pu.usable);
+        let cpus: Vec<u32> = usable.map(|pu| pu.os_index).collect();
+        if cpus.is_empty() {
+            continue;
+        }
+        let (machine, id) = (machine.clone(), node.id);
+        let run = move || {
+            let mut words = [0u64; 16];
+            cpus.iter().for_each(|&cpu| words[cpu as usize / 64] |= 1 << (cpu % 64));
+            #[expect(unsafe_code, reason = "libc's wrapper wants a type of its own")]
+            // SAFETY: the kernel reads so many bytes of a live array; thread 0 is the calling one.
+            let done = unsafe { libc::syscall(libc::SYS_sched_setaffinity, 0, size_of_val(&words), words.as_ptr()) };
+            assert_eq!(done, 0, "{}", std::io::Error::last_os_error());
+            // Its threads run where this one may, whatever nodes their seats are counted to.
+            let builder = Runtime::builder().topology(machine.clone()).threads(machine.pus.len());
+            let runtime = builder.strategy("nls".parse().unwrap()).quiet().start();
+            let memory = runtime.memory().expect("there are addresses");
+            if memory.placing_refused().is_some() || !memory.locations().contains(&id) {
+                return left_out("memory can't be placed");
+            }
+            let seen = Arc::default();
+            let model = vectors(memory, &seen);
+            let requests: Vec<_> = (0..32).map(|_| runtime.submit(&model)).collect();
+            requests.iter().for_each(|request| _ = request.wait().unwrap());
+            for (cpu, vectors) in std::mem::take(&mut *seen.lock().unwrap()) {
+                assert!(vectors.iter().all(|(node, ..)| *node == Some(id)), "on CPU {cpu}, near {id}: {vectors:?}");
+            }
+        };
+        std::thread::spawn(run).join().unwrap();
+    }
+}
+
+#[test]
 fn pages_are_touched_ahead_only_where_that_is_asked_for() {
     let machine = this_machine().topology;
     let node = machine.nodes.iter().find(|node| machine.has_memory(node.id)).expect("a node has memory").id;

@@ -69,7 +69,7 @@ impl<'a> Live<'a> {
         };
         let spec = TaskSpec {
             kind: task.kind(),
-            is_box: true,
+            of_box: Some(task.index().index() as u32),
             request: RequestId(u64::from(flow.request) + self.requests * copy as u64),
             accesses,
             goes_home: part.is_some(),

@@ -19,9 +19,10 @@ impl Engine<'_> {
     /// A task in a queue that a seat may take now.
     pub(super) fn look(&mut self, seat: usize) -> Option<Found<Waiting>> {
         let (plan, waits_for) = (&self.plan.seats[seat], self.waits_for(seat));
+        let waits = self.seats[seat].stack.len();
         let cursors = &mut self.seats[seat].cursors;
         match waits_for {
-            Some(request) => look_waiting(&plan.look, cursors, &mut self.queues, request, false),
+            Some(request) => look_waiting(&plan.look, cursors, &mut self.queues, request, waits),
             None => look(&plan.look, cursors, &mut self.queues),
         }
     }

@@ -2,6 +2,7 @@
 
 use super::Engine;
 use crate::fluid::Time;
+use crate::memory::DataOf;
 use crate::seats::{Doing, Frame, Phase};
 use crate::{Step, TaskSpec};
 use vicus_schedule::{Kind, PoolId, QueueId, SeatId};
@@ -62,7 +63,24 @@ impl Engine<'_> {
             self.entered += 1;
             return (Some(self.plan.entry[(self.entered - 1) % self.plan.entry.len()]), 0);
         }
-        if spec.goes_home { (self.home(seat, task), 0) } else { self.deal(task) }
+        if spec.goes_home {
+            return (self.home(seat, task), 0);
+        }
+        let (dealt, cost) = self.deal(task);
+        (dealt.or_else(|| self.in_turn(seat, task)), cost)
+    }
+
+    /// The queue of a task that names no place, if the plan deals these in turn.
+    fn in_turn(&mut self, seat: usize, task: u32) -> Option<QueueId> {
+        let spec = &self.program.tasks[task as usize];
+        if let Some(index) = spec.of_box {
+            return self.plan.queue_of_box(spec.request, index as usize);
+        }
+        // The one that spawns it does not wait.
+        let waits = self.seats[seat].stack.len().saturating_sub(1);
+        let queue = self.plan.queue_in_turn(SeatId::new(seat), self.seats[seat].turn, waits)?;
+        self.seats[seat].turn += 1;
+        Some(queue)
     }
 
     /// The queue where most of what a task reads lies, if it lies elsewhere.
@@ -71,10 +89,7 @@ impl Engine<'_> {
         if plan.homes.is_empty() {
             return None;
         }
-        let mut places = std::mem::take(&mut self.places);
-        self.memory.footprint(&self.program.tasks[task as usize].accesses, false, &mut places);
-        let nodes = self.by_location(&places, self.machine.topology.nodes.len());
-        self.places = places;
+        let nodes = self.memory.by_node(&self.program.tasks[task as usize].accesses);
         let most = (0..nodes.len()).rev().max_by_key(|&node| nodes[node]).filter(|&node| nodes[node] > 0)?;
         plan.home_queue(SeatId::new(seat), NodeId::new(most), task as usize)
     }
@@ -83,41 +98,9 @@ impl Engine<'_> {
     fn deal(&mut self, task: u32) -> (Option<QueueId>, Time) {
         let spec = &self.program.tasks[task as usize];
         let Some(dealing) = self.plan.dealing.as_ref().filter(|_| !spec.accesses.is_empty()) else { return (None, 0) };
-        let mut places = std::mem::take(&mut self.places);
-        let intense = self.memory.footprint(&spec.accesses, dealing.only_coarse, &mut places);
-        let locations = dealing.queues.len();
-        let bytes = self.by_location(&places, locations);
-        self.places = places;
-        let intense = intense.map(|place| self.location_of(place, locations));
-        (dealing.deal(&bytes, intense), self.costs.deal.saturating_mul(spec.accesses.len() as Time))
-    }
-
-    /// Bytes by place (node, or home cache) as bytes by a plan's locations: nodes, or core groups.
-    pub(super) fn by_location(&self, places: &[f64], locations: usize) -> Vec<u64> {
-        let topology = &self.machine.topology;
-        let mut bytes = vec![0.0; locations];
-        let spread = self.machine.homes.is_none() && locations != topology.nodes.len();
-        for (place, &here) in places.iter().enumerate().filter(|(_, here)| **here > 0.0) {
-            if spread {
-                // The groups of a node have equal shares of what lies there.
-                let groups: Vec<_> = topology.core_groups.iter().filter(|group| group.node.index() == place).collect();
-                groups.iter().for_each(|group| bytes[group.id.index()] += here / groups.len() as f64);
-            } else {
-                bytes[self.location_of(place, locations)] += here;
-            }
-        }
-        bytes.into_iter().map(|bytes| bytes as u64).collect()
-    }
-
-    /// The location of a place.
-    pub(super) fn location_of(&self, place: usize, locations: usize) -> usize {
-        let topology = &self.machine.topology;
-        let by_node = locations == topology.nodes.len();
-        match (self.machine.homes.is_some(), by_node) {
-            (true, true) => topology.core_groups[place].node.index(),
-            (true, false) | (false, true) => place,
-            (false, false) => topology.core_groups.iter().position(|group| group.node.index() == place).unwrap_or(0),
-        }
+        let mut data = DataOf { memory: &self.memory, of_box: spec.of_box };
+        let dealt = dealing.deal(&spec.accesses, &mut self.shares, &mut data);
+        (dealt.queue, self.costs.deal.saturating_mul(dealt.looked_up as Time))
     }
 
     /// A task that alone one seat may run.
@@ -184,7 +167,7 @@ impl Engine<'_> {
         let is_last = at + 1 == steps.len() && matches!(&steps[at], Step::Spawn(range) if range.end == task + 1);
         let own = plan.seats[seat].place[Kind::Immediate as usize];
         is_last
-            && self.program.tasks[task as usize].is_box
+            && self.program.tasks[task as usize].of_box.is_some()
             && self.program.tasks[task as usize].kind == Kind::Immediate
             && self.tasks[task as usize].dealt.is_none()
             && plan.queues[own.index()].owner == Some(SeatId::new(seat))

@@ -1,6 +1,6 @@
 //! Grouping and aggregates, §18.5.
 
-use super::{Meaning, Solution, World, equal, less, made, meaning, value};
+use super::{Meaning, Numeric, Solution, World, equal, less, meaning, value};
 use oxrdf::{Literal, Term};
 use spargebra::algebra::{AggregateExpression, AggregateFunction};
 
@@ -49,8 +49,13 @@ pub(super) fn aggregate(world: &World<'_>, aggregate: &AggregateExpression, memb
     let good: Vec<Term> = values.iter().flatten().cloned().collect();
     let failed = good.len() < values.len();
     let total = || {
-        good.iter().try_fold((0.0, 0), |(total, rank), term| match meaning(term) {
-            Meaning::Number(number, other) => Some((total + number, rank.max(other))),
+        // Of more than two, it matters in which order they are added and rounded.
+        let is_rounded = |term| matches!(meaning(term), Meaning::Number(Numeric::Float(_) | Numeric::Double(_)));
+        if good.len() > 2 && good.iter().any(is_rounded) {
+            world.give_up();
+        }
+        good.iter().try_fold(Numeric::of(0), |total, term| match meaning(term) {
+            Meaning::Number(number) => total.apply('+', &number),
             _ => None,
         })
     };
@@ -65,9 +70,9 @@ pub(super) fn aggregate(world: &World<'_>, aggregate: &AggregateExpression, memb
         AggregateFunction::Count => integer(good.len()),
         AggregateFunction::Sample => only(&good),
         _ if failed => None,
-        AggregateFunction::Sum => total().map(|(total, rank)| made(total, rank)),
+        AggregateFunction::Sum => total().map(|total| total.term()),
         AggregateFunction::Avg if good.is_empty() => integer(0),
-        AggregateFunction::Avg => total().map(|(total, rank)| made(total / good.len() as f64, rank.max(1))),
+        AggregateFunction::Avg => Some(total()?.apply('/', &Numeric::of(good.len() as i64))?.term()),
         AggregateFunction::Min | AggregateFunction::Max => {
             let wanted = if *function == AggregateFunction::Min {
                 std::cmp::Ordering::Less

@@ -1,8 +1,12 @@
 //! SPARQL 1.1, §17 and §18, as they are written: every operator makes a list of maps from variables to terms. Shares no
 //! code with the engine.
 
+mod exact;
 mod groups;
+mod meaning;
 mod paths;
+
+use meaning::{Meaning, Numeric, equal, less, meaning};
 
 use oxrdf::vocab::{rdf, xsd};
 use oxrdf::{Literal, NamedNode, Term, Triple};
@@ -228,73 +232,13 @@ fn merged(a: &Solution, b: &Solution) -> Option<Solution> {
     compatible.then(|| a.iter().chain(b).map(|(name, term)| (name.clone(), term.clone())).collect())
 }
 
-/// What a literal means, as far as the generator's literals go.
-#[derive(Clone, PartialEq, Debug)]
-enum Meaning {
-    Number(f64, u8),
-    Text(String),
-    Lang,
-    Truth(bool),
-    Unknown,
-    NoLiteral,
-}
-
-const NUMBERS: [&str; 3] = ["integer", "decimal", "double"];
-
-fn meaning(term: &Term) -> Meaning {
-    let Term::Literal(literal) = term else { return Meaning::NoLiteral };
-    let text = literal.value();
-    if literal.language().is_some() {
-        return Meaning::Lang;
-    }
-    let datatype = literal.datatype();
-    if datatype == xsd::STRING {
-        return Meaning::Text(text.to_owned());
-    }
-    if datatype == xsd::BOOLEAN {
-        return match text {
-            "true" | "1" => Meaning::Truth(true),
-            "false" | "0" => Meaning::Truth(false),
-            _ => Meaning::Unknown,
-        };
-    }
-    let name = datatype.as_str().strip_prefix("http://www.w3.org/2001/XMLSchema#").unwrap_or("");
-    let Some(rank) = NUMBERS.iter().position(|other| *other == name) else { return Meaning::Unknown };
-    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
-    let good = match rank {
-        0 => digits(text),
-        1 => text.split('.').all(digits),
-        _ => true,
-    };
-    match text.parse() {
-        Ok(number) if good => Meaning::Number(number, rank as u8),
-        _ => Meaning::Unknown,
-    }
-}
-
-fn equal(a: &Term, b: &Term) -> Option<bool> {
-    match (meaning(a), meaning(b)) {
-        (Meaning::Number(a, _), Meaning::Number(b, _)) => Some(a == b),
-        _ if a == b => Some(true),
-        (Meaning::NoLiteral | Meaning::Lang, _) | (_, Meaning::NoLiteral | Meaning::Lang) => Some(false),
-        (Meaning::Unknown, _) | (_, Meaning::Unknown) => None,
-        (a, b) => Some(a == b),
-    }
-}
-
-fn less(a: &Term, b: &Term) -> Option<Ordering> {
-    match (meaning(a), meaning(b)) {
-        (Meaning::Number(a, _), Meaning::Number(b, _)) => a.partial_cmp(&b),
-        (Meaning::Text(a), Meaning::Text(b)) => Some(a.cmp(&b)),
-        (Meaning::Truth(a), Meaning::Truth(b)) => Some(a.cmp(&b)),
-        _ => None,
-    }
-}
-
 /// §17.2: `None` is an error.
 fn truth(world: &World<'_>, expression: &Expression, solution: &Solution) -> Option<bool> {
     let two = |a, b| Some((value(world, a, solution)?, value(world, b, solution)?));
-    let order = |a, b| two(a, b).and_then(|(a, b)| less(&a, &b));
+    // NaN is less and greater than no number.
+    let order = |a, b, is: fn(Ordering) -> bool| {
+        two(a, b).and_then(|(a, b)| less(&a, &b).map(is).or(meaning::has_nan(&a, &b).then_some(false)))
+    };
     match expression {
         Expression::Or(a, b) => match (truth(world, a, solution), truth(world, b, solution)) {
             (Some(true), _) | (_, Some(true)) => Some(true),
@@ -323,36 +267,26 @@ fn truth(world: &World<'_>, expression: &Expression, solution: &Solution) -> Opt
         }
         Expression::Equal(a, b) => two(a, b).and_then(|(a, b)| equal(&a, &b)),
         Expression::SameTerm(a, b) => two(a, b).map(|(a, b)| a == b),
-        Expression::Less(a, b) => order(a, b).map(Ordering::is_lt),
-        Expression::LessOrEqual(a, b) => order(a, b).map(Ordering::is_le),
-        Expression::Greater(a, b) => order(a, b).map(Ordering::is_gt),
-        Expression::GreaterOrEqual(a, b) => order(a, b).map(Ordering::is_ge),
+        Expression::Less(a, b) => order(a, b, Ordering::is_lt),
+        Expression::LessOrEqual(a, b) => order(a, b, Ordering::is_le),
+        Expression::Greater(a, b) => order(a, b, Ordering::is_gt),
+        Expression::GreaterOrEqual(a, b) => order(a, b, Ordering::is_ge),
         Expression::In(a, all) => {
             let needle = value(world, a, solution)?;
             let answers: Vec<Option<bool>> =
                 all.iter().map(|b| value(world, b, solution).and_then(|b| equal(&needle, &b))).collect();
             if answers.contains(&Some(true)) { Some(true) } else { (!answers.contains(&None)).then_some(false) }
         }
-        other => match meaning(&value(world, other, solution)?) {
-            Meaning::Truth(value) => Some(value),
-            Meaning::Number(value, _) => Some(value != 0.0),
-            Meaning::Text(text) => Some(!text.is_empty()),
-            // The generator's language strings are not empty.
-            Meaning::Lang => Some(true),
-            Meaning::Unknown | Meaning::NoLiteral => None,
-        },
+        other => meaning::truth(&value(world, other, solution)?),
     }
 }
 
 fn value(world: &World<'_>, expression: &Expression, solution: &Solution) -> Option<Term> {
     let number = |a: &Expression| match meaning(&value(world, a, solution)?) {
-        Meaning::Number(value, rank) => Some((value, rank)),
+        Meaning::Number(value) => Some(value),
         _ => None,
     };
-    let apply = |a, b, combine: fn(f64, f64) -> f64| {
-        let ((a, a_rank), (b, b_rank)) = (number(a)?, number(b)?);
-        Some(made(combine(a, b), a_rank.max(b_rank)))
-    };
+    let apply = |a, b, sign| Some(number(a)?.apply(sign, &number(b)?)?.term());
     match expression {
         Expression::NamedNode(node) => Some(node.clone().into()),
         Expression::Literal(literal) => Some(literal.clone().into()),
@@ -360,16 +294,12 @@ fn value(world: &World<'_>, expression: &Expression, solution: &Solution) -> Opt
             let name = variable.as_str();
             solution.get(name).or_else(|| world.given.get(name)).cloned()
         }
-        Expression::Add(a, b) => apply(a, b, |a, b| a + b),
-        Expression::Subtract(a, b) => apply(a, b, |a, b| a - b),
-        Expression::Multiply(a, b) => apply(a, b, |a, b| a * b),
-        Expression::Divide(a, b) => {
-            let ((a, a_rank), (b, b_rank)) = (number(a)?, number(b)?);
-            let rank = a_rank.max(b_rank).max(1);
-            (rank == 2 || b != 0.0).then(|| made(a / b, rank))
-        }
-        Expression::UnaryMinus(a) => number(a).map(|(value, rank)| made(-value, rank)),
-        Expression::UnaryPlus(a) => number(a).map(|(value, rank)| made(value, rank)),
+        Expression::Add(a, b) => apply(a, b, '+'),
+        Expression::Subtract(a, b) => apply(a, b, '-'),
+        Expression::Multiply(a, b) => apply(a, b, '*'),
+        Expression::Divide(a, b) => apply(a, b, '/'),
+        Expression::UnaryMinus(a) => number(a).map(|value| value.negated().term()),
+        Expression::UnaryPlus(a) => number(a).map(|value| value.term()),
         Expression::If(a, b, c) => value(world, if truth(world, a, solution)? { b } else { c }, solution),
         Expression::Coalesce(all) => all.iter().find_map(|a| value(world, a, solution)),
         Expression::FunctionCall(function, operands) => {
@@ -378,14 +308,6 @@ fn value(world: &World<'_>, expression: &Expression, solution: &Solution) -> Opt
         }
         other => truth(world, other, solution).map(|value| Literal::from(value).into()),
     }
-}
-
-/// A number of this rank.
-fn made(value: f64, rank: u8) -> Term {
-    let datatype = [xsd::INTEGER, xsd::DECIMAL, xsd::DOUBLE][usize::from(rank)];
-    // Only doubles have a negative zero.
-    let value = if rank < 2 { value + 0.0 } else { value };
-    Term::from(Literal::new_typed_literal(format!("{value}"), datatype))
 }
 
 fn call(function: &Function, terms: &[Term]) -> Option<Term> {
@@ -410,6 +332,20 @@ fn call(function: &Function, terms: &[Term]) -> Option<Term> {
         Function::IsBlank => boolean(terms[0].is_blank_node()),
         Function::IsLiteral => boolean(terms[0].is_literal()),
         Function::IsNumeric => boolean(matches!(meaning(&terms[0]), Meaning::Number(..))),
+        Function::Abs | Function::Ceil | Function::Floor | Function::Round => match meaning(&terms[0]) {
+            Meaning::Number(number) => Some(number.rounded(&function.to_string()).term()),
+            _ => None,
+        },
+        Function::Year
+        | Function::Month
+        | Function::Day
+        | Function::Hours
+        | Function::Minutes
+        | Function::Seconds
+        | Function::Tz => meaning::part(&function.to_string(), &terms[0]),
+        Function::Custom(name) => {
+            meaning::cast(name.as_str().strip_prefix("http://www.w3.org/2001/XMLSchema#")?, &terms[0])
+        }
         Function::StrLen => text(&terms[0]).map(|(text, _)| Literal::from(text.chars().count() as i64).into()),
         Function::UCase => text(&terms[0]).map(|(text, tag)| tagged(text.to_uppercase(), tag)),
         Function::Concat => {

@@ -2,88 +2,20 @@
 //!
 //! SPARQL 1.1, §17.2–17.4.1. Ids are compared as they are wherever that is the same; only then is a term looked at.
 
+mod decimal;
+mod moment;
+mod number;
+
+pub(crate) use decimal::Decimal;
+pub(crate) use moment::{Date, DateTime, Duration, Time, Zone};
+pub(crate) use number::{Number, Rounding, rounded};
+
 use crate::terms::Terms;
-use oxsdatatypes::{Date, DateTime, Decimal, Double, Duration, Float, Time};
-use rapidhash::v3::rapidhash_v3_nano_inline;
 use std::cmp::Ordering;
-use std::fmt;
+use std::hash::{BuildHasher as _, Hash};
 use vicus_rdf::{Id, Kind, TermView};
 
 const XSD: &str = "http://www.w3.org/2001/XMLSchema#";
-
-/// A number of any of XSD's types.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Number {
-    Integer(i64),
-    Decimal(Decimal),
-    Float(f32),
-    Double(f64),
-}
-
-impl Number {
-    pub(crate) fn to_f64(self) -> f64 {
-        match self {
-            Number::Integer(value) => value as f64,
-            Number::Decimal(value) => Double::from(value).into(),
-            Number::Float(value) => f64::from(value),
-            Number::Double(value) => value,
-        }
-    }
-
-    /// As `xsd:float`. Always by way of `f64`, so that numbers that are equal in any type are equal here.
-    pub(crate) fn to_f32(self) -> f32 {
-        self.to_f64() as f32
-    }
-
-    fn to_decimal(self) -> Option<Decimal> {
-        match self {
-            Number::Integer(value) => Some(value.into()),
-            Number::Decimal(value) => Some(value),
-            Number::Float(_) | Number::Double(_) => None,
-        }
-    }
-
-    /// Both in the least type that has both. `None` if one is not a number (NaN).
-    pub(crate) fn compare(self, other: Number) -> Option<Ordering> {
-        match (self, other) {
-            (Number::Integer(a), Number::Integer(b)) => Some(a.cmp(&b)),
-            (Number::Double(_), _) | (_, Number::Double(_)) => self.to_f64().partial_cmp(&other.to_f64()),
-            (Number::Float(_), _) | (_, Number::Float(_)) => self.to_f32().partial_cmp(&other.to_f32()),
-            _ => self.to_decimal()?.partial_cmp(&other.to_decimal()?),
-        }
-    }
-
-    /// Applies an operator in the least type that has both; integers are divided as decimals.
-    pub(crate) fn combine(
-        self,
-        other: Number,
-        integers: impl Fn(i64, i64) -> Option<Number>,
-        decimals: impl Fn(Decimal, Decimal) -> Option<Decimal>,
-        doubles: impl Fn(f64, f64) -> f64,
-        floats: impl Fn(f32, f32) -> f32,
-    ) -> Option<Number> {
-        match (self, other) {
-            (Number::Integer(a), Number::Integer(b)) => integers(a, b),
-            (Number::Double(_), _) | (_, Number::Double(_)) => {
-                Some(Number::Double(doubles(self.to_f64(), other.to_f64())))
-            }
-            (Number::Float(_), _) | (_, Number::Float(_)) => Some(Number::Float(floats(self.to_f32(), other.to_f32()))),
-            _ => decimals(self.to_decimal()?, other.to_decimal()?).map(Number::Decimal),
-        }
-    }
-}
-
-/// As XPath writes it: the canonical form, but for doubles that need no exponent.
-impl fmt::Display for Number {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Number::Integer(value) => value.fmt(f),
-            Number::Decimal(value) => value.fmt(f),
-            Number::Float(value) => Float::from(value).fmt(f),
-            Number::Double(value) => Double::from(value).fmt(f),
-        }
-    }
-}
 
 /// A term as operators see it.
 #[derive(Clone, Debug)]
@@ -98,7 +30,9 @@ pub(crate) enum Value {
     Date(Date),
     Time(Time),
     Duration(Duration),
-    /// Of a datatype that has no meaning here, or a text that its datatype doesn't have.
+    /// Of a numeric type or `xsd:boolean`, with a text that its datatype doesn't have.
+    IllTyped,
+    /// Of a datatype that has no meaning here, or another text that its datatype doesn't have.
     Other,
 }
 
@@ -111,32 +45,40 @@ impl Value {
             TermView::LangString { value, .. } => Value::Lang(value.to_owned()),
             TermView::Boolean(value) => Value::Boolean(value),
             TermView::Integer(value) => Value::Number(Number::Integer(value)),
-            TermView::Typed { value, datatype } => Value::of_typed(value, datatype).unwrap_or(Value::Other),
+            TermView::Typed { value, datatype } => Value::of_typed(value, datatype),
         }
     }
 
-    fn of_typed(value: &str, datatype: &str) -> Option<Value> {
-        let number = match datatype.strip_prefix(XSD)? {
-            "decimal" => Number::Decimal(value.parse().ok()?),
-            "double" => Number::Double(value.parse::<Double>().ok()?.into()),
-            "float" => Number::Float(value.parse::<Float>().ok()?.into()),
+    fn of_typed(value: &str, datatype: &str) -> Value {
+        let Some(name) = datatype.strip_prefix(XSD) else { return Value::Other };
+        let number = match name {
+            "decimal" => Decimal::parse(value).map(Number::Decimal),
+            "double" => Number::parse_double(value).map(Number::Double),
+            "float" => Number::parse_float(value).map(Number::Float),
             "boolean" => {
                 return match value {
-                    "true" | "1" => Some(Value::Boolean(true)),
-                    "false" | "0" => Some(Value::Boolean(false)),
-                    _ => None,
+                    "true" | "1" => Value::Boolean(true),
+                    "false" | "0" => Value::Boolean(false),
+                    _ => Value::IllTyped,
                 };
             }
-            "dateTime" => return Some(Value::DateTime(value.parse().ok()?)),
-            "date" => return Some(Value::Date(value.parse().ok()?)),
-            "time" => return Some(Value::Time(value.parse().ok()?)),
+            "dateTime" => return DateTime::parse(value).map_or(Value::Other, Value::DateTime),
+            "date" => return Date::parse(value).map_or(Value::Other, Value::Date),
+            "time" => return Time::parse(value).map_or(Value::Other, Value::Time),
             "duration" | "dayTimeDuration" | "yearMonthDuration" => {
-                return Some(Value::Duration(value.parse().ok()?));
+                let duration = Duration::parse(value, name != "dayTimeDuration", name != "yearMonthDuration");
+                return duration.map_or(Value::Other, Value::Duration);
             }
-            name if is_integer_type(name) => integer_of(value)?,
-            _ => return None,
+            _ => match bounds(name) {
+                Some((least, greatest)) => Number::parse_integer(value).filter(|number| {
+                    let above =
+                        |bound: Option<&Number>, order| bound.is_none_or(|bound| number.compare(bound) != Some(order));
+                    above(least.as_ref(), Ordering::Less) && above(greatest.as_ref(), Ordering::Greater)
+                }),
+                None => return Value::Other,
+            },
         };
-        Some(Value::Number(number))
+        number.map_or(Value::IllTyped, Value::Number)
     }
 
     /// §17.2.2: `None` is an error.
@@ -144,10 +86,8 @@ impl Value {
         match self {
             Value::Boolean(value) => Some(*value),
             Value::String(value) | Value::Lang(value) => Some(!value.is_empty()),
-            Value::Number(number) => {
-                let number = number.to_f64();
-                Some(number != 0.0 && !number.is_nan())
-            }
+            Value::Number(number) => Some(number.truth()),
+            Value::IllTyped => Some(false),
             _ => None,
         }
     }
@@ -155,31 +95,31 @@ impl Value {
     /// The order of two values of one kind; `None` is an error, or a NaN.
     pub(crate) fn compare(&self, other: &Value) -> Option<Ordering> {
         match (self, other) {
-            (Value::Number(a), Value::Number(b)) => a.compare(*b),
+            (Value::Number(a), Value::Number(b)) => a.compare(b),
             (Value::String(a), Value::String(b)) => Some(a.cmp(b)),
             (Value::Boolean(a), Value::Boolean(b)) => Some(a.cmp(b)),
-            (Value::DateTime(a), Value::DateTime(b)) => a.partial_cmp(b),
-            (Value::Date(a), Value::Date(b)) => a.partial_cmp(b),
-            (Value::Time(a), Value::Time(b)) => a.partial_cmp(b),
-            (Value::Duration(a), Value::Duration(b)) => a.partial_cmp(b),
+            (Value::DateTime(a), Value::DateTime(b)) => a.compare(*b),
+            (Value::Date(a), Value::Date(b)) => a.start().compare(b.start()),
+            (Value::Time(a), Value::Time(b)) => a.compare(*b),
+            (Value::Duration(a), Value::Duration(b)) => a.compare(*b),
             _ => None,
         }
     }
 
     /// Equality of the values of two different terms; `None` is an error.
-    fn equals(&self, other: &Value) -> Option<bool> {
+    pub(crate) fn equals(&self, other: &Value) -> Option<bool> {
         match (self, other) {
             // Terms differ, and for these that is all there is.
             (Value::Iri | Value::Blank | Value::Lang(_), _) | (_, Value::Iri | Value::Blank | Value::Lang(_)) => {
                 Some(false)
             }
             // Two texts of an unknown datatype may mean the same.
-            (Value::Other, _) | (_, Value::Other) => None,
-            (Value::Number(a), Value::Number(b)) => Some(a.compare(*b) == Some(Ordering::Equal)),
-            (Value::DateTime(a), Value::DateTime(b)) => Some(a.partial_cmp(b)? == Ordering::Equal),
-            (Value::Date(a), Value::Date(b)) => Some(a.partial_cmp(b)? == Ordering::Equal),
-            (Value::Time(a), Value::Time(b)) => Some(a.partial_cmp(b)? == Ordering::Equal),
-            (Value::Duration(a), Value::Duration(b)) => Some(a == b),
+            (Value::Other | Value::IllTyped, _) | (_, Value::Other | Value::IllTyped) => None,
+            (Value::Number(a), Value::Number(b)) => Some(a.compare(b) == Some(Ordering::Equal)),
+            (Value::DateTime(_), Value::DateTime(_))
+            | (Value::Date(_), Value::Date(_))
+            | (Value::Time(_), Value::Time(_)) => Some(self.compare(other)? == Ordering::Equal),
+            (Value::Duration(a), Value::Duration(b)) => Some(a.equals(*b)),
             (Value::String(_), Value::String(_)) | (Value::Boolean(_), Value::Boolean(_)) => {
                 Some(self.compare(other) == Some(Ordering::Equal))
             }
@@ -189,35 +129,25 @@ impl Value {
     }
 }
 
-/// The value of an integer's text; a decimal beyond 64 bits.
-pub(crate) fn integer_of(text: &str) -> Option<Number> {
-    let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
-    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-        return None;
-    }
-    match text.parse() {
-        Ok(value) => Some(Number::Integer(value)),
-        Err(_) => text.parse().ok().map(Number::Decimal),
-    }
-}
-
-fn is_integer_type(name: &str) -> bool {
-    matches!(
-        name,
-        "integer"
-            | "long"
-            | "int"
-            | "short"
-            | "byte"
-            | "nonNegativeInteger"
-            | "positiveInteger"
-            | "nonPositiveInteger"
-            | "negativeInteger"
-            | "unsignedLong"
-            | "unsignedInt"
-            | "unsignedShort"
-            | "unsignedByte"
-    )
+/// The least and the greatest value of a type of integers; `None` for other types.
+fn bounds(name: &str) -> Option<(Option<Number>, Option<Number>)> {
+    let between = |least: i64, greatest: i64| (Some(Number::Integer(least)), Some(Number::Integer(greatest)));
+    Some(match name {
+        "integer" => (None, None),
+        "long" => between(i64::MIN, i64::MAX),
+        "int" => between(i32::MIN.into(), i32::MAX.into()),
+        "short" => between(i16::MIN.into(), i16::MAX.into()),
+        "byte" => between(i8::MIN.into(), i8::MAX.into()),
+        "nonNegativeInteger" => (Some(Number::Integer(0)), None),
+        "positiveInteger" => (Some(Number::Integer(1)), None),
+        "nonPositiveInteger" => (None, Some(Number::Integer(0))),
+        "negativeInteger" => (None, Some(Number::Integer(-1))),
+        "unsignedLong" => (Some(Number::Integer(0)), Number::parse_integer("18446744073709551615")),
+        "unsignedInt" => between(0, u32::MAX.into()),
+        "unsignedShort" => between(0, u16::MAX.into()),
+        "unsignedByte" => between(0, u8::MAX.into()),
+        _ => return None,
+    })
 }
 
 /// `=` of two terms: equal terms, or equal values. `None` is an error.
@@ -226,7 +156,7 @@ pub(crate) fn equal(terms: &Terms, a: Id, b: Id) -> Option<bool> {
         // All but NaN are equal to themselves.
         return match a.kind() {
             Kind::Typed => match terms.view(a, Value::of_view) {
-                Value::Number(number) => Some(!number.to_f64().is_nan()),
+                Value::Number(number) => Some(!number.is_nan()),
                 _ => Some(true),
             },
             _ => Some(true),
@@ -242,6 +172,9 @@ pub(crate) fn equal(terms: &Terms, a: Id, b: Id) -> Option<bool> {
 pub(crate) fn compare(terms: &Terms, a: Id, b: Id) -> Option<Ordering> {
     if a.kind() == b.kind() && is_ordered(a) && is_ordered(b) {
         return Some(a.cmp(&b));
+    }
+    if a.kind() == Kind::String && b.kind() == Kind::String {
+        return Some(terms.view(a, |a| terms.view(b, |b| a.as_str().cmp(&b.as_str()))));
     }
     terms.view(a, Value::of_view).compare(&terms.view(b, Value::of_view))
 }
@@ -259,24 +192,25 @@ pub(crate) fn value_key(terms: &Terms, id: Id) -> u64 {
         let value = number.to_f32() + 0.0;
         u64::from(value.to_bits()) | 1 << 63
     };
-    let of_bytes = |bytes: &[u8]| {
-        // Keyed, since many moments of one hash could be chosen otherwise.
-        rapidhash_v3_nano_inline::<true, false>(bytes, &terms.secrets) | 1 << 63
-    };
     match id.kind() {
         Kind::Integer => key(Number::Integer(id.as_integer().expect("it is inlined"))),
         Kind::Typed => match terms.view(id, Value::of_view) {
             Value::Number(number) => key(number),
             Value::Boolean(value) => Id::boolean(value).bits(),
-            // Many texts are one moment. Its place on the time line comes first, then the zone that it is told in.
-            Value::DateTime(value) => of_bytes(&value.to_be_bytes()[..16]),
-            Value::Date(value) => of_bytes(&value.to_be_bytes()[..16]),
-            Value::Time(value) => of_bytes(&value.to_be_bytes()[..16]),
-            Value::Duration(value) => of_bytes(&value.to_be_bytes()),
+            // Many texts are one moment.
+            Value::DateTime(value) => hash(terms, &value.instant()),
+            Value::Date(value) => hash(terms, &value.start().instant()),
+            Value::Time(value) => hash(terms, &value.instant()),
+            Value::Duration(value) => hash(terms, &value.key()),
             _ => id.bits(),
         },
         _ => id.bits(),
     }
+}
+
+fn hash(terms: &Terms, value: &impl Hash) -> u64 {
+    // Keyed, since many moments of one hash could be chosen otherwise.
+    terms.key.hash_one(value) | 1 << 63
 }
 
 /// The order of ORDER BY, §15.1, made total: unbound, blank nodes, IRIs, then literals; numbers among each other by
@@ -293,7 +227,7 @@ pub(crate) fn total_order(terms: &Terms, a: Id, b: Id) -> Ordering {
         Kind::Typed => match terms.view(id, Value::of_view) {
             Value::Boolean(_) => 5,
             // NaN has no place among numbers.
-            Value::Number(number) if !number.to_f64().is_nan() => 6,
+            Value::Number(number) if !number.is_nan() => 6,
             Value::Number(_) => 7,
             Value::DateTime(_) => 8,
             Value::Date(_) => 9,
@@ -306,7 +240,7 @@ pub(crate) fn total_order(terms: &Terms, a: Id, b: Id) -> Ordering {
         (2 | 4, true) => key_order(terms, a, b),
         (3 | 5, _) => compare(terms, a, b).unwrap_or(Ordering::Equal),
         (6, _) => match (terms.view(a, Value::of_view), terms.view(b, Value::of_view)) {
-            (Value::Number(a), Value::Number(b)) => number_order(a, b),
+            (Value::Number(a), Value::Number(b)) => number_order(&a, &b),
             other => unreachable!("{other:?} are two numbers"),
         },
         (8 | 9, _) => date_order(terms, a, b),
@@ -332,29 +266,35 @@ fn key_order(terms: &Terms, a: Id, b: Id) -> Ordering {
 
 /// By value. Numbers that are equal as doubles may yet differ as decimals, and comparing each pair in its own type would
 /// go round in circles: so doubles first, then exact numbers among each other, and those before the others.
-fn number_order(a: Number, b: Number) -> Ordering {
-    let exact = |number: Number| number.to_decimal();
-    a.to_f64().partial_cmp(&b.to_f64()).unwrap_or(Ordering::Equal).then_with(|| match (exact(a), exact(b)) {
-        (Some(a), Some(b)) => a.partial_cmp(&b).unwrap_or(Ordering::Equal),
+fn number_order(a: &Number, b: &Number) -> Ordering {
+    a.to_f64().partial_cmp(&b.to_f64()).unwrap_or(Ordering::Equal).then_with(|| match (a.exact(), b.exact()) {
+        (Some(a), Some(b)) => a.cmp(&b),
         (a, b) => a.is_none().cmp(&b.is_none()),
     })
 }
 
 /// Moments without a time zone and those with one aren't always comparable: the former come as if they were UTC.
 fn date_order(terms: &Terms, a: Id, b: Id) -> Ordering {
-    let value = |id: Id| match terms.view(id, Value::of_view) {
-        // A day so far away that its midnight is no moment is as good as any other.
-        Value::Date(date) => Value::DateTime(DateTime::try_from(date).unwrap_or(DateTime::MAX)),
-        other => other,
-    };
-    let moment = |id: Id| match value(id) {
-        Value::DateTime(value) if value.timezone_offset().is_none() => {
-            value.adjust(Some(oxsdatatypes::TimezoneOffset::UTC)).unwrap_or(value)
-        }
-        Value::DateTime(value) => value,
+    let instant = |id: Id| match terms.view(id, Value::of_view) {
+        Value::DateTime(value) => value.instant(),
+        Value::Date(date) => date.start().instant(),
         other => unreachable!("{other:?} is no moment"),
     };
-    moment(a).partial_cmp(&moment(b)).unwrap_or(Ordering::Equal)
+    instant(a).cmp(&instant(b))
+}
+
+/// The order by which MIN and MAX choose: that of ORDER BY, but strings with a language by their text first.
+pub(crate) fn extreme_order(terms: &Terms, a: Id, b: Id) -> Ordering {
+    if a.kind() == Kind::LangString && b.kind() == Kind::LangString {
+        fn key(view: TermView<'_>) -> (&str, &str) {
+            match view {
+                TermView::LangString { value, language } => (value, language),
+                other => unreachable!("{other} has a language"),
+            }
+        }
+        return terms.view(a, |a| terms.view(b, |b| key(a).cmp(&key(b))));
+    }
+    total_order(terms, a, b)
 }
 
 #[cfg(test)]

@@ -1,0 +1,110 @@
+//! What a seat has on its desk while it runs boxes: what is to be queued, and what happened to envelopes.
+
+use crate::{Blocks, BoxId, Place};
+use vicus_schedule::{Kind, TaskRef};
+
+/// A box that has to be put into a queue.
+#[derive(Clone, Copy, Debug)]
+pub struct Activation {
+    /// What the queue holds.
+    pub task: TaskRef,
+    /// How it is to be queued. The framework decides it, never the user. A box that received rows is immediate, and so is one that
+    /// left some over when it ended. But one that looks rows up ([`BoxModel::looks_up`](crate::BoxModel::looks_up)) is deferred
+    /// if what it has outweighs what arrives; and so is one
+    /// that the initialization pill woke, that asked to run again, or that found room after a refusal.
+    pub kind: Kind,
+    /// Which box.
+    pub index: BoxId,
+    /// Where the data lies for which it is to be run, if its envelope said so ([`Envelope::at_home`]).
+    pub home: Option<Place>,
+}
+
+/// Something that happened to an envelope, for the trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fact {
+    /// The action took this head.
+    Received {
+        /// The box's input.
+        input: usize,
+        /// Rows; 0 for a pill.
+        rows: usize,
+        /// Whether it is the pill.
+        pill: bool,
+        /// The sender's logical time.
+        stamp: u64,
+    },
+    /// The action saw the head of this input and left it. Told once of each.
+    Left {
+        /// The box's input.
+        input: usize,
+    },
+    /// The action keeps the head of this input, which it took, as long as the box lives ([`crate::Turn::keeps`]).
+    Kept {
+        /// The box's input.
+        input: usize,
+    },
+    /// An envelope was created for an output.
+    Sent {
+        /// The box's output.
+        output: usize,
+        /// Rows; 0 for a pill.
+        rows: usize,
+        /// Whether it is the pill.
+        pill: bool,
+        /// Bytes of its columns.
+        bytes: u64,
+    },
+    /// The action took or read so much: from where it ran, and from elsewhere.
+    Read {
+        /// Bytes that lay where it ran.
+        near: u64,
+        /// Bytes that lay elsewhere.
+        far: u64,
+    },
+    /// What the box holds beyond this action is another number of bytes than after its last one ([`crate::Turn::holds`]).
+    Held {
+        /// All in all.
+        bytes: u64,
+    },
+    /// A receiver refused: the box is blocked from now on.
+    Refused {
+        /// The box's output.
+        output: usize,
+    },
+    /// All receivers of an output took what they had refused.
+    Resumed {
+        /// The box's output.
+        output: usize,
+    },
+}
+
+impl Fact {
+    /// How many events a world may record for a fact. The logical clock leaves so much room, so that what a fact brings
+    /// about is recorded after it.
+    pub const EVENTS: u64 = 2;
+}
+
+/// A seat's buffers, used again for each invocation.
+#[derive(Debug, Default)]
+pub struct Desk {
+    /// Boxes to be queued, the one to be run first last: an immediate one, if there is any. The world empties it after each
+    /// invocation.
+    pub activations: Vec<Activation>,
+    /// What happened, if it is recorded.
+    pub facts: Vec<Fact>,
+    /// Whether facts are recorded.
+    pub recording: bool,
+    /// The seat's logical time; stamps the envelopes that are sent. Facts move it on by [`Fact::EVENTS`] each.
+    pub clock: u64,
+    /// Where the seat is.
+    pub place: Place,
+    /// Where the memory of new columns comes from.
+    pub blocks: Blocks,
+}
+
+impl Desk {
+    pub(crate) fn note(&mut self, fact: Fact) {
+        self.facts.push(fact);
+        self.clock += Fact::EVENTS;
+    }
+}

@@ -1,0 +1,183 @@
+//! Memory that may not be to be had: a vector grows, or says how many bytes there were not.
+//!
+//! `Vec` ends the process when an allocation fails. What a box may need much of it asks for here, so that its request fails alone,
+//! with the box's name and the number of bytes.
+
+use crate::{NoMemory, give_up};
+use std::alloc::{self, Layout};
+use std::collections::VecDeque;
+
+/// A collection whose memory can be refused.
+///
+/// ```
+/// use vicus_flow::{BoxError, Grow};
+///
+/// /// A bit for each of so many rows.
+/// fn marks(rows: usize) -> Result<Vec<u64>, BoxError> {
+///     Ok(Vec::zeroed(rows.div_ceil(64))?)
+/// }
+/// let mut names: Vec<String> = Vec::new();
+/// names.grow(100)?; // there is room for a hundred more, and pushing them can't fail
+/// assert!(marks(usize::MAX / 16).unwrap_err().to_string().ends_with("of memory can't be had"));
+/// # Ok::<(), vicus_flow::NoMemory>(())
+/// ```
+pub trait Grow: Sized {
+    /// What it holds.
+    type Item;
+
+    /// Makes room for so many more, and for as many again as there are, if it has none: for pushing one by one.
+    ///
+    /// # Errors
+    /// There is not so much memory.
+    fn grow(&mut self, more: usize) -> Result<(), NoMemory>;
+
+    /// Makes room for so many more and no others.
+    ///
+    /// # Errors
+    /// There is not so much memory.
+    fn grow_exactly(&mut self, more: usize) -> Result<(), NoMemory>;
+
+    /// As [`Grow::grow`], from where no error can be returned; see [`give_up`].
+    fn grow_or_give_up(&mut self, more: usize) {
+        self.grow(more).unwrap_or_else(|error| give_up(error));
+    }
+
+    /// An empty one with room for so many.
+    ///
+    /// # Errors
+    /// There is not so much memory.
+    fn with_room(count: usize) -> Result<Self, NoMemory>
+    where
+        Self: Default,
+    {
+        let mut new = Self::default();
+        new.grow_exactly(count)?;
+        Ok(new)
+    }
+
+    /// So many zeros. The system has them cheaper than who writes them.
+    ///
+    /// # Errors
+    /// There is not so much memory.
+    fn zeroed(count: usize) -> Result<Vec<Self::Item>, NoMemory>
+    where
+        Self::Item: Zero,
+    {
+        let refused = || NoMemory { bytes: bytes_of::<Self::Item>(count) };
+        let layout = Layout::array::<Self::Item>(count).map_err(|_| refused())?;
+        if layout.size() == 0 {
+            return Ok(Vec::new());
+        }
+        #[expect(unsafe_code, reason = "a vector of fresh zeros, which has no safe way to be refused")]
+        // SAFETY: the layout has a size; the memory is a vector's, with so many values that are zero, which `Zero` allows.
+        unsafe {
+            let at = alloc::alloc_zeroed(layout).cast::<Self::Item>();
+            if at.is_null() { Err(refused()) } else { Ok(Vec::from_raw_parts(at, count, count)) }
+        }
+    }
+
+    /// So many times this value.
+    ///
+    /// # Errors
+    /// There is not so much memory.
+    fn filled(count: usize, value: Self::Item) -> Result<Vec<Self::Item>, NoMemory>
+    where
+        Self::Item: Clone,
+    {
+        let mut new = Vec::with_room(count)?;
+        new.resize(count, value);
+        Ok(new)
+    }
+
+    /// A copy of these values.
+    ///
+    /// # Errors
+    /// There is not so much memory.
+    fn copied(values: &[Self::Item]) -> Result<Vec<Self::Item>, NoMemory>
+    where
+        Self::Item: Copy,
+    {
+        let mut new = Vec::with_room(values.len())?;
+        new.extend_from_slice(values);
+        Ok(new)
+    }
+}
+
+/// A number that is zero where all its bits are.
+///
+/// # Safety
+/// All bits zero is a value.
+#[expect(unsafe_code, reason = "memory of zeros becomes values")]
+pub unsafe trait Zero: Copy {}
+
+macro_rules! zero {
+    ($($type:ty)*) => {$(
+        #[expect(unsafe_code, reason = "memory of zeros becomes values")]
+        // SAFETY: a number's bits may be anything.
+        unsafe impl Zero for $type {}
+    )*};
+}
+
+zero! { u8 u16 u32 u64 usize i32 i64 f64 }
+
+/// Bytes of so many values.
+fn bytes_of<T>(count: usize) -> u64 {
+    (count as u64).saturating_mul(size_of::<T>() as u64)
+}
+
+/// What a collection of so many values would take if it grew by as many.
+fn grown_bytes<T>(len: usize, more: usize) -> NoMemory {
+    NoMemory { bytes: bytes_of::<T>(len.saturating_add(more)) }
+}
+
+macro_rules! grow {
+    ($type:ident) => {
+        impl<T> Grow for $type<T> {
+            type Item = T;
+
+            #[inline]
+            fn grow(&mut self, more: usize) -> Result<(), NoMemory> {
+                let len = self.len();
+                // Where there is not as much as to double it, what is wanted may be there.
+                self.try_reserve(more)
+                    .or_else(|_| self.try_reserve_exact(more))
+                    .map_err(|_| grown_bytes::<T>(len, more))
+            }
+
+            fn grow_exactly(&mut self, more: usize) -> Result<(), NoMemory> {
+                let len = self.len();
+                self.try_reserve_exact(more).map_err(|_| grown_bytes::<T>(len, more))
+            }
+        }
+    };
+}
+
+grow!(Vec);
+grow!(VecDeque);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_refused_says_how_many_bytes() {
+        let mut values = vec![1u64; 3];
+        let error = values.grow(1 << 58).unwrap_err();
+        assert_eq!(error, NoMemory { bytes: 8 * ((1 << 58) + 3) });
+        assert_eq!(values, [1; 3], "what was there is there");
+        assert_eq!(Vec::<u64>::zeroed(1 << 61), Err(NoMemory { bytes: u64::MAX }));
+        assert_eq!(Vec::filled(1 << 59, 7u64), Err(NoMemory { bytes: 1 << 62 }));
+        assert_eq!(NoMemory { bytes: 128 << 20 }.to_string(), "128.0 MiB of memory can't be had");
+    }
+
+    #[test]
+    fn what_is_there_is_as_wanted() {
+        assert_eq!(Vec::<u32>::zeroed(1000).unwrap(), [0; 1000]);
+        assert!(Vec::<u64>::zeroed(0).unwrap().is_empty());
+        assert_eq!(Vec::filled(3, "a").unwrap(), ["a"; 3]);
+        let mut queue = VecDeque::with_room(10).unwrap();
+        let before = queue.capacity();
+        (0..10).for_each(|n| queue.push_back(n));
+        assert!(before >= 10 && queue.capacity() == before);
+    }
+}

@@ -1,0 +1,386 @@
+//! One invocation of a box: begin, act, send, finish.
+
+use crate::desk::{Activation, Desk, Fact};
+use crate::instance::{Body, BoxCell, Instance, Output, Receiver, Seen};
+use crate::ring::{Put, Ring};
+use crate::sync::{Ordering, fence};
+use crate::{BoxId, Envelope, Operator, Turn, World};
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use vicus_schedule::{Kind, TaskRef};
+
+/// A box that is being run. The value is the evidence that nobody else runs it.
+#[must_use]
+pub struct Running<'a> {
+    cell: &'a BoxCell,
+    instance: &'a Instance,
+    due: bool,
+    blocked: bool,
+}
+
+/// Begins an invocation: tries again to send what was refused, then takes the snapshot of the inputs.
+///
+/// # Safety
+/// `task` is an [`Activation`]'s of a live instance, taken from a queue; each activation is begun at most once. The
+/// instance outlives the returned value.
+#[expect(unsafe_code, reason = "a task pointer becomes a box")]
+pub unsafe fn begin<'a>(task: TaskRef, desk: &mut Desk) -> Running<'a> {
+    // SAFETY: the caller's promise: the task is a cell of a live instance.
+    let cell: &'a BoxCell = unsafe { task.as_ptr().cast::<BoxCell>().as_ref() };
+    // SAFETY: the instance owns the cell.
+    let instance: &'a Instance = unsafe { &*cell.instance };
+    let due = cell.state.begin();
+    if desk.recording {
+        desk.clock = desk.clock.max(cell.clock.load(Ordering::Acquire));
+    }
+    let mut running = Running { cell, instance, due, blocked: false };
+    running.with_body(|body, due| {
+        if instance.has_ended() {
+            instance.guarded(cell.index, || body.drop_pending(desk));
+        }
+        let blocked = body.is_refused() && !instance.flush(body, desk) && body.is_held_up();
+        for receiver in body.outputs.iter_mut().flat_map(|output| &mut output.receivers) {
+            // What a receiver that closed had refused went in `flush`, or goes there when it resumes the box.
+            receiver.closed |= receiver.pending.is_empty() && instance.ring(receiver).is_closed();
+        }
+        body.retire_if_unread(cell);
+        let mut sees = cell.inputs.is_empty();
+        for (seen, input) in body.snapshot.iter_mut().zip(&cell.inputs) {
+            if input.ring.is_closed() {
+                // An envelope that was on its way when the box closed the input.
+                while let Some(taken) = input.ring.take() {
+                    instance.guarded(input.sender, || drop(taken));
+                }
+            }
+            *seen = if input.ring.is_empty() { Seen::Nothing } else { Seen::Head };
+            sees |= *seen == Seen::Head;
+        }
+        body.consumed = false;
+        if !blocked {
+            // An arrival may have been consumed by the invocation that was running: then there is nothing to see. A box that is
+            // retired or whose request has ended is run only if it has sent its pills and asked for it.
+            let again = std::mem::take(&mut body.run_again);
+            *due &= again || (sees && !body.retired && !instance.has_ended());
+        }
+        blocked
+    });
+    running
+}
+
+impl Instance {
+    /// Does what may run a user's code, such as dropping an envelope; a panic there fails the request, with the name of the box.
+    #[cold]
+    fn guarded(&self, index: usize, f: impl FnOnce()) {
+        catch_unwind(AssertUnwindSafe(f)).unwrap_or_else(|panic| self.fail_by(BoxId(index), panic));
+    }
+}
+
+impl Body {
+    /// What an action sees, as facts for those that it takes.
+    fn heads(&self, cell: &BoxCell) -> Vec<(usize, Fact)> {
+        let seen = (0..cell.inputs.len()).filter(|&input| self.snapshot[input] == Seen::Head);
+        let heads = seen.filter_map(|input| Some((input, cell.inputs[input].ring.head()?)));
+        let fact = |(input, head): (usize, &Envelope)| {
+            (input, Fact::Received { input, rows: head.rows(), pill: head.is_pill(), stamp: head.stamp() })
+        };
+        heads.map(fact).collect()
+    }
+
+    /// What became of them. A head whose input was closed is neither taken nor left.
+    fn note_heads(&mut self, heads: Vec<(usize, Fact)>, desk: &mut Desk) {
+        for (input, received) in heads {
+            match self.snapshot[input] {
+                seen @ (Seen::Taken(_) | Seen::Kept) => {
+                    self.left[input] = false;
+                    desk.note(received);
+                    if seen == Seen::Kept {
+                        desk.note(Fact::Kept { input });
+                    }
+                }
+                Seen::Head if !std::mem::replace(&mut self.left[input], true) => desk.note(Fact::Left { input }),
+                Seen::Head | Seen::Nothing => {}
+            }
+        }
+    }
+
+    /// The request has ended: what was refused is wanted no more.
+    fn drop_pending(&mut self, desk: &mut Desk) {
+        for (index, output) in self.outputs.iter_mut().enumerate() {
+            output.receivers.iter_mut().for_each(|receiver| receiver.pending.clear());
+            if std::mem::take(&mut output.noted) {
+                desk.note(Fact::Resumed { output: index });
+            }
+        }
+    }
+
+    /// A box whose readers have all closed is run no more, and closes its own inputs: early stop travels upstream. But one that has
+    /// sent its pills and asked to run again does so.
+    fn retire_if_unread(&mut self, cell: &BoxCell) {
+        if self.retired || self.outputs.is_empty() || !self.outputs.iter().all(Output::is_closed) {
+            return;
+        }
+        self.retired = true;
+        self.run_again &= !self.owes_pills();
+        for input in &cell.inputs {
+            if input.ring.close() {
+                self.resumed.push(input.sender);
+            }
+        }
+    }
+}
+
+impl Running<'_> {
+    /// Whether user code is to be run: something arrived or the box asked for it, and nothing that it sent still waits.
+    pub fn is_due(&self) -> bool {
+        self.due && !self.blocked
+    }
+
+    /// Which box.
+    pub fn index(&self) -> BoxId {
+        BoxId(self.cell.index)
+    }
+
+    /// `f` gets the body and `due`, and says whether the box is blocked.
+    fn with_body(&mut self, f: impl FnOnce(&mut Body, &mut bool) -> bool) {
+        let blocked = self.cell.body.with_mut(|body| {
+            #[expect(unsafe_code, reason = "the runner owns the body")]
+            // SAFETY: `self` is the evidence that the state word says Running, which one runner at a time can make it
+            // say; the previous runner's writes are visible through the state word's acquire and release.
+            let body = unsafe { &mut *body };
+            f(body, &mut self.due)
+        });
+        self.blocked |= blocked;
+    }
+
+    /// Runs the user's code. An error or a panic fails the request.
+    pub fn act(&mut self, world: &dyn World, desk: &mut Desk) {
+        let (cell, instance) = (self.cell, self.instance);
+        self.with_body(|body, due| {
+            debug_assert!(*due, "user code is run when it is due, and once");
+            *due = false;
+            let heads = if desk.recording { body.heads(cell) } else { Vec::new() };
+            let mut operator: std::boxed::Box<dyn Operator> =
+                std::mem::replace(&mut body.operator, std::boxed::Box::new(Absent));
+            body.any_room = false;
+            body.taken_bytes = 0;
+            cell.tally.acted();
+            let before = if desk.recording { cell.tally.bytes() } else { (0, 0) };
+            let (place, blocks) = (desk.place, desk.blocks);
+            let mut turn = Turn { cell, body, world, instance, place, blocks, held: Cell::new(None) };
+            let done = catch_unwind(AssertUnwindSafe(|| operator.act(&mut turn)));
+            let held = turn.held.get();
+            body.operator = operator;
+            if desk.recording {
+                body.note_heads(heads, desk);
+                let (near, far) = cell.tally.bytes();
+                let (near, far) = (near - before.0, far - before.1);
+                if near + far > 0 {
+                    desk.note(Fact::Read { near, far });
+                }
+            }
+            if let Some(bytes) = held.filter(|&bytes| bytes != body.held) {
+                body.held = bytes;
+                if desk.recording {
+                    desk.note(Fact::Held { bytes });
+                }
+            }
+            if cell.looks_up {
+                cell.state_bytes.store(body.held.saturating_add(body.kept), Ordering::Relaxed);
+            }
+            match done {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => instance.fail(instance.gave_up(cell.index, error)),
+                Err(panic) => instance.fail_by(BoxId(cell.index), panic),
+            }
+            false
+        });
+    }
+
+    /// Sends what the action made, and resumes senders that it made room for. Receivers that have to be queued are left
+    /// in `desk.activations`.
+    pub fn send(&mut self, desk: &mut Desk) {
+        let (cell, instance) = (self.cell, self.instance);
+        if instance.has_failed() {
+            // Nothing of it will be run any more; what it holds is dropped with the instance.
+            return;
+        }
+        self.with_body(|body, _| {
+            let mut blocked = false;
+            if instance.has_ended() {
+                // Nobody reads it. Who was blocked was resumed by the end.
+                body.outbox.drain(..).for_each(|(output, envelope)| {
+                    cell.tally.sent(output, &envelope);
+                    instance.guarded(cell.index, || drop(envelope));
+                });
+                body.resumed.clear();
+            }
+            if !body.outbox.is_empty() {
+                blocked = !instance.deliver(cell.index, body, desk) && body.is_held_up();
+                body.retire_if_unread(cell);
+            }
+            for sender in body.resumed.drain(..) {
+                if desk.recording {
+                    instance.cells[sender].clock.fetch_max(desk.clock, Ordering::AcqRel);
+                }
+                if instance.cells[sender].state.resume().0 {
+                    desk.activations.push(instance.activation(sender, Kind::Deferred));
+                }
+            }
+            if body.ended {
+                instance.end(|wanted| desk.activations.push(instance.activation(wanted, Kind::Deferred)));
+            }
+            blocked
+        });
+    }
+
+    /// Ends the invocation: from here on another seat may run the box. If it has to be queued again, it is put into
+    /// `desk.activations` before all others: the youngest task is run next, and that is to be a receiver of its rows.
+    pub fn finish(mut self, desk: &mut Desk) {
+        let (cell, instance) = (self.cell, self.instance);
+        // User code that was due and not run, because what it had sent still waits, stays due.
+        let mut due_again = self.due;
+        let (mut run_again, mut is_wanted) = (false, false);
+        self.with_body(|body, _| {
+            run_again = body.run_again;
+            is_wanted = run_again && !body.owes_pills();
+            due_again |= run_again;
+            if !body.retired {
+                due_again |= body.consumed && cell.inputs.iter().any(|input| !input.ring.is_empty());
+            }
+            // A box that is neither blocked nor queued would never try again to send what still waits.
+            !due_again && body.is_refused()
+        });
+        if desk.recording {
+            cell.clock.fetch_max(desk.clock, Ordering::AcqRel);
+        }
+        let mut enqueue = cell.state.finish_as(self.blocked, due_again, is_wanted).0;
+        if self.blocked && !enqueue {
+            // The box that ends the request sees that this one is blocked, or this one sees here that it has ended.
+            fence(Ordering::SeqCst);
+            enqueue = instance.has_ended() && cell.state.resume().0;
+        }
+        if enqueue && (!instance.is_stopped() || (is_wanted && !instance.has_failed())) {
+            // Blocked and queued at once: its receiver had room again before it was known to be blocked. What it left over it takes
+            // where it has just worked, whatever it has there.
+            let kind = if run_again || self.blocked { Kind::Deferred } else { Kind::Immediate };
+            desk.activations.insert(0, instance.activation(cell.index, kind));
+        }
+        // What is immediate comes last, so that it is this seat's next.
+        desk.activations.sort_by_key(|activation| activation.kind == Kind::Immediate);
+    }
+}
+
+impl Instance {
+    /// A receiver's buffer.
+    fn ring(&self, receiver: &Receiver) -> &Ring<Envelope> {
+        &self.cells[receiver.cell].inputs[receiver.input].ring
+    }
+
+    /// Sends what was refused. Says whether all of it went.
+    fn flush(&self, body: &mut Body, desk: &mut Desk) -> bool {
+        let mut all = true;
+        for (index, output) in body.outputs.iter_mut().enumerate().filter(|(_, output)| output.is_refused()) {
+            for receiver in &mut output.receivers {
+                while let Some(envelope) = receiver.pending.pop_front() {
+                    if let Some(back) = self.put(receiver, envelope, Kind::Immediate, desk) {
+                        receiver.pending.push_front(back);
+                        break;
+                    }
+                }
+            }
+            all &= !output.is_refused();
+            if !output.is_refused() && std::mem::take(&mut output.noted) {
+                desk.note(Fact::Resumed { output: index });
+            }
+        }
+        all
+    }
+
+    /// Sends what the action left in the outbox. Says whether all of it went.
+    fn deliver(&self, sender: usize, body: &mut Body, desk: &mut Desk) -> bool {
+        let mut all = true;
+        body.outbox_bytes = 0;
+        // The initialization pill wakes the boxes that start by themselves: larger pieces of work, to be spread.
+        let kind = if sender == 0 { Kind::Deferred } else { Kind::Immediate };
+        for (output, mut envelope) in body.outbox.drain(..) {
+            self.cells[sender].tally.sent(output, &envelope);
+            envelope.set_place(desk.place, desk.blocks);
+            if desk.recording {
+                desk.note(Fact::Sent {
+                    output,
+                    rows: envelope.rows(),
+                    pill: envelope.is_pill(),
+                    bytes: envelope.bytes(),
+                });
+                // After the fact: who receives it is recorded later than who sent it.
+                envelope.set_stamp(desk.clock);
+            }
+            body.outputs[output].sent = (0, 0);
+            let receivers = &mut body.outputs[output].receivers;
+            let last = receivers.len() - 1;
+            let mut rest = Some(envelope);
+            for (index, receiver) in receivers.iter_mut().enumerate() {
+                let mut copy = if index == last { rest.take() } else { rest.clone() }.expect("the last one takes it");
+                if !copy.is_pill() {
+                    for &column in &receiver.private {
+                        self.guarded(sender, || copy.unshare(column));
+                    }
+                }
+                let refused =
+                    if receiver.pending.is_empty() { self.put(receiver, copy, kind, desk) } else { Some(copy) };
+                if let Some(envelope) = refused {
+                    receiver.pending.push_back(envelope);
+                    all = false;
+                }
+            }
+            let sent = &mut body.outputs[output];
+            if desk.recording && !body.any_room && !sent.noted && sent.is_refused() {
+                sent.noted = true;
+                desk.note(Fact::Refused { output });
+            }
+        }
+        all
+    }
+
+    /// Puts an envelope into a receiver's buffer and activates it. Gives the envelope back if there is no room.
+    fn put(&self, receiver: &mut Receiver, envelope: Envelope, kind: Kind, desk: &mut Desk) -> Option<Envelope> {
+        if receiver.closed {
+            return self.discard(receiver, envelope);
+        }
+        let cell = &self.cells[receiver.cell];
+        if desk.recording {
+            cell.clock.fetch_max(desk.clock, Ordering::AcqRel);
+        }
+        let (home, weight) = (envelope.home(), cell.weight_of(&envelope));
+        match cell.inputs[receiver.input].ring.put(envelope) {
+            Put::Taken => {
+                if cell.state.arrive().0 {
+                    let kind = if kind == Kind::Immediate { cell.kind_for(weight) } else { kind };
+                    desk.activations.push(Activation { home, ..self.activation(receiver.cell, kind) });
+                }
+                None
+            }
+            Put::Full(envelope) => Some(envelope),
+            Put::Closed(envelope) => {
+                receiver.closed = true;
+                self.discard(receiver, envelope)
+            }
+        }
+    }
+
+    /// Drops what a receiver takes no more. That may be the sender's code.
+    #[cold]
+    fn discard(&self, receiver: &Receiver, envelope: Envelope) -> Option<Envelope> {
+        self.guarded(self.cells[receiver.cell].inputs[receiver.input].sender, || drop(envelope));
+        None
+    }
+}
+
+/// Stands in a body while its operator runs.
+pub(crate) struct Absent;
+
+impl Operator for Absent {
+    fn act(&mut self, _: &mut Turn<'_>) -> Result<(), crate::BoxError> {
+        unreachable!("a box is never run twice at once")
+    }
+}

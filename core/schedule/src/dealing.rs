@@ -1,0 +1,208 @@
+//! Dealing: where a task with a footprint goes. One function for all worlds, which say only where bytes lie.
+
+use crate::{Access, QueueId};
+use std::ops::Range;
+use vicus_topology::NodeId;
+
+/// How a task with a footprint finds its queue (Muddukrishna et al., algorithms 1 and 3).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Dealing {
+    /// A task is dealt only if its bytes exceed this: the last-level cache per core (algorithm 1, line 3), or the
+    /// private cache (algorithm 3, line 8).
+    pub more_bytes_than: u64,
+    /// Whether bytes that are spread evenly over the locations stay with the spawner (algorithm 1, line 3).
+    pub only_uneven: bool,
+    /// Whether the intensely used datum's home decides first, without the size test (algorithm 3, line 3).
+    pub intensity_first: bool,
+    /// Whether only what lies in one place for each allocation (distribution `coarse`, and what a seat's heap gave) counts as
+    /// bytes and as the intensely used datum (algorithm 3, line 2).
+    pub only_coarse: bool,
+    /// By NUMA node, the locations that share what lies there: its own, or those of the nearest node that has any.
+    /// Invariant: no node is without.
+    pub locations: Vec<Vec<usize>>,
+    /// The queue of each location. A location without seats has the queue of the nearest location with seats.
+    pub queues: Vec<QueueId>,
+    /// What a byte costs at each location (column) for a task at each location (row): the OS's value or a latency.
+    pub costs: Vec<Vec<u32>>,
+}
+
+/// What a world knows of where bytes lie.
+pub trait Whereabouts {
+    /// Whether the allocation that a stretch begins in lies in one place as a whole.
+    fn is_in_one_place(&mut self, stretch: &Range<usize>) -> bool;
+
+    /// Tells the bytes of a stretch as far as anybody knows where they are: by node and home number (see
+    /// [`Dealing::location`]), and how many there are. Where the stretch begins comes first. Numbers that are `cycle` apart are the
+    /// same.
+    fn tell(&mut self, stretch: Range<usize>, cycle: usize, tell: &mut dyn FnMut(NodeId, usize, u64));
+}
+
+/// The bytes of a task by location, as they are added up. Used again for the next task, it allocates nothing.
+#[derive(Debug, Default)]
+pub struct Shares {
+    bytes: Vec<u64>,
+    /// The location of the first byte that is known.
+    first: Option<usize>,
+}
+
+impl Shares {
+    /// Adds bytes that lie on a node, under a home number.
+    pub fn add(&mut self, dealing: &Dealing, node: NodeId, home: usize, bytes: u64) {
+        if bytes > 0 && node.index() < dealing.locations.len() {
+            let location = dealing.location(node, home);
+            self.bytes.resize(dealing.queues.len(), 0);
+            self.bytes[location] += bytes;
+            self.first.get_or_insert(location);
+        }
+    }
+
+    /// Forgets the last task.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.first = None;
+    }
+
+    /// All locations, in the order in which they come among equals: from that of the first byte on. So equals don't all become
+    /// the first location, and the same data have the same one.
+    fn in_order(&self, count: usize) -> impl DoubleEndedIterator<Item = usize> + use<> {
+        let first = self.first.unwrap_or(0);
+        (first..count).chain(0..first)
+    }
+
+    fn most(&self) -> Option<usize> {
+        let mut most: Option<usize> = None;
+        for at in self.in_order(self.bytes.len()) {
+            if self.bytes[at] > most.map_or(0, |most| self.bytes[most]) {
+                most = Some(at);
+            }
+        }
+        most
+    }
+}
+
+/// What dealing came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dealt {
+    /// The queue of the location; `None` if the spawner's own queue is right.
+    pub queue: Option<QueueId>,
+    /// What it cost: of so many accesses the places were looked up, which is what takes time.
+    pub looked_up: usize,
+}
+
+impl Dealing {
+    /// Deals every task, to these queues at these costs.
+    pub(crate) fn over(locations: Vec<Vec<usize>>, queues: Vec<QueueId>, costs: Vec<Vec<u32>>) -> Dealing {
+        Dealing {
+            more_bytes_than: 0,
+            only_uneven: false,
+            intensity_first: false,
+            only_coarse: false,
+            locations,
+            queues,
+            costs,
+        }
+    }
+
+    /// Where bytes with this home number on a node belong. Locations that share a node's memory, as several last-level caches do,
+    /// have the numbers in turn; the number of some bytes stays, so they are always dealt to the same one.
+    pub fn location(&self, node: NodeId, home: usize) -> usize {
+        let locations = &self.locations[node.index()];
+        locations[home % locations.len()]
+    }
+
+    /// Home numbers that are so far apart are the same on all nodes.
+    pub fn cycle(&self) -> usize {
+        self.locations.iter().map(Vec::len).fold(1, |cycle, count| cycle / gcd(cycle, count) * count)
+    }
+
+    /// Where a task with this footprint goes: to the home of the first datum that it uses intensely, if that counts, or else to the
+    /// location where its bytes cost least. Among equals the first is right from that of the task's first byte on.
+    ///
+    /// It takes time for each access, and for each location times those that have bytes.
+    ///
+    /// ```
+    /// use std::ops::Range;
+    /// use vicus_schedule::{Access, Mode, Setting, Shares, Whereabouts};
+    /// use vicus_topology::{NodeId, Topology};
+    ///
+    /// /// Megabytes are on the nodes in turn; allocations of two of them each, as if by `coarse`, have homes in turn.
+    /// struct Megabytes;
+    ///
+    /// impl Whereabouts for Megabytes {
+    ///     fn is_in_one_place(&mut self, _: &Range<usize>) -> bool {
+    ///         true
+    ///     }
+    ///
+    ///     fn tell(&mut self, at: Range<usize>, _: usize, tell: &mut dyn FnMut(NodeId, usize, u64)) {
+    ///         let number = at.start >> 20;
+    ///         tell(NodeId::new(number % 2), number / 2, at.len() as u64);
+    ///     }
+    /// }
+    ///
+    /// let machine = Topology::parse("node:2 l3:2 core:2").unwrap();
+    /// let plan = "vicinity".parse::<Setting>().unwrap().plan(&machine, 8);
+    /// let dealing = plan.dealing.unwrap();
+    /// let mut shares = Shares::default();
+    /// let mut deal = |number: usize| {
+    ///     let access = Access::new(number << 20, 1 << 20, Mode::Read);
+    ///     dealing.deal(&[access], &mut shares, &mut Megabytes).queue
+    /// };
+    /// // The caches of two nodes: each has two.
+    /// let caches = [0, 2, 1, 3, 0].map(|cache| Some(dealing.queues[cache]));
+    /// assert_eq!([0, 1, 2, 3, 4].map(&mut deal), caches);
+    /// assert_eq!(deal(2), caches[2], "the same datum goes to the same cache");
+    /// ```
+    pub fn deal(&self, accesses: &[Access], shares: &mut Shares, data: &mut impl Whereabouts) -> Dealt {
+        let mut looked_up = 0;
+        // Where there is one location, all is dealt there, or put there by its spawner.
+        if self.queues.len() < 2 {
+            return Dealt { queue: None, looked_up };
+        }
+        let cycle = self.cycle();
+        let mut add = |access: &Access, shares: &mut Shares| {
+            looked_up += 1;
+            for stretch in access.stretches().filter(|stretch| !stretch.is_empty()) {
+                if !self.only_coarse || data.is_in_one_place(&stretch) {
+                    data.tell(stretch, cycle, &mut |node, home, bytes| shares.add(self, node, home, bytes));
+                }
+            }
+        };
+        if self.intensity_first {
+            for access in accesses.iter().filter(|access| access.intense) {
+                shares.clear();
+                add(access, shares);
+                if let Some(home) = shares.most() {
+                    return Dealt { queue: Some(self.queues[home]), looked_up };
+                }
+            }
+        }
+        shares.clear();
+        accesses.iter().for_each(|access| add(access, shares));
+        Dealt { queue: self.deal_shares(shares), looked_up }
+    }
+
+    /// The same for bytes that were added up, none of them used intensely.
+    pub fn deal_shares(&self, shares: &Shares) -> Option<QueueId> {
+        if !self.is_worth(&shares.bytes) {
+            return None;
+        }
+        // Mostly few locations have any: a task touches few allocations.
+        let there: Vec<(usize, u64)> =
+            shares.bytes.iter().copied().enumerate().filter(|(_, bytes)| *bytes > 0).collect();
+        let cost = |&at: &usize| -> u128 {
+            let costs = &self.costs[at];
+            there.iter().map(|&(location, bytes)| u128::from(bytes) * u128::from(costs[location])).sum()
+        };
+        shares.in_order(self.queues.len()).min_by_key(cost).map(|at| self.queues[at])
+    }
+
+    /// Whether so many bytes by location are worth the dealing.
+    fn is_worth(&self, bytes: &[u64]) -> bool {
+        let even = bytes.iter().all(|&other| other == bytes[0]);
+        bytes.iter().sum::<u64>() > self.more_bytes_than && !(self.only_uneven && even)
+    }
+}
+
+fn gcd(a: usize, b: usize) -> usize {
+    if b == 0 { a } else { gcd(b, a % b) }
+}

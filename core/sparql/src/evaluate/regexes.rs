@@ -1,0 +1,359 @@
+//! Regular expressions that are compiled, as few as fit, and what REGEX and REPLACE do with them.
+
+use super::pattern::{Flags, MOST_BYTES, translate};
+use regex_automata::meta::{self, Cache};
+use regex_automata::util::captures::Captures;
+use regex_automata::{Input, util::syntax};
+use std::fmt;
+
+/// Compiled patterns by their text and flags. Most queries have one or two; a pattern that is computed for each row
+/// drives others out, so that this never holds many.
+#[derive(Default)]
+pub(crate) struct Regexes {
+    entries: Vec<Entry>,
+    /// Counts what is asked for, so that it is known what was used last.
+    clock: u64,
+}
+
+struct Entry {
+    pattern: String,
+    flags: String,
+    /// None for a pattern that is none.
+    regex: Option<Regex>,
+    used: u64,
+}
+
+impl Entry {
+    fn bytes(&self) -> usize {
+        let texts = self.pattern.capacity() + self.flags.capacity();
+        size_of::<Entry>() + texts + self.regex.as_ref().map_or(0, Regex::bytes)
+    }
+}
+
+/// More are not kept.
+const MOST_ENTRIES: usize = 16;
+
+/// Beyond so many bytes, only the last pattern is kept.
+const MOST_KEPT: usize = 4 << 20;
+
+/// As many states a search may go back to, for patterns with back-references: some take exponential time.
+const MOST_STEPS: usize = 1_000_000;
+
+impl Regexes {
+    /// What is held, in bytes.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.entries.iter().map(|entry| entry.bytes() as u64).sum()
+    }
+
+    /// The regular expression; `None` if it is none, or `stopped` does not let it have as many bytes as it takes.
+    pub(super) fn get(&mut self, pattern: &str, flags: &str, stopped: &dyn Fn(u64) -> bool) -> Option<&mut Regex> {
+        self.clock += 1;
+        let known = self.entries.iter().position(|entry| entry.pattern == pattern && entry.flags == flags);
+        let place = match known {
+            Some(place) => place,
+            None => {
+                let others = self.bytes();
+                let mut is_stopped = |bytes: usize| stopped(others + bytes as u64);
+                let regex = Regex::new(pattern, flags, &mut is_stopped);
+                let entry = Entry { pattern: pattern.to_owned(), flags: flags.to_owned(), regex, used: 0 };
+                self.make_room(entry.bytes());
+                self.entries.push(entry);
+                self.entries.len() - 1
+            }
+        };
+        self.entries[place].used = self.clock;
+        self.entries[place].regex.as_mut()
+    }
+
+    fn make_room(&mut self, bytes: usize) {
+        while !self.entries.is_empty()
+            && (self.entries.len() >= MOST_ENTRIES || self.bytes() as usize + bytes > MOST_KEPT)
+        {
+            let oldest = (0..self.entries.len()).min_by_key(|place| self.entries[*place].used);
+            self.entries.swap_remove(oldest.expect("it is not empty"));
+        }
+    }
+}
+
+impl fmt::Debug for Regexes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.entries.iter().map(|entry| &entry.pattern)).finish()
+    }
+}
+
+/// A regular expression, compiled.
+pub(super) struct Regex {
+    engine: Engine,
+    /// For texts that end with a line feed, if the pattern asks for ends of lines; made when it is wanted.
+    exact: Option<Exact>,
+    /// How many groups capture.
+    groups: usize,
+    estimate: usize,
+}
+
+enum Engine {
+    /// Takes time in the length of the text.
+    Automaton { regex: meta::Regex, cache: Box<Cache>, captures: Captures },
+    /// Knows back-references, and goes back from where it can't go on.
+    Backtracking(fancy_regex::Regex),
+}
+
+enum Exact {
+    Wanted { pattern: String, flags: Flags },
+    Made(Option<fancy_regex::Regex>),
+}
+
+impl Regex {
+    fn new(pattern: &str, flags: &str, is_stopped: &mut dyn FnMut(usize) -> bool) -> Option<Regex> {
+        // Before it is read: what is read is larger than the text.
+        if pattern.len() > MOST_BYTES / 64 || is_stopped(pattern.len()) {
+            return None;
+        }
+        let flags = Flags::parse(flags)?;
+        let read = translate(pattern, flags, false)?;
+        if is_stopped(read.bytes) {
+            return None;
+        }
+        let (engine, exact) = if read.has_back_references {
+            let exact = translate(pattern, flags, true)?;
+            (Engine::Backtracking(backtracking(&exact.text)?), None)
+        } else {
+            let config = meta::Config::new()
+                .nfa_size_limit(Some(MOST_BYTES))
+                .hybrid_cache_capacity(1 << 20)
+                .onepass_size_limit(Some(1 << 18));
+            let regex = meta::Builder::new()
+                .configure(config)
+                .syntax(syntax::Config::new().nest_limit(1000))
+                .build(&read.text)
+                .ok()?;
+            let (cache, captures) = (Box::new(regex.create_cache()), regex.create_captures());
+            let exact = read.has_line_ends.then(|| Exact::Wanted { pattern: pattern.to_owned(), flags });
+            (Engine::Automaton { regex, cache, captures }, exact)
+        };
+        Some(Regex { engine, exact, groups: read.groups, estimate: read.bytes })
+    }
+
+    fn bytes(&self) -> usize {
+        match &self.engine {
+            Engine::Automaton { regex, cache, .. } => regex.memory_usage() + cache.memory_usage(),
+            Engine::Backtracking(_) => self.estimate,
+        }
+    }
+
+    /// What is to be used for this text; `None` if it can't be made.
+    fn engine_for(&mut self, text: &str) -> Option<Searcher<'_>> {
+        if text.ends_with('\n')
+            && let Some(exact) = &mut self.exact
+        {
+            if let Exact::Wanted { pattern, flags } = exact {
+                *exact = Exact::Made(translate(pattern, *flags, true).and_then(|read| backtracking(&read.text)));
+            }
+            let Exact::Made(made) = exact else { unreachable!("it was made") };
+            return made.as_ref().map(|regex| Searcher::Backtracking { regex, groups: Vec::new() });
+        }
+        Some(match &mut self.engine {
+            Engine::Automaton { regex, cache, captures } => Searcher::Automaton { regex, cache, captures },
+            Engine::Backtracking(regex) => Searcher::Backtracking { regex, groups: Vec::new() },
+        })
+    }
+
+    /// Whether it is found in a text; `None` if that takes too many steps.
+    pub(super) fn is_match(&mut self, text: &str) -> Option<bool> {
+        match self.engine_for(text)? {
+            Searcher::Automaton { regex, cache, .. } => {
+                Some(regex.search_half_with(cache, &Input::new(text).earliest(true)).is_some())
+            }
+            Searcher::Backtracking { regex, .. } => regex.is_match(text).ok(),
+        }
+    }
+
+    /// The text with each match replaced; `None` if so many bytes don't fit, or it takes too many steps.
+    pub(super) fn replaced(&mut self, text: &str, by: &Replacement, fits: &dyn Fn(usize) -> bool) -> Option<String> {
+        let parts = by.parts(self.groups);
+        let mut searcher = self.engine_for(text)?;
+        let mut made = String::new();
+        let (mut end, mut at) = (0, 0);
+        while at <= text.len() && searcher.search(text, at)? {
+            let whole = searcher.group(0)?;
+            let grown = parts.iter().map(|part| match part {
+                Part::Text(text) => text.len(),
+                Part::Group(group) => searcher.group(*group).map_or(0, |(start, end)| end - start),
+            });
+            if !fits(made.len() + grown.sum::<usize>() + text.len() - end) {
+                return None;
+            }
+            made.push_str(&text[end..whole.0]);
+            for part in &parts {
+                match part {
+                    Part::Text(text) => made.push_str(text),
+                    // A group that did not take part is an empty text.
+                    Part::Group(group) => made.push_str(searcher.group(*group).map_or("", |(a, b)| &text[a..b])),
+                }
+            }
+            end = whole.1;
+            // No pattern that is replaced matches nothing.
+            at = if whole.1 > whole.0 { whole.1 } else { end + text[end..].chars().next().map_or(1, char::len_utf8) };
+        }
+        made.push_str(&text[end..]);
+        Some(made)
+    }
+}
+
+fn backtracking(text: &str) -> Option<fancy_regex::Regex> {
+    fancy_regex::RegexBuilder::new(text)
+        .backtrack_limit(MOST_STEPS)
+        .delegate_size_limit(MOST_BYTES)
+        .delegate_dfa_size_limit(1 << 20)
+        .build()
+        .ok()
+}
+
+/// An engine that looks for one match after the other.
+enum Searcher<'a> {
+    Automaton { regex: &'a meta::Regex, cache: &'a mut Cache, captures: &'a mut Captures },
+    Backtracking { regex: &'a fancy_regex::Regex, groups: Vec<Option<(usize, usize)>> },
+}
+
+impl Searcher<'_> {
+    /// Finds the next match from this place on; `None` if it takes too many steps.
+    fn search(&mut self, text: &str, from: usize) -> Option<bool> {
+        match self {
+            Searcher::Automaton { regex, cache, captures } => {
+                regex.search_captures_with(cache, &Input::new(text).range(from..), captures);
+                Some(captures.is_match())
+            }
+            Searcher::Backtracking { regex, groups } => {
+                groups.clear();
+                if let Some(found) = regex.captures_from_pos(text, from).ok()? {
+                    groups.extend(found.iter().map(|group| group.map(|group| (group.start(), group.end()))));
+                }
+                Some(!groups.is_empty())
+            }
+        }
+    }
+
+    /// Where a group of the last match lies; group 0 is the whole.
+    fn group(&self, group: usize) -> Option<(usize, usize)> {
+        match self {
+            Searcher::Automaton { captures, .. } => captures.get_group(group).map(|span| (span.start, span.end)),
+            Searcher::Backtracking { groups, .. } => *groups.get(group)?,
+        }
+    }
+}
+
+/// The third operand of REPLACE: Functions and Operators 3.1, §5.6.4.
+pub(super) struct Replacement(Vec<Piece>);
+
+enum Piece {
+    Text(String),
+    /// The digits behind a dollar sign.
+    Digits(String),
+}
+
+enum Part<'a> {
+    Text(&'a str),
+    Group(usize),
+}
+
+impl Replacement {
+    /// `None` for a dollar sign that has no digit behind it, or a backslash that has neither a dollar sign nor another
+    /// one (FORX0004).
+    pub(super) fn parse(text: &str, is_quoted: bool) -> Option<Replacement> {
+        if is_quoted {
+            return Some(Replacement(vec![Piece::Text(text.to_owned())]));
+        }
+        let mut pieces = Vec::new();
+        let mut literal = String::new();
+        let mut chars = text.chars().peekable();
+        while let Some(char) = chars.next() {
+            match char {
+                '\\' => literal.push(chars.next().filter(|char| matches!(char, '\\' | '$'))?),
+                '$' => {
+                    let mut digits = String::new();
+                    while let Some(digit) = chars.next_if(char::is_ascii_digit) {
+                        digits.push(digit);
+                    }
+                    if digits.is_empty() {
+                        return None;
+                    }
+                    pieces.push(Piece::Text(std::mem::take(&mut literal)));
+                    pieces.push(Piece::Digits(digits));
+                }
+                other => literal.push(other),
+            }
+        }
+        pieces.push(Piece::Text(literal));
+        Some(Replacement(pieces))
+    }
+
+    /// Of a pattern with so many groups. As many digits as name one of them belong to its number; a single digit always
+    /// does, and names nothing if there is no such group.
+    fn parts(&self, groups: usize) -> Vec<Part<'_>> {
+        let mut parts = Vec::new();
+        for piece in &self.0 {
+            match piece {
+                Piece::Text(text) => parts.push(Part::Text(text)),
+                Piece::Digits(digits) => {
+                    let number = |count: usize| digits[..count].parse::<usize>().unwrap_or(usize::MAX);
+                    let count = (1..=digits.len()).rev().find(|count| number(*count) <= groups.max(9)).unwrap_or(1);
+                    if number(count) <= groups {
+                        parts.push(Part::Group(number(count)));
+                    }
+                    parts.push(Part::Text(&digits[count..]));
+                }
+            }
+        }
+        parts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_match(pattern: &str, flags: &str, text: &str) -> Option<bool> {
+        Regexes::default().get(pattern, flags, &|_| false)?.is_match(text)
+    }
+
+    #[test]
+    fn what_a_pattern_holds_is_no_more_than_was_asked_for() {
+        for (pattern, flags) in [
+            ("a", ""),
+            ("a", "i"),
+            (r"\w", ""),
+            (r"\w+", ""),
+            (r"\w{100}", ""),
+            (r"[\w]", ""),
+            (r"\d{50}", ""),
+            (r"\p{L}{50}", ""),
+            (r"\i\c*", ""),
+            (r"[^a]{1000}", ""),
+            ("(a|b|c)*d{3,500}", "i"),
+            (r"\p{IsGreek}\P{Lu}", ""),
+        ] {
+            let asked = std::cell::Cell::new(0);
+            let mut regexes = Regexes::default();
+            let regex = regexes.get(pattern, flags, &|bytes| {
+                asked.set(bytes.max(asked.get()));
+                false
+            });
+            assert!(regex.is_some(), "{pattern}");
+            println!("{pattern}: {} asked for, {} held", asked.get(), regexes.bytes());
+            assert!(regexes.bytes() <= asked.get(), "{pattern}");
+        }
+    }
+
+    #[test]
+    fn few_patterns_are_kept() {
+        // What happened: a pattern that was built for each row held 640 MB beside a budget of 50 MB.
+        let mut regexes = Regexes::default();
+        for number in 0..300 {
+            let pattern = format!(r"\w{{20}}{number}");
+            assert!(regexes.get(&pattern, "", &|_| false).is_some());
+            assert!(regexes.bytes() <= (MOST_KEPT + MOST_BYTES) as u64 && regexes.entries.len() <= MOST_ENTRIES);
+        }
+        assert_eq!(is_match(&"a".repeat(MOST_BYTES), "", "a"), None);
+        assert!(regexes.get("b+", "", &|_| true).is_none(), "there is no room for it");
+    }
+}

@@ -1,0 +1,114 @@
+//! What an evaluator remembers from row to row: values of terms, ids of what was computed, and patterns.
+
+use super::regexes::Regexes;
+use crate::terms::Terms;
+use crate::value::Value;
+use rustc_hash::FxBuildHasher;
+use std::cell::RefCell;
+use std::hash::BuildHasher as _;
+use vicus_rdf::{Id, Kind};
+
+/// Kept by a box between its invocations.
+#[derive(Default, Debug)]
+pub(crate) struct Scratch {
+    pub(super) regexes: Regexes,
+    /// Values of typed literals of the store, each at the place that its id's hash says. A row asks for the parts of one
+    /// moment, and many rows for few moments.
+    values: RefCell<Vec<(Id, Value)>>,
+    /// Values of typed constants that the store lacks.
+    constants: RefCell<Vec<(Id, Value)>>,
+    /// Ids of short texts that were computed, each at the place that its hash says: the dictionaries take longer to search.
+    made: RefCell<Vec<(Made, String, Id)>>,
+}
+
+/// What a computed text is of.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) enum Made {
+    String,
+    Integer,
+    Decimal,
+    Float,
+    Double,
+    DateTime,
+    Date,
+    Time,
+}
+
+/// As many places there are for values and for computed texts: a power of two.
+const PLACES: usize = 64;
+
+/// Constants beyond that are read each time.
+const MOST_CONSTANTS: usize = 16;
+
+/// Longer texts are not remembered.
+const LONGEST: usize = 40;
+
+fn place(hash: u64) -> usize {
+    (hash >> (u64::BITS - PLACES.ilog2())) as usize
+}
+
+impl Scratch {
+    /// What is held, in bytes.
+    pub(crate) fn bytes(&self) -> u64 {
+        let values = self.values.borrow().capacity() + self.constants.borrow().capacity();
+        let made = self.made.borrow().capacity() * (size_of::<(Made, String, Id)>() + LONGEST);
+        self.regexes.bytes() + (values * size_of::<(Id, Value)>() + made) as u64
+    }
+
+    /// Forgets the ids of computed terms: they mean something within one invocation only.
+    pub(super) fn forget_made(&mut self) {
+        self.made.get_mut().clear();
+    }
+
+    /// Remembers the value of a constant.
+    pub(super) fn add_constant(&self, terms: &Terms, id: Id) {
+        if id.kind() != Kind::Typed || !id.is_computed() {
+            return;
+        }
+        let mut constants = self.constants.borrow_mut();
+        if constants.len() < MOST_CONSTANTS && constants.iter().all(|(known, _)| *known != id) {
+            constants.push((id, terms.view(id, Value::of_view)));
+        }
+    }
+
+    /// The value of a term.
+    pub(super) fn value(&self, terms: &Terms, id: Id) -> Value {
+        if id.kind() != Kind::Typed {
+            return terms.view(id, Value::of_view);
+        }
+        if id.is_computed() {
+            let constants = self.constants.borrow();
+            let known = constants.iter().find(|(known, _)| *known == id);
+            return known.map_or_else(|| terms.view(id, Value::of_view), |(_, value)| value.clone());
+        }
+        let mut values = self.values.borrow_mut();
+        if values.is_empty() {
+            values.resize(PLACES, (Id::UNBOUND, Value::Other));
+        }
+        let known = &mut values[place(FxBuildHasher.hash_one(id))];
+        if known.0 != id {
+            *known = (id, terms.view(id, Value::of_view));
+        }
+        known.1.clone()
+    }
+
+    /// The id of a computed text; `find` looks it up or makes it.
+    pub(super) fn id(&self, of: Made, text: &str, find: impl FnOnce() -> Id) -> Id {
+        if text.len() > LONGEST {
+            return find();
+        }
+        let mut made = self.made.borrow_mut();
+        if made.is_empty() {
+            made.resize(PLACES, (Made::String, String::new(), Id::UNBOUND));
+        }
+        let known = &mut made[place(FxBuildHasher.hash_one((of, text)))];
+        // An unbound id was not found before: an empty place, or a text that was refused.
+        if known.2.is_unbound() || known.0 != of || known.1 != text {
+            known.0 = of;
+            known.1.clear();
+            known.1.push_str(text);
+            known.2 = find();
+        }
+        known.2
+    }
+}

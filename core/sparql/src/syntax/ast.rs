@@ -1,0 +1,235 @@
+//! A query as it is written, with names resolved and every rule of the grammar kept.
+
+use crate::expression::{Arithmetic, Compare, Function};
+use oxiri::Iri;
+use oxrdf::{Literal, NamedNode};
+
+/// A variable, by the place of its name in [`Query::variables`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub(crate) struct Var(pub(crate) u32);
+
+/// A SELECT or an ASK.
+#[derive(Clone, Debug)]
+pub(crate) struct Query {
+    /// What IRI resolves against.
+    pub(crate) base: Option<Iri<String>>,
+    /// The variables' names without `?`, in the order of the text.
+    pub(crate) variables: Vec<String>,
+    pub(crate) is_ask: bool,
+    /// An ASK has no projection.
+    pub(crate) select: Select,
+    /// How many levels its tree has at most.
+    pub(crate) depth: usize,
+}
+
+/// A query or a sub-query.
+#[derive(Clone, Debug)]
+pub(crate) struct Select {
+    pub(crate) projection: Vec<Item>,
+    /// `SELECT *`: no name of the pattern is hidden from the outside.
+    pub(crate) is_star: bool,
+    pub(crate) distinct: bool,
+    pub(crate) pattern: Group,
+    pub(crate) group_by: Vec<Item>,
+    pub(crate) having: Vec<Expression>,
+    pub(crate) order_by: Vec<OrderKey>,
+    pub(crate) offset: usize,
+    pub(crate) limit: Option<usize>,
+    pub(crate) values: Option<Values>,
+    /// Whether it has GROUP BY or an aggregate.
+    pub(crate) is_grouped: bool,
+}
+
+impl Select {
+    /// A pattern without anything around it.
+    pub(crate) fn of(pattern: Group) -> Select {
+        Select {
+            projection: Vec::new(),
+            is_star: false,
+            distinct: false,
+            pattern,
+            group_by: Vec::new(),
+            having: Vec::new(),
+            order_by: Vec::new(),
+            offset: 0,
+            limit: None,
+            values: None,
+            is_grouped: false,
+        }
+    }
+}
+
+/// A variable or a computed value of SELECT or GROUP BY.
+#[derive(Clone, Debug)]
+pub(crate) enum Item {
+    Var(Var),
+    /// A key of GROUP BY may have no name.
+    Computed(Expression, Option<Var>),
+}
+
+/// A key of ORDER BY.
+#[derive(Clone, Debug)]
+pub(crate) struct OrderKey {
+    pub(crate) value: Expression,
+    pub(crate) descending: bool,
+}
+
+/// What stands between braces.
+#[derive(Clone, Default, Debug)]
+pub(crate) struct Group {
+    pub(crate) elements: Vec<Element>,
+}
+
+/// A part of a group.
+#[derive(Clone, Debug)]
+pub(crate) enum Element {
+    Triples(Vec<Triple>),
+    Filter(Expression),
+    Bind(Expression, Var),
+    Optional(Group),
+    Minus(Group),
+    /// Of one group: that group.
+    Union(Vec<Group>),
+    Values(Values),
+    Select(Box<Select>),
+}
+
+/// A triple pattern or a path.
+#[derive(Clone, Debug)]
+pub(crate) struct Triple {
+    pub(crate) subject: Term,
+    pub(crate) verb: Verb,
+    pub(crate) object: Term,
+}
+
+/// What stands at an end of a triple pattern.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum Term {
+    Iri(NamedNode),
+    Literal(Literal),
+    Var(Var),
+    /// A blank node, by number: equal labels have the same.
+    Blank(u32),
+}
+
+/// What stands between the ends of a triple pattern.
+#[derive(Clone, Debug)]
+pub(crate) enum Verb {
+    Var(Var),
+    Path(Path),
+}
+
+/// A property path.
+#[derive(Clone, Debug)]
+pub(crate) enum Path {
+    Iri(NamedNode),
+    Inverse(Box<Path>),
+    Sequence(Vec<Path>),
+    Alternative(Vec<Path>),
+    /// Any predicate but these, forward and backward; without either, any forward.
+    Not(Vec<NamedNode>, Vec<NamedNode>),
+    Optional(Box<Path>),
+    Any(Box<Path>),
+    Many(Box<Path>),
+}
+
+/// A table; a missing term is UNDEF.
+#[derive(Clone, Debug)]
+pub(crate) struct Values {
+    pub(crate) variables: Vec<Var>,
+    /// Row by row, as many terms each as there are variables.
+    pub(crate) terms: Vec<Option<oxrdf::Term>>,
+    pub(crate) rows: usize,
+}
+
+/// An expression.
+#[derive(Clone, Debug)]
+pub(crate) enum Expression {
+    Iri(NamedNode),
+    Literal(Literal),
+    /// A variable, and where it stands in the text.
+    Var(Var, u32),
+    Or(Vec<Expression>),
+    And(Vec<Expression>),
+    Not(Box<Expression>),
+    Compare(Compare, Box<Expression>, Box<Expression>),
+    In(Box<Expression>, Vec<Expression>),
+    /// Operators of one rank, from left to right.
+    Chain(Box<Expression>, Vec<(Arithmetic, Expression)>),
+    Negate(Box<Expression>),
+    Plus(Box<Expression>),
+    Bound(Var, u32),
+    If(Box<[Expression; 3]>),
+    Coalesce(Vec<Expression>),
+    SameTerm(Box<[Expression; 2]>),
+    Call(Function, Vec<Expression>),
+    /// The call of a function that there is not: an error of that call.
+    Unknown(Vec<Expression>),
+    Exists(Group),
+    Aggregate(Box<Aggregate>),
+}
+
+/// How an aggregate folds.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum FoldName {
+    Count,
+    Sum,
+    Average,
+    Least,
+    Greatest,
+    Sample,
+    /// With this between.
+    Concat(String),
+}
+
+/// An aggregate's call; without an expression, `COUNT(*)`.
+#[derive(Clone, Debug)]
+pub(crate) struct Aggregate {
+    pub(crate) fold: FoldName,
+    pub(crate) distinct: bool,
+    pub(crate) of: Option<Expression>,
+}
+
+impl Expression {
+    /// Whether it asks for solutions of a pattern.
+    pub(crate) fn has_exists(&self) -> bool {
+        match self {
+            Expression::Exists(_) => true,
+            Expression::Aggregate(aggregate) => aggregate.of.as_ref().is_some_and(Expression::has_exists),
+            other => other.operands().into_iter().any(Expression::has_exists),
+        }
+    }
+
+    /// Its direct operands. The pattern of EXISTS and what an aggregate is of are none.
+    fn operands(&self) -> Vec<&Expression> {
+        match self {
+            Expression::Iri(_)
+            | Expression::Literal(_)
+            | Expression::Var(..)
+            | Expression::Bound(..)
+            | Expression::Exists(_)
+            | Expression::Aggregate(_) => Vec::new(),
+            Expression::Or(all)
+            | Expression::And(all)
+            | Expression::Coalesce(all)
+            | Expression::Call(_, all)
+            | Expression::Unknown(all) => all.iter().collect(),
+            Expression::Not(a) | Expression::Negate(a) | Expression::Plus(a) => vec![a],
+            Expression::Compare(_, a, b) => vec![a, b],
+            Expression::In(a, all) => std::iter::once(&**a).chain(all).collect(),
+            Expression::Chain(first, others) => {
+                std::iter::once(&**first).chain(others.iter().map(|(_, one)| one)).collect()
+            }
+            Expression::If(all) => all.iter().collect(),
+            Expression::SameTerm(all) => all.iter().collect(),
+        }
+    }
+
+    /// Calls a function for each variable outside of aggregates and EXISTS.
+    pub(crate) fn each_bare_variable(&self, found: &mut impl FnMut(Var, u32)) {
+        match self {
+            Expression::Var(var, place) | Expression::Bound(var, place) => found(*var, *place),
+            other => other.operands().into_iter().for_each(|one| one.each_bare_variable(found)),
+        }
+    }
+}

@@ -1,0 +1,407 @@
+//! What all parts of the grammar need: the next token, depth, names, terms; and how a text begins and ends.
+
+use super::ast::{Group, Query, Select, Term, Var};
+use super::names::Blanks;
+use super::token::{self, Kind, Token};
+use super::{ParseOptions, Result, Wrong, unescape};
+use crate::error::{QueryError, QueryErrorKind};
+use oxiri::Iri;
+use oxrdf::vocab::xsd;
+use oxrdf::{Literal, NamedNode};
+use rustc_hash::FxHashMap;
+
+/// Bytes of stack that eight levels don't need all of.
+const ENOUGH: usize = 256 << 10;
+
+/// Bytes of stack that are added where there is not enough.
+const MORE: usize = 4 << 20;
+
+/// Reads one text.
+pub(super) struct Parser<'a> {
+    text: &'a str,
+    tokens: Vec<Token>,
+    /// Why there is no token where the last one stands.
+    no_token: String,
+    at: usize,
+    pub(super) options: &'a ParseOptions<'a>,
+    base: Option<Iri<String>>,
+    prefixes: FxHashMap<&'a str, String>,
+    /// The names of variables, by number.
+    variables: Vec<String>,
+    by_name: FxHashMap<&'a str, Var>,
+    pub(super) blanks: Blanks<'a>,
+    pub(super) depth: usize,
+    deepest: usize,
+    /// What the text asks for first that is not supported.
+    unsupported: Option<(usize, &'static str)>,
+    /// Whether an aggregate may stand here.
+    pub(super) aggregates: Aggregates,
+    /// How many were read, of the SELECT that is being read.
+    pub(super) aggregate_count: usize,
+}
+
+/// Whether an aggregate may stand somewhere.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Aggregates {
+    Allowed,
+    /// Where patterns are matched, there are no groups yet.
+    InPattern,
+    InGroupBy,
+    InAggregate,
+}
+
+impl<'a> Parser<'a> {
+    pub(super) fn new(text: &'a str, options: &'a ParseOptions<'a>) -> Result<Parser<'a>> {
+        let base = options.base.map(|base| {
+            Iri::parse(base.to_owned())
+                .map_err(|error| Wrong::new(0, format!("the base `{base}` is no absolute IRI: {error}")))
+        });
+        let base = base.transpose()?;
+        let tokens = token::tokens(text);
+        Ok(Parser {
+            text,
+            tokens: tokens.all,
+            no_token: tokens.wrong,
+            at: 0,
+            options,
+            base,
+            prefixes: FxHashMap::default(),
+            variables: Vec::new(),
+            by_name: FxHashMap::default(),
+            blanks: Blanks::default(),
+            depth: 0,
+            deepest: 0,
+            unsupported: None,
+            aggregates: Aggregates::InPattern,
+            aggregate_count: 0,
+        })
+    }
+
+    /// A whole text.
+    pub(super) fn query(mut self) -> Result<Query> {
+        self.prologue()?;
+        let start = self.place();
+        let mut is_ask = false;
+        let select = if self.at_word("SELECT") {
+            self.select(true)?.0
+        } else if self.take_word("ASK") {
+            is_ask = true;
+            self.ask()?
+        } else if self.take_word("CONSTRUCT") {
+            self.not_supported(start, "CONSTRUCT queries");
+            self.construct()?
+        } else if self.take_word("DESCRIBE") {
+            self.not_supported(start, "DESCRIBE queries");
+            self.describe()?
+        } else if self.at_update() {
+            self.not_supported(start, "updates");
+            self.updates()?;
+            Select::of(Group::default())
+        } else {
+            return Err(self.unexpected("SELECT, ASK, CONSTRUCT or DESCRIBE"));
+        };
+        if self.kind() != Kind::End {
+            return Err(self.unexpected("the query's end"));
+        }
+        if let Some((_, what)) = self.unsupported {
+            let QueryError { message, kind, .. } = QueryError::unsupported(what);
+            let at = self.unsupported.map_or(0, |(at, _)| at);
+            return Err(Box::new(Wrong { at, message, kind }));
+        }
+        Ok(Query { base: self.base, variables: self.variables, is_ask, select, depth: self.deepest })
+    }
+
+    /// BASE and PREFIX.
+    pub(super) fn prologue(&mut self) -> Result<()> {
+        loop {
+            if self.take_word("BASE") {
+                let iri = self.resolved("an IRI in `<` and `>`")?;
+                self.base = Some(Iri::parse_unchecked(iri.into_string()));
+            } else if self.take_word("PREFIX") {
+                let token = self.token();
+                let name = self.slice(token);
+                let prefix = name.strip_suffix(':').filter(|prefix| token.kind == Kind::Name && !prefix.contains(':'));
+                let Some(prefix) = prefix else { return Err(self.unexpected("a prefix, such as `ex:`")) };
+                self.at += 1;
+                let iri = self.resolved("an IRI in `<` and `>`")?;
+                self.prefixes.insert(prefix, iri.into_string());
+            } else {
+                return Ok(());
+            }
+        }
+    }
+
+    // Tokens.
+
+    pub(super) fn token(&self) -> Token {
+        self.tokens[self.at]
+    }
+
+    pub(super) fn kind(&self) -> Kind {
+        self.tokens[self.at].kind
+    }
+
+    /// The kind of the token behind the next.
+    pub(super) fn second(&self) -> Kind {
+        self.second_token().kind
+    }
+
+    pub(super) fn second_token(&self) -> Token {
+        self.tokens[(self.at + 1).min(self.tokens.len() - 1)]
+    }
+
+    /// The byte where the next token stands.
+    pub(super) fn place(&self) -> usize {
+        self.token().start as usize
+    }
+
+    pub(super) fn slice(&self, token: Token) -> &'a str {
+        &self.text[token.start as usize..token.end as usize]
+    }
+
+    /// Goes on if the next token is of a kind.
+    pub(super) fn take(&mut self, kind: Kind) -> bool {
+        let is_it = self.kind() == kind;
+        self.at += usize::from(is_it);
+        is_it
+    }
+
+    pub(super) fn skip(&mut self) {
+        self.at += 1;
+    }
+
+    pub(super) fn need(&mut self, kind: Kind, expected: &str) -> Result<()> {
+        if self.take(kind) { Ok(()) } else { Err(self.unexpected(expected)) }
+    }
+
+    pub(super) fn at_word(&self, word: &str) -> bool {
+        self.kind() == Kind::Word && self.slice(self.token()).eq_ignore_ascii_case(word)
+    }
+
+    pub(super) fn take_word(&mut self, word: &str) -> bool {
+        let is_it = self.at_word(word);
+        self.at += usize::from(is_it);
+        is_it
+    }
+
+    pub(super) fn need_word(&mut self, word: &str) -> Result<()> {
+        if self.take_word(word) { Ok(()) } else { Err(self.unexpected(word)) }
+    }
+
+    /// Whether the next two tokens are a sign and the number that it touches.
+    pub(super) fn at_signed_number(&self) -> bool {
+        matches!(self.kind(), Kind::Plus | Kind::Minus)
+            && matches!(self.second(), Kind::Integer | Kind::Decimal | Kind::Double)
+            && self.tokens[self.at + 1].start == self.token().end
+    }
+
+    /// The error that the next token is, where something else was expected.
+    pub(super) fn unexpected(&self, expected: &str) -> Box<Wrong> {
+        let token = self.token();
+        match token.kind {
+            Kind::Wrong => Wrong::new(token.start as usize, self.no_token.clone()),
+            Kind::End => {
+                // Comments and blanks behind the last token are not where something is missing.
+                let end = self.at.checked_sub(1).map_or(0, |last| self.tokens[last].end as usize);
+                Wrong::new(end, format!("the query ends too early: expected {expected}"))
+            }
+            _ => {
+                let found = self.slice(token);
+                let shown: String = found.chars().take(30).collect();
+                let more = if shown.len() < found.len() { "…" } else { "" };
+                Wrong::new(token.start as usize, format!("`{shown}{more}` can't stand here: expected {expected}"))
+            }
+        }
+    }
+
+    // Depth.
+
+    /// Reads something that is nested one level deeper.
+    pub(super) fn deeper<R>(&mut self, read: impl FnOnce(&mut Self) -> Result<R>) -> Result<R> {
+        self.depth += 1;
+        self.is_deep(0)?;
+        let done = if self.depth.is_multiple_of(8) {
+            // What calls may have any stack, and a text decides how deep this goes.
+            stacker::maybe_grow(ENOUGH, MORE, || read(self))
+        } else {
+            read(self)
+        };
+        self.depth -= 1;
+        done
+    }
+
+    /// Notes that something stands on `more` others, which the engine's tree has below one another.
+    pub(super) fn is_deep(&mut self, more: usize) -> Result<()> {
+        let depth = self.depth + more;
+        self.deepest = self.deepest.max(depth);
+        if depth > self.options.depth {
+            let limit = self.options.depth;
+            let message = format!(
+                "the query is nested more than {limit} levels deep: brackets, and operators and patterns that stand on the one before"
+            );
+            return Err(Box::new(Wrong { at: self.place(), message, kind: QueryErrorKind::TooLarge }));
+        }
+        Ok(())
+    }
+
+    pub(super) fn not_supported(&mut self, at: usize, what: &'static str) {
+        self.unsupported.get_or_insert((at, what));
+    }
+
+    // Terms.
+
+    pub(super) fn variable_name(&self, var: Var) -> &str {
+        &self.variables[var.0 as usize]
+    }
+
+    /// A variable, if one stands here.
+    pub(super) fn variable(&mut self) -> Option<Var> {
+        if self.kind() != Kind::Variable {
+            return None;
+        }
+        let name = &self.slice(self.token())[1..];
+        self.at += 1;
+        if let Some(var) = self.by_name.get(name) {
+            return Some(*var);
+        }
+        let var = Var(self.variables.len() as u32);
+        self.variables.push(name.to_owned());
+        self.by_name.insert(name, var);
+        Some(var)
+    }
+
+    pub(super) fn need_variable(&mut self) -> Result<Var> {
+        self.variable().ok_or_else(|| self.unexpected("a variable"))
+    }
+
+    /// An IRI in `<` and `>`.
+    fn resolved(&mut self, expected: &str) -> Result<NamedNode> {
+        let token = self.token();
+        if token.kind != Kind::Iri {
+            return Err(self.unexpected(expected));
+        }
+        let at = token.start as usize;
+        let written = &self.text[at + 1..token.end as usize - 1];
+        let written = unescape::iri(written, at + 1)?;
+        self.at += 1;
+        let resolved = match &self.base {
+            Some(base) => base.resolve(&written).map(Iri::into_inner),
+            None => Iri::parse(written.as_ref()).map(|_| written.as_ref().to_owned()),
+        };
+        resolved.map(NamedNode::new_unchecked).map_err(|error| {
+            let hint = if self.base.is_none() && !written.contains(':') { ": a relative IRI needs a base" } else { "" };
+            Wrong::new(at, format!("<{written}> is no IRI{hint} ({error})"))
+        })
+    }
+
+    /// An IRI, written out or with a prefix, if one stands here.
+    pub(super) fn iri(&mut self) -> Result<Option<NamedNode>> {
+        let token = self.token();
+        match token.kind {
+            Kind::Iri => self.resolved("").map(Some),
+            Kind::Name => {
+                let (prefix, local) = self.slice(token).split_once(':').expect("a name has a colon");
+                let at = token.start as usize;
+                let Some(namespace) = self.prefixes.get(prefix) else {
+                    return Err(Wrong::new(at, format!("the prefix `{prefix}:` is not declared")));
+                };
+                let local = unescape::local(local);
+                let mut iri = String::with_capacity(namespace.len() + local.len());
+                iri.push_str(namespace);
+                iri.push_str(&local);
+                self.at += 1;
+                match Iri::parse(iri) {
+                    Ok(iri) => Ok(Some(NamedNode::new_unchecked(iri.into_inner()))),
+                    Err(error) => Err(Wrong::new(at, format!("`{}` is no IRI: {error}", self.slice(token)))),
+                }
+            }
+            _ => Ok(None),
+        }
+    }
+
+    pub(super) fn need_iri(&mut self) -> Result<NamedNode> {
+        self.iri()?.ok_or_else(|| self.unexpected("an IRI"))
+    }
+
+    /// A string, number or boolean, if one stands here.
+    pub(super) fn literal(&mut self) -> Result<Option<Literal>> {
+        let token = self.token();
+        let typed = |text: &str, datatype: oxrdf::NamedNodeRef<'_>| Literal::new_typed_literal(text, datatype);
+        let number = |kind| match kind {
+            Kind::Integer => xsd::INTEGER,
+            Kind::Decimal => xsd::DECIMAL,
+            _ => xsd::DOUBLE,
+        };
+        Ok(Some(match token.kind {
+            Kind::Text => {
+                let raw = self.slice(token);
+                let quotes = if raw.len() >= 6 && raw.as_bytes()[1] == raw.as_bytes()[0] { 3 } else { 1 };
+                let value = unescape::text(&raw[quotes..raw.len() - quotes], token.start as usize + quotes)?;
+                self.at += 1;
+                match self.kind() {
+                    Kind::Language => {
+                        let at = self.place();
+                        let language = &self.slice(self.token())[1..];
+                        self.at += 1;
+                        Literal::new_language_tagged_literal(value, language)
+                            .map_err(|error| Wrong::new(at, format!("`@{language}` is no language tag: {error}")))?
+                    }
+                    Kind::Carets => {
+                        self.at += 1;
+                        Literal::new_typed_literal(value, self.need_iri()?)
+                    }
+                    _ => Literal::new_simple_literal(value),
+                }
+            }
+            Kind::Integer | Kind::Decimal | Kind::Double => {
+                self.at += 1;
+                typed(self.slice(token), number(token.kind))
+            }
+            Kind::Plus | Kind::Minus if self.at_signed_number() => {
+                let second = self.tokens[self.at + 1];
+                self.at += 2;
+                typed(&self.text[token.start as usize..second.end as usize], number(second.kind))
+            }
+            Kind::Word if self.take_word("true") => typed("true", xsd::BOOLEAN),
+            Kind::Word if self.take_word("false") => typed("false", xsd::BOOLEAN),
+            _ => return Ok(None),
+        }))
+    }
+
+    /// A string without language and type, as SEPARATOR has it.
+    pub(super) fn need_string(&mut self) -> Result<String> {
+        let at = self.place();
+        if self.kind() != Kind::Text {
+            return Err(self.unexpected("a string"));
+        }
+        let literal = self.literal()?.expect("a string is a literal");
+        if literal.datatype() != xsd::STRING {
+            return Err(Wrong::new(at, "a string without language and type is expected"));
+        }
+        Ok(literal.value().to_owned())
+    }
+
+    /// A variable, IRI, literal or blank node, if one stands here. `()` is the empty list.
+    pub(super) fn term(&mut self) -> Result<Option<Term>> {
+        let token = self.token();
+        Ok(Some(match token.kind {
+            Kind::Variable => Term::Var(self.variable().expect("its token is a variable's")),
+            Kind::Iri | Kind::Name => Term::Iri(self.need_iri()?),
+            Kind::Blank => {
+                let label = &self.slice(token)[2..];
+                let blank = self.blanks.of_label(label, token.start as usize)?;
+                self.at += 1;
+                blank
+            }
+            Kind::BracketOpen if self.second() == Kind::BracketClose => {
+                self.at += 2;
+                self.blanks.fresh()
+            }
+            Kind::Open if self.second() == Kind::Close => {
+                self.at += 2;
+                Term::Iri(oxrdf::vocab::rdf::NIL.into_owned())
+            }
+            _ => return Ok(self.literal()?.map(Term::Literal)),
+        }))
+    }
+}

@@ -1,0 +1,473 @@
+//! Groups, triples and paths: SPARQL 1.1, §19.8, rules 53 to 106.
+
+use super::ast::{Element, Group, Path, Term, Triple, Values, Verb};
+use super::names::Scope;
+use super::parser::{Aggregates, Parser};
+use super::token::Kind;
+use super::{Result, Wrong};
+use oxrdf::NamedNode;
+use oxrdf::vocab::rdf;
+
+/// Where triples stand.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Where {
+    /// In a pattern, where paths may stand.
+    Pattern,
+    /// In a template: of CONSTRUCT, or of an update.
+    Template(Template),
+}
+
+/// What a template may contain.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Template {
+    pub(super) variables: bool,
+    pub(super) blanks: bool,
+    /// What it is, for people.
+    pub(super) name: &'static str,
+}
+
+/// The triples that are being read.
+struct Triples {
+    whose: Where,
+    all: Vec<Triple>,
+}
+
+impl<'a> Parser<'a> {
+    /// A group with its braces, and what is in scope behind it.
+    pub(super) fn group(&mut self) -> Result<(Group, Scope)> {
+        self.deeper(|parser| {
+            parser.need(Kind::BraceOpen, "`{`")?;
+            let made = if parser.at_word("SELECT") {
+                let (select, scope) = parser.select(false)?;
+                (Group { elements: vec![Element::Select(Box::new(select))] }, scope)
+            } else {
+                parser.elements()?
+            };
+            parser.need(Kind::BraceClose, "`}` or another part of the pattern")?;
+            Ok(made)
+        })
+    }
+
+    fn elements(&mut self) -> Result<(Group, Scope)> {
+        let mut group = Group::default();
+        let mut scope = Scope::default();
+        // The basic graph pattern that goes on: only a filter doesn't end it.
+        let mut pattern = None;
+        // Parts that stand on all parts before.
+        let mut stacked = 0;
+        loop {
+            if self.at_triples() {
+                self.blanks.pattern = Some(*pattern.get_or_insert_with(|| self.blanks.next_pattern()));
+                let triples = self.triples_block(&mut scope)?;
+                match group.elements.last_mut() {
+                    Some(Element::Triples(all)) => all.extend(triples),
+                    _ => group.elements.push(Element::Triples(triples)),
+                }
+            }
+            if self.kind() != Kind::Word && self.kind() != Kind::BraceOpen {
+                return Ok((group, scope));
+            }
+            let at = self.place();
+            if self.take_word("FILTER") {
+                group.elements.push(Element::Filter(self.constraint()?));
+            } else {
+                pattern = None;
+                let element = self.element(at, &mut scope)?;
+                if matches!(element, Element::Optional(_) | Element::Minus(_) | Element::Bind(..)) {
+                    stacked += 1;
+                    self.is_deep(stacked)?;
+                }
+                group.elements.push(element);
+            }
+            self.take(Kind::Dot);
+        }
+    }
+
+    /// A part of a group that is neither triples nor a filter.
+    fn element(&mut self, at: usize, scope: &mut Scope) -> Result<Element> {
+        Ok(if self.kind() == Kind::BraceOpen {
+            let mut all = Vec::new();
+            loop {
+                let (group, inner) = self.group()?;
+                all.push(group);
+                scope.add_all(inner);
+                if !self.take_word("UNION") {
+                    break Element::Union(all);
+                }
+            }
+        } else if self.take_word("OPTIONAL") {
+            let (group, inner) = self.group()?;
+            scope.add_all(inner);
+            Element::Optional(group)
+        } else if self.take_word("MINUS") {
+            Element::Minus(self.group()?.0)
+        } else if self.take_word("GRAPH") {
+            self.not_supported(at, "GRAPH patterns");
+            self.name_in_scope(scope)?;
+            let (group, inner) = self.group()?;
+            scope.add_all(inner);
+            Element::Union(vec![group])
+        } else if self.take_word("SERVICE") {
+            self.not_supported(at, "SERVICE patterns");
+            self.take_word("SILENT");
+            self.name_in_scope(scope)?;
+            let (group, inner) = self.group()?;
+            scope.add_all(inner);
+            Element::Union(vec![group])
+        } else if self.take_word("BIND") {
+            self.need(Kind::Open, "`(`")?;
+            let value = self.expression()?;
+            self.need_word("AS")?;
+            let at = self.place();
+            let var = self.need_variable()?;
+            if scope.has(var) {
+                let name = self.variable_name(var);
+                return Err(Wrong::new(
+                    at,
+                    format!("BIND can't give ?{name} a value: it has one in this group already"),
+                ));
+            }
+            self.need(Kind::Close, "`)`")?;
+            scope.add(var);
+            Element::Bind(value, var)
+        } else if self.take_word("VALUES") {
+            let values = self.values()?;
+            values.variables.iter().for_each(|var| scope.add(*var));
+            Element::Values(values)
+        } else {
+            return Err(self.unexpected("a triple pattern, FILTER, OPTIONAL, UNION, MINUS, BIND, VALUES or `}`"));
+        })
+    }
+
+    /// The variable or IRI behind GRAPH and SERVICE.
+    fn name_in_scope(&mut self, scope: &mut Scope) -> Result<()> {
+        match self.variable() {
+            Some(var) => scope.add(var),
+            None if self.iri()?.is_some() => {}
+            None => return Err(self.unexpected("a variable or an IRI")),
+        }
+        Ok(())
+    }
+
+    // Triples.
+
+    /// Whether triples begin here.
+    pub(super) fn at_triples(&self) -> bool {
+        match self.kind() {
+            Kind::Iri
+            | Kind::Name
+            | Kind::Blank
+            | Kind::Variable
+            | Kind::Integer
+            | Kind::Decimal
+            | Kind::Double
+            | Kind::Text
+            | Kind::Open
+            | Kind::BracketOpen => true,
+            Kind::Plus | Kind::Minus => self.at_signed_number(),
+            Kind::Word => self.at_word("true") || self.at_word("false"),
+            _ => false,
+        }
+    }
+
+    /// Triples with dots between them.
+    fn triples_block(&mut self, scope: &mut Scope) -> Result<Vec<Triple>> {
+        let mut triples = Triples { whose: Where::Pattern, all: Vec::new() };
+        loop {
+            self.same_subject(&mut triples)?;
+            if !self.take(Kind::Dot) || !self.at_triples() {
+                break;
+            }
+        }
+        for Triple { subject, verb, object } in &triples.all {
+            for end in [subject, object] {
+                if let Term::Var(var) = end {
+                    scope.add(*var);
+                }
+            }
+            if let Verb::Var(var) = verb {
+                scope.add(*var);
+            }
+        }
+        Ok(triples.all)
+    }
+
+    /// The triples of a template, without its braces. Its labels of blank nodes belong to a pattern, or to none.
+    pub(super) fn template(&mut self, template: Template, pattern: Option<u32>) -> Result<Vec<Triple>> {
+        let outside = std::mem::replace(&mut self.blanks.pattern, pattern);
+        let mut triples = Triples { whose: Where::Template(template), all: Vec::new() };
+        while self.at_triples() {
+            self.same_subject(&mut triples)?;
+            if !self.take(Kind::Dot) {
+                break;
+            }
+        }
+        self.blanks.pattern = outside;
+        Ok(triples.all)
+    }
+
+    /// A subject with its predicates and objects.
+    fn same_subject(&mut self, triples: &mut Triples) -> Result<()> {
+        let is_nested = self.at_nested();
+        let subject = self.node(triples, "a triple's subject")?;
+        // A list or a blank node with properties says enough without more.
+        if is_nested && !self.at_verb(triples.whose) {
+            return Ok(());
+        }
+        self.properties(&subject, triples)
+    }
+
+    /// Whether a list with members or a blank node with properties begins here.
+    fn at_nested(&self) -> bool {
+        match self.kind() {
+            Kind::Open => self.second() != Kind::Close,
+            Kind::BracketOpen => self.second() != Kind::BracketClose,
+            _ => false,
+        }
+    }
+
+    fn at_verb(&self, whose: Where) -> bool {
+        match self.kind() {
+            Kind::Variable | Kind::Iri | Kind::Name => true,
+            Kind::Word => self.is_a(),
+            Kind::Caret | Kind::Bang | Kind::Open => whose == Where::Pattern,
+            _ => false,
+        }
+    }
+
+    /// Whether the next token is `a`, which is no other than lower case.
+    fn is_a(&self) -> bool {
+        self.kind() == Kind::Word && self.slice(self.token()) == "a"
+    }
+
+    /// Predicates and objects, separated by `;`.
+    fn properties(&mut self, subject: &Term, triples: &mut Triples) -> Result<()> {
+        loop {
+            let verb = self.verb(triples.whose)?;
+            loop {
+                let object = self.node(triples, "a triple's object")?;
+                triples.all.push(Triple { subject: subject.clone(), verb: verb.clone(), object });
+                if !self.take(Kind::Comma) {
+                    break;
+                }
+            }
+            if !self.take(Kind::Semicolon) {
+                return Ok(());
+            }
+            while self.take(Kind::Semicolon) {}
+            if !self.at_verb(triples.whose) {
+                return Ok(());
+            }
+        }
+    }
+
+    fn verb(&mut self, whose: Where) -> Result<Verb> {
+        let at = self.place();
+        if let Some(var) = self.variable() {
+            self.may_stand(&Term::Var(var), at, whose)?;
+            return Ok(Verb::Var(var));
+        }
+        if !self.at_verb(whose) {
+            return Err(self.unexpected("a triple's predicate"));
+        }
+        Ok(Verb::Path(match whose {
+            Where::Pattern => self.path()?,
+            Where::Template(_) => Path::Iri(self.predicate()?),
+        }))
+    }
+
+    /// An IRI or `a`.
+    fn predicate(&mut self) -> Result<NamedNode> {
+        if self.is_a() {
+            self.skip();
+            return Ok(rdf::TYPE.into_owned());
+        }
+        self.iri()?.ok_or_else(|| self.unexpected("a predicate: an IRI or `a`"))
+    }
+
+    /// What stands at an end of a triple, whose own triples are added if it has some.
+    fn node(&mut self, triples: &mut Triples, expected: &str) -> Result<Term> {
+        let at = self.place();
+        if !self.at_nested() {
+            let term = self.term()?.ok_or_else(|| self.unexpected(expected))?;
+            self.may_stand(&term, at, triples.whose)?;
+            return Ok(term);
+        }
+        self.deeper(|parser| {
+            let first = parser.blanks.fresh();
+            parser.may_stand(&first, at, triples.whose)?;
+            if parser.take(Kind::BracketOpen) {
+                parser.properties(&first, triples)?;
+                parser.need(Kind::BracketClose, "`]`, `;` or `,`")?;
+                return Ok(first);
+            }
+            parser.skip();
+            let mut cell = first.clone();
+            loop {
+                let object = parser.node(triples, "a list's member")?;
+                let mut link = |predicate: oxrdf::NamedNodeRef<'_>, object| {
+                    let verb = Verb::Path(Path::Iri(predicate.into_owned()));
+                    triples.all.push(Triple { subject: cell.clone(), verb, object });
+                };
+                link(rdf::FIRST, object);
+                if parser.take(Kind::Close) {
+                    link(rdf::REST, Term::Iri(rdf::NIL.into_owned()));
+                    return Ok(first);
+                }
+                let next = parser.blanks.fresh();
+                link(rdf::REST, next.clone());
+                cell = next;
+            }
+        })
+    }
+
+    fn may_stand(&self, term: &Term, at: usize, whose: Where) -> Result<()> {
+        let Where::Template(Template { variables, blanks, name }) = whose else { return Ok(()) };
+        match term {
+            Term::Var(_) if !variables => Err(Wrong::new(at, format!("a variable can't stand in {name}"))),
+            Term::Blank(_) if !blanks => Err(Wrong::new(at, format!("a blank node can't stand in {name}"))),
+            _ => Ok(()),
+        }
+    }
+
+    // Paths.
+
+    fn path(&mut self) -> Result<Path> {
+        self.deeper(|parser| {
+            let mut all = vec![parser.path_sequence()?];
+            while parser.take(Kind::Bar) {
+                all.push(parser.path_sequence()?);
+            }
+            Ok(if all.len() == 1 { all.remove(0) } else { Path::Alternative(all) })
+        })
+    }
+
+    fn path_sequence(&mut self) -> Result<Path> {
+        let mut all = vec![self.path_step()?];
+        while self.take(Kind::Slash) {
+            all.push(self.path_step()?);
+        }
+        Ok(if all.len() == 1 { all.remove(0) } else { Path::Sequence(all) })
+    }
+
+    fn path_step(&mut self) -> Result<Path> {
+        if self.take(Kind::Caret) {
+            return Ok(Path::Inverse(Box::new(self.path_element()?)));
+        }
+        self.path_element()
+    }
+
+    fn path_element(&mut self) -> Result<Path> {
+        let path = if self.take(Kind::Open) {
+            let path = self.path()?;
+            self.need(Kind::Close, "`)`, or a path goes on")?;
+            path
+        } else if self.take(Kind::Bang) {
+            self.negated_path()?
+        } else {
+            Path::Iri(self.predicate()?)
+        };
+        Ok(match self.kind() {
+            Kind::Question => {
+                self.skip();
+                Path::Optional(Box::new(path))
+            }
+            Kind::Star => {
+                self.skip();
+                Path::Any(Box::new(path))
+            }
+            // `:p +1` has a number behind the path.
+            Kind::Plus if !self.at_signed_number() => {
+                self.skip();
+                Path::Many(Box::new(path))
+            }
+            _ => path,
+        })
+    }
+
+    fn negated_path(&mut self) -> Result<Path> {
+        let (mut forward, mut backward) = (Vec::new(), Vec::new());
+        let mut one = |parser: &mut Self| -> Result<()> {
+            let list = if parser.take(Kind::Caret) { &mut backward } else { &mut forward };
+            list.push(parser.predicate()?);
+            Ok(())
+        };
+        if !self.take(Kind::Open) {
+            one(self)?;
+        } else if !self.take(Kind::Close) {
+            one(self)?;
+            while self.take(Kind::Bar) {
+                one(self)?;
+            }
+            self.need(Kind::Close, "`|` or `)`")?;
+        }
+        Ok(Path::Not(forward, backward))
+    }
+
+    // Tables.
+
+    /// What stands behind VALUES.
+    pub(super) fn values(&mut self) -> Result<Values> {
+        let mut values = Values { variables: Vec::new(), terms: Vec::new(), rows: 0 };
+        if let Some(var) = self.variable() {
+            values.variables.push(var);
+            self.need(Kind::BraceOpen, "`{`")?;
+            while !self.take(Kind::BraceClose) {
+                let term = self.value()?;
+                values.terms.push(term);
+                values.rows += 1;
+            }
+            return Ok(values);
+        }
+        self.need(Kind::Open, "a variable or `(`")?;
+        let mut seen = Scope::default();
+        while !self.take(Kind::Close) {
+            let at = self.place();
+            let var = self.variable().ok_or_else(|| self.unexpected("a variable or `)`"))?;
+            if !seen.0.insert(var) {
+                return Err(Wrong::new(at, format!("VALUES has ?{} twice", self.variable_name(var))));
+            }
+            values.variables.push(var);
+        }
+        self.need(Kind::BraceOpen, "`{`")?;
+        while !self.take(Kind::BraceClose) {
+            let at = self.place();
+            self.need(Kind::Open, "`(` or `}`")?;
+            let before = values.terms.len();
+            while !self.take(Kind::Close) {
+                let term = self.value()?;
+                values.terms.push(term);
+            }
+            let (found, wanted) = (values.terms.len() - before, values.variables.len());
+            if found != wanted {
+                return Err(Wrong::new(at, format!("a row of VALUES has {found} values for {wanted} variables")));
+            }
+            values.rows += 1;
+        }
+        Ok(values)
+    }
+
+    /// A cell of a table.
+    fn value(&mut self) -> Result<Option<oxrdf::Term>> {
+        if self.take_word("UNDEF") {
+            return Ok(None);
+        }
+        if let Some(iri) = self.iri()? {
+            return Ok(Some(iri.into()));
+        }
+        match self.literal()? {
+            Some(literal) => Ok(Some(literal.into())),
+            None => Err(self.unexpected("an IRI, a literal or UNDEF")),
+        }
+    }
+
+    /// Reads where there are no groups of rows yet, so that no aggregate may stand.
+    pub(super) fn without_aggregates<R>(&mut self, read: impl FnOnce(&mut Self) -> Result<R>) -> Result<R> {
+        let outside = std::mem::replace(&mut self.aggregates, Aggregates::InPattern);
+        let count = self.aggregate_count;
+        let done = read(self);
+        self.aggregates = outside;
+        self.aggregate_count = count;
+        done
+    }
+}

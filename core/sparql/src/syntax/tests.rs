@@ -1,0 +1,285 @@
+//! The grammar's rules, by their text and by what other parsers made of them.
+
+use crate::{ParseOptions, QueryError, QueryErrorKind, parse, parse_with};
+use std::fmt::Write as _;
+
+fn wrong(text: &str) -> QueryError {
+    match parse(text) {
+        Ok(_) => panic!("{text} is read"),
+        Err(error) => error,
+    }
+}
+
+fn is_too_large(text: &str) -> bool {
+    parse(text).err().is_some_and(|error| error.kind == QueryErrorKind::TooLarge)
+}
+
+#[test]
+fn a_syntax_error_says_where() {
+    for (text, place) in [
+        ("SELECT ?s WHERE {\n  ?s ?p ?o .\n  FILTER (?o = )\n}", (3, 16)),
+        ("SELECT ?s WHERE {\n  ?s ?p \n}", (3, 1)),
+        ("SELECT ?s WHERE {\n  ?s ?p ?o }}", (2, 13)),
+        ("SELECT ?s WHERE {\n  ?s ?p ?o", (2, 11)),
+        ("SELECT ?s WHERE {\n  ?s ?p ?o # a comment\n\n", (2, 11)),
+        ("SELEC ?s", (1, 1)),
+        ("", (1, 1)),
+        ("ASK { ?\\u00E9 ?p }", (1, 18)),
+        ("ASK { ?s <p> ?o }", (1, 10)),
+        ("ASK { ?s e:p ?o }", (1, 10)),
+        ("ASK { ?s ?p \"a\\z\" }", (1, 15)),
+        ("ASK { ?s ?p 'a\n' }", (1, 13)),
+    ] {
+        let error = wrong(text);
+        assert_eq!(((error.line, error.column), &error.kind), (place, &QueryErrorKind::Syntax), "{text}: {error}");
+    }
+}
+
+/// All of these were refused with "the query ends too early", and no place.
+#[test]
+fn a_broken_rule_is_named_with_its_place() {
+    for (text, column, said) in [
+        ("SELECT ?x ?x { ?x ?p ?o }", 11, "?x is selected twice"),
+        ("SELECT (1 AS ?x) (2 AS ?x) { }", 24, "?x is selected twice"),
+        ("SELECT (1 AS ?x) { ?x ?p ?o }", 14, "AS can't give ?x a value"),
+        ("SELECT ?x { ?x ?p ?o FILTER (COUNT(?x) > 1) }", 30, "COUNT is an aggregate and can't stand in a pattern"),
+        ("SELECT ?x { ?x ?p ?o BIND (SUM(?o) AS ?s) }", 28, "SUM is an aggregate and can't stand in a pattern"),
+        ("SELECT (COUNT(COUNT(?x)) AS ?n) { ?x ?p ?o }", 15, "COUNT is an aggregate and can't stand in an aggregate"),
+        ("SELECT ?p { ?x ?p ?o } GROUP BY (COUNT(?x) AS ?n)", 34, "can't stand in GROUP BY"),
+        ("SELECT ?x { ?x ?p ?o } GROUP BY ?p", 8, "?x has many values in a group"),
+        ("SELECT ?p (?o + COUNT(*) AS ?n) { ?x ?p ?o } GROUP BY ?p", 12, "?o has many values in a group"),
+        ("SELECT ?o (COUNT(*) AS ?n) { ?x ?p ?o }", 8, "?o has many values in a group"),
+        ("SELECT * { ?x ?p ?o } GROUP BY ?p", 8, "`SELECT *` can't stand with GROUP BY"),
+        ("SELECT ?x { ?x ?p ?o BIND (1 AS ?o) }", 33, "BIND can't give ?o a value"),
+        ("SELECT ?p { ?x ?p ?o } GROUP BY ?p (1 AS ?o)", 42, "AS can't give ?o a value"),
+        ("ASK { VALUES (?x ?y) { (1 2) (3) } }", 30, "a row of VALUES has 1 values for 2 variables"),
+        ("ASK { VALUES (?x ?x) { } }", 18, "VALUES has ?x twice"),
+        ("ASK { _:a ?p ?o OPTIONAL { _:a ?p 1 } }", 28, "`_:a` stands in another basic graph pattern"),
+        ("ASK { ?s ?p ?o FILTER (STRLEN(?o, 1) = 2) }", 30, "STRLEN has 1 operands, not 2"),
+        ("ASK { ?s ?p ?o FILTER (STRLENGTH(?o) = 2) }", 24, "there is no function STRLENGTH"),
+        ("ASK { ?s ?p \"a\"@averyverylongtag }", 16, "is no language tag"),
+        ("ASK { ?s ?p <http://e/[> }", 13, "is no IRI"),
+        ("ASK { ?s e:p 1 }", 10, "the prefix `e:` is not declared"),
+        ("INSERT DATA { ?s <http://e/p> 1 }", 15, "a variable can't stand in INSERT DATA"),
+        ("DELETE DATA { _:a <http://e/p> 1 }", 15, "a blank node can't stand in DELETE DATA"),
+    ] {
+        let error = wrong(text);
+        assert_eq!((error.line, error.column), (1, column), "{text}: {error}");
+        assert_eq!(error.kind, QueryErrorKind::Syntax, "{text}: {error}");
+        assert!(error.message.contains(said), "{text}: {error}");
+    }
+}
+
+/// Each was refused by the parser that stood here before.
+#[test]
+fn what_the_grammar_allows_is_read() {
+    for text in [
+        "ASK { ?s <http://e/p> ?o FILTER (!EXISTS { _:q <http://e/p> ?v }) }",
+        "ASK { ?s !() ?o }",
+        "SELECT (COALESCE ( ) AS ?a) (CONCAT ( ) AS ?b) (RAND ( ) AS ?c) { }",
+        "SELECT (SUM(?x) AS ?c) (?c / 2 AS ?m) { ?s ?p ?x }",
+        "SELECT ?p (COUNT(*) AS ?c) (?c + 1 AS ?d) { ?s ?p ?o } GROUP BY ?p HAVING (COUNT(*) > 1) ORDER BY ?d STR(?p)",
+        "ASK { FILTER (TRUE && !False) ?s ?p true }",
+        "select * { ?s a ?o ; ; ?p 1 , 2 ; . [] ?p () . [ ?p ?o ] . (1 (2)) . (3) ?p [ ] }",
+        "ASK { ?s <http://e/p> +1, -1.5, +1e5 . ?s <http://e/p>+ +1 }",
+        "ASK { ?s (<http://e/p>|^<http://e/q>/!(a|^<http://e/r>))* ?o }",
+        "SELECT ?\\u00E9 { ?\\U000000E9 ?p '\\u0022' }",
+        "ASK { ?s ?p ?o . FILTER (?o -1 = 2) FILTER (?o+1=2) FILTER (- ?o < +3) }",
+        "ASK { VALUES () { () () } VALUES ?x { UNDEF 1 <http://e/x> } }",
+        "SELECT ?x { ?x ?p ?o } LIMIT 99999999999999999999 OFFSET 1",
+        "SELECT ?s { { SELECT ?s { ?s ?p ?o } VALUES ?s { 1 } } { } UNION { } } VALUES ?s { 1 }",
+        "ASK { _:a ?p _:b FILTER (1 = 1) _:b ?q _:a }",
+        "ASK { ?s ?p ?o FILTER NOT EXISTS { ?s ?p 1 } FILTER (?o NOT IN (1, 2)) FILTER (?o IN ()) }",
+        "SELECT (GROUP_CONCAT(DISTINCT ?x ; SEPARATOR = \", \") AS ?all) { ?s ?p ?x }",
+        "PREFIX : <http://e/> PREFIX a.b: <http://e/> BASE <x/> ASK { :a\\-b a.b:c%20d:e <y> }",
+    ] {
+        let read = parse_with(text, &ParseOptions { base: Some("http://e/"), ..ParseOptions::default() });
+        assert!(read.is_ok(), "{text}: {}", read.err().unwrap());
+    }
+}
+
+/// Each was taken by the parser that stood here before.
+#[test]
+fn what_the_grammar_forbids_is_refused() {
+    for (text, column) in [
+        ("PREFIX : <http://e/> ASK { ?s :p - 1 }", 34),
+        ("ASK { ?s ?p ?o . . }", 18),
+        ("ASK { ?s ?p ?o ?s ?p ?o }", 16),
+        ("ASK { [] }", 10),
+        ("ASK { ?s A ?o }", 10),
+        ("ASK { ?s ?p ?o FILTER ?o }", 23),
+        ("ASK { ?s ?p ?o FILTER (1 < 2 < 3) }", 30),
+        ("SELECT { ?s ?p ?o }", 8),
+        ("SELECT ?s { ?s ?p ?o } LIMIT 1 LIMIT 2", 32),
+        ("SELECT ?s { ?s ?p ?o } ORDER BY", 32),
+        ("SELECT ?s { ?s ?p ?o } GROUP BY", 32),
+        ("CONSTRUCT { ?s <http://e/p>+ ?o } { ?s ?p ?o }", 28),
+        ("ASK { ?s ?p ?o } ASK { }", 18),
+    ] {
+        let error = wrong(text);
+        assert_eq!((error.line, error.column, &error.kind), (1, column, &QueryErrorKind::Syntax), "{text}: {error}");
+    }
+}
+
+#[test]
+fn an_unknown_function_is_an_error_of_its_call_or_of_the_query() {
+    let text = "ASK { ?s ?p ?o\n FILTER (<http://e/f>(?o)) }";
+    assert!(parse(text).is_ok());
+    let error = parse_with(text, &ParseOptions { strict_functions: true, ..ParseOptions::default() }).err().unwrap();
+    assert_eq!(error.kind, QueryErrorKind::UnknownFunction { name: "http://e/f".to_owned() });
+    assert_eq!(error.to_string(), "line 2, column 10: there is no function <http://e/f>");
+}
+
+#[test]
+fn what_is_not_supported_is_named() {
+    for (text, what, column) in [
+        ("CONSTRUCT { ?s ?p ?o } WHERE { ?s ?p ?o }", "CONSTRUCT queries", 1),
+        ("CONSTRUCT WHERE { ?s ?p ?o }", "CONSTRUCT queries", 1),
+        ("DESCRIBE ?s { ?s ?p ?o }", "DESCRIBE queries", 1),
+        ("SELECT * { GRAPH ?g { ?s ?p ?o } }", "GRAPH patterns", 12),
+        ("SELECT * FROM <http://e/g> { ?s ?p ?o }", "FROM clauses", 10),
+        ("SELECT * { SERVICE <http://e/s> { ?s ?p ?o } }", "SERVICE patterns", 12),
+        ("CLEAR ALL ; INSERT { ?s ?p 1 } WHERE { ?s ?p ?o }", "updates", 1),
+    ] {
+        let error = wrong(text);
+        assert_eq!(error.kind, QueryErrorKind::Unsupported { what: what.to_owned() }, "{text}: {error}");
+        assert_eq!(error.column, column, "{text}: {error}");
+    }
+}
+
+/// 15,000 `<` in a row, 6,400 nested sub-selects, 598 nested OPTIONALs on a small stack and chains of operators ended the
+/// process with a stack overflow.
+#[test]
+fn depth_is_an_error_before_the_stack_ends() {
+    let nest = |depth: usize| format!("ASK {{ FILTER ({}1{}) }}", "(".repeat(depth), ")".repeat(depth));
+    let deep: Vec<String> = vec![
+        nest(100_000),
+        format!("ASK {}{}", "{".repeat(100_000), "}".repeat(100_000)),
+        format!("ASK {{ FILTER ({}1) }}", "!".repeat(100_000)),
+        format!("ASK {{ FILTER ({}1{}) }}", "STR(".repeat(100_000), ")".repeat(100_000)),
+        format!("ASK {{ FILTER (1{}) }}", " + 1".repeat(100_000)),
+        format!("ASK {{ FILTER (1{}) }}", " * 1".repeat(100_000)),
+        format!("ASK {{ {} }}", "OPTIONAL {} ".repeat(100_000)),
+        format!("ASK {{ {} }}", "MINUS {} ".repeat(100_000)),
+        format!("ASK {{ {} }}", (0..10_000).fold(String::new(), |all, n| all + &format!("BIND (1 AS ?v{n}) "))),
+        format!("ASK {}{}", "{ OPTIONAL ".repeat(100_000), "}".repeat(100_000)),
+        format!("ASK {}", "{ FILTER EXISTS ".repeat(100_000)),
+        format!("SELECT * {}", "{ SELECT * ".repeat(100_000)),
+        format!("ASK {{ ?s {}a{} ?o }}", "(".repeat(100_000), ")".repeat(100_000)),
+        format!("ASK {{ {} }}", "[ ?p ".repeat(100_000)),
+        format!("ASK {{ {} }}", "( ".repeat(100_000)),
+        format!("SELECT * {{ ?s ?p ?o }} ORDER BY {}", "STR(?s) ".repeat(2000)),
+        format!("SELECT (COUNT(*) AS ?n) {{ ?s ?p ?o }} GROUP BY {}", "(STR(?s)) ".repeat(2000)),
+        format!("SELECT (1 AS ?x) {{ ?s ?p ?o }} HAVING {}", "(COUNT(STR(?s)) > 1) ".repeat(2000)),
+    ];
+    for text in &deep {
+        assert!(is_too_large(text), "{}: {:?}", &text[..60], parse(text).err());
+    }
+    // Comparisons in a row are no expression, however many there are.
+    assert_eq!(wrong(&format!("ASK {{ FILTER (1 {} 2) }}", "< ".repeat(15_000))).kind, QueryErrorKind::Syntax);
+    let limit = ParseOptions { depth: 10, ..ParseOptions::default() };
+    assert!(parse_with(&nest(7), &limit).is_ok());
+    let error =
+        parse_with(&format!("ASK {{\n FILTER {}", nest(20).replace("ASK { FILTER ", "")), &limit).err().unwrap();
+    assert_eq!((error.line, error.kind), (2, QueryErrorKind::TooLarge));
+    assert!(error.message.contains("more than 10 levels"), "{}", error.message);
+}
+
+#[test]
+fn what_is_as_deep_as_may_be_is_read() {
+    for text in [
+        format!("ASK {{ FILTER ({}1{}) }}", "(".repeat(990), ")".repeat(990)),
+        format!("ASK {{ ?s ?p ?o {} }}", "OPTIONAL { ?s ?p ?o } ".repeat(990)),
+        format!("ASK {{ FILTER (1{}) }}", " + 1".repeat(990)),
+        format!("SELECT * {}{}", "{ SELECT * ".repeat(990), "{} ".to_owned() + &"}".repeat(990)),
+        format!("ASK {} ?s ?p ?o {}", "{".repeat(990), "}".repeat(990)),
+    ] {
+        assert!(parse(&text).is_ok(), "{}: {}", &text[..60], parse(&text).err().unwrap());
+    }
+}
+
+/// `||` was refused from 327 on, and texts of a megabyte held the parser for more than 30 seconds.
+#[test]
+fn much_text_that_lies_side_by_side_is_read() {
+    let mut table = "SELECT * { VALUES (?a ?b) {".to_owned();
+    for row in 0..20_000 {
+        write!(table, " (-{row}.5e-3 \"{}\"@en-GB)", "x".repeat(row % 40)).expect("a string takes everything");
+    }
+    table += " } FILTER (?a IN (0";
+    (0..5000).for_each(|number| write!(table, ", -{number}").expect("a string takes everything"));
+    table += ")) }";
+    let variables = (0..50_000).fold(String::new(), |all, number| all + "?v" + &number.to_string() + " ");
+    for text in [
+        table,
+        format!(
+            "PREFIX my-ns: <http://e/> ASK {{ {} }}",
+            "<http://e/s> my-ns:a-b-c <http://e/a-b+c> . ".repeat(100_000)
+        ),
+        format!("ASK {{ FILTER (1{}) }}", " || 1".repeat(100_000)),
+        format!("ASK {{ {{}} {} }}", "UNION {} ".repeat(100_000)),
+        format!("ASK {{ ?s a{} ?o }}", "/a|a".repeat(100_000)),
+        format!("SELECT {variables} {{ VALUES ({variables}) {{ }} }}"),
+        format!("SELECT (COUNT(*) AS ?n) {{ ?s ?p ?o }} GROUP BY {variables}"),
+        format!("SELECT * {{ ?s ?p ?o }} ORDER BY {}", "?s ".repeat(100_000)),
+        format!("ASK {{ ?s ?p {} }}", "'a', \"b\"@en, 1.5, ".repeat(50_000) + "1"),
+    ] {
+        assert!(parse(&text).is_ok(), "{}: {}", &text[..60], parse(&text).err().unwrap());
+    }
+    for text in [format!("ASK {{ ?s ?p {} }}", "1.".repeat(500_000)), format!("ASK {{ {} }}", "a.".repeat(500_000))] {
+        assert_eq!(wrong(&text).kind, QueryErrorKind::Syntax);
+    }
+}
+
+#[test]
+fn signs_in_strings_iris_and_comments_are_no_brackets() {
+    let many = "((({{{[[[||||".repeat(1000);
+    assert!(parse(&format!("ASK {{ ?s ?p '{many}', \"{many}\", '''{many}'{many}''' }} # {many}")).is_ok());
+    assert!(parse(&format!("ASK {{ ?s ?p <http://e/{}> }}", "((--".repeat(1000))).is_ok());
+}
+
+#[test]
+fn a_text_has_so_many_bytes_at_most() {
+    let limit = ParseOptions { bytes: 20, ..ParseOptions::default() };
+    assert!(parse_with("ASK { }", &limit).is_ok());
+    let error = parse_with("ASK { ?s ?p ?o . ?o ?q ?s }", &limit).err().unwrap();
+    assert_eq!(error.to_string(), "the query has 27 bytes, and 20 at most are read");
+    assert_eq!(error.kind, QueryErrorKind::TooLarge);
+}
+
+#[test]
+fn iris_with_signs_in_them_are_read() {
+    for text in [
+        "ASK { <http://e/a,b> <http://e/(p)> <http://e/c&&d> }",
+        "ASK { ?s <http://e/p(1)>/^<http://e/p,2>|!(<http://e/p&3>|^<http://e/p(4)>) ?o }",
+        "ASK { ?s ?p (<http://e/a,b> 1 <http://e/(c)>) }",
+        "ASK { ?s ?p ?o FILTER (?o = <http://e/a,b>) FILTER (?o IN (<http://e/(a)>, <http://e/b&&c>)) }",
+        "ASK { ?s ?p ?o FILTER (<http://e/a,b>=?o&&<http://e/(b)>!=?s) }",
+        "ASK { ?s ?p ?o FILTER (?o != '<?a&&?b>' && ?s != \"\"\"it's <a,b>\"\"\") } # FILTER (?x<?a&&?b>?y)",
+        "PREFIX : <http://e/> ASK { ?s :a\\(b\\,c ?o FILTER (?o != :d\\)) }",
+        "BASE <http://e/(x)> ASK { ?s ?p ?o FILTER (?o = <a,b>) }",
+        "ASK { ?x ?y ?a, ?b FILTER (?x < ?a&&?b>?y) }",
+        "ASK { ?x ?p ?y FILTER (?x<3) FILTER (?y>3) }",
+        "ASK { ?x ?p ?y FILTER (?x<3&&?y<4) }",
+        "ASK { ?x ?p ?y FILTER (?x <= 3||?y>3) }",
+        "SELECT (IF(?x<3, ?x>2, ?y) AS ?z) { ?x ?p ?y }",
+    ] {
+        assert!(parse(text).is_ok(), "{text}: {}", parse(text).err().unwrap());
+    }
+}
+
+#[test]
+fn an_iri_between_two_expressions_is_an_error_at_its_place() {
+    for (text, place, token) in [
+        ("ASK { ?x ?y ?a, ?b .\n FILTER (?x<?a&&?b>?y) }", (2, 12), "<?a&&?b>"),
+        ("ASK { ?x ?p ?y FILTER(?x<3)FILTER(?y>3) }", (1, 25), "<3)FILTER(?y>"),
+        ("ASK { ?x ?p ?y FILTER(?x<=3&&?y>3) }", (1, 25), "<=3&&?y>"),
+        ("ASK { ?x ?p ?y FILTER(?x<?a&&?b>=3) }", (1, 25), "<?a&&?b>"),
+        ("ASK { ?x ?p ?y FILTER(?x<(?y>3)) }", (1, 25), "<(?y>"),
+        ("SELECT (IF(?x<3,?x>2,?y) AS ?z) { ?x ?p ?y }", (1, 14), "<3,?x>"),
+        ("ASK { ?x ?p <http://e/é> FILTER(?x=<http://e/a,b>||?x<3&&?y>3) }", (1, 54), "<3&&?y>"),
+    ] {
+        let error = wrong(text);
+        assert_eq!(((error.line, error.column), &error.kind), (place, &QueryErrorKind::Syntax), "{text}: {error}");
+        assert!(error.message.starts_with(&format!("`{token}` is an IRI")), "{error}");
+    }
+}

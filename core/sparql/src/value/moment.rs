@@ -1,0 +1,444 @@
+//! Moments, days, times of day and durations: W3C XML Schema Definition Language (XSD) 1.1, Part 2: Datatypes, §3.3.6 to
+//! §3.3.9 and Appendix D.
+//!
+//! Limits of ours, beyond which a text has no meaning here: a year has at most 11 digits, and a fraction of a second 18.
+
+use super::decimal::Decimal;
+use std::cmp::Ordering;
+use std::fmt;
+
+/// As many parts as a second has: 10^18.
+const PARTS: u64 = 1_000_000_000_000_000_000;
+
+const DAY_SECONDS: i64 = 24 * 60 * 60;
+
+/// The widest time zone, in seconds. What has no zone may be in any.
+const WIDEST_ZONE: i64 = 14 * 60 * 60;
+
+/// A time zone: by how many minutes its clocks are ahead of UTC.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Zone(i16);
+
+/// A day of the proleptic Gregorian calendar, with a time zone or without. Year 0 is 1 BCE.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Date {
+    pub(crate) year: i64,
+    pub(crate) month: u8,
+    pub(crate) day: u8,
+    pub(crate) zone: Option<Zone>,
+}
+
+/// A time of day, with a time zone or without.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Time {
+    pub(crate) hour: u8,
+    pub(crate) minute: u8,
+    second: u8,
+    /// Of a second, in [`PARTS`].
+    part: u64,
+    pub(crate) zone: Option<Zone>,
+}
+
+/// A moment. Invariant: both have the same zone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct DateTime {
+    pub(crate) date: Date,
+    pub(crate) time: Time,
+}
+
+/// A place on the time line, in seconds since 1970 and [`PARTS`] of one; of what has no zone, as if it were UTC.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(crate) struct Instant {
+    seconds: i64,
+    part: u64,
+}
+
+/// Reads a text from its beginning.
+struct Reader<'a>(&'a [u8]);
+
+impl Reader<'_> {
+    fn takes(&mut self, byte: u8) -> Option<()> {
+        let (first, rest) = self.0.split_first()?;
+        (*first == byte).then(|| self.0 = rest)
+    }
+
+    /// Exactly two digits.
+    fn two(&mut self) -> Option<u8> {
+        let (digits, rest) = self.0.split_first_chunk::<2>()?;
+        if !digits[0].is_ascii_digit() || !digits[1].is_ascii_digit() {
+            return None;
+        }
+        self.0 = rest;
+        Some((digits[0] - b'0') * 10 + digits[1] - b'0')
+    }
+
+    /// As many digits as there are, at least one and at most `most`, and how many.
+    fn digits(&mut self, most: usize) -> Option<(u64, usize)> {
+        let count = self.0.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        if count == 0 || count > most {
+            return None;
+        }
+        let (digits, rest) = self.0.split_at(count);
+        self.0 = rest;
+        Some((digits.iter().fold(0, |value, digit| value * 10 + u64::from(digit - b'0')), count))
+    }
+
+    /// What stands behind the seconds' point, in [`PARTS`].
+    fn fraction(&mut self) -> Option<u64> {
+        let count = self.0.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        let (digits, rest) = self.0.split_at(count);
+        self.0 = rest;
+        let zeros = digits.iter().rev().take_while(|digit| **digit == b'0').count();
+        let digits = &digits[..count - zeros];
+        if count == 0 || digits.len() > 18 {
+            return None;
+        }
+        let value = digits.iter().fold(0, |value, digit| value * 10 + u64::from(digit - b'0'));
+        Some(value * 10u64.pow(18 - digits.len() as u32))
+    }
+
+    fn date(&mut self) -> Option<Date> {
+        let negative = self.takes(b'-').is_some();
+        let is_padded = self.0.first() == Some(&b'0');
+        let (year, count) = self.digits(11)?;
+        if count < 4 || count > 4 && is_padded {
+            return None;
+        }
+        let year = if negative { -(year as i64) } else { year as i64 };
+        self.takes(b'-')?;
+        let month = self.two()?;
+        self.takes(b'-')?;
+        let day = self.two()?;
+        let is_good = (1..=12).contains(&month) && day >= 1 && day <= days_of(year, month);
+        is_good.then_some(Date { year, month, day, zone: None })
+    }
+
+    /// And whether it is the end of the day, which is told as the hour 0.
+    fn time(&mut self) -> Option<(Time, bool)> {
+        let hour = self.two()?;
+        self.takes(b':')?;
+        let minute = self.two()?;
+        self.takes(b':')?;
+        let second = self.two()?;
+        let part = if self.takes(b'.').is_some() { self.fraction()? } else { 0 };
+        let is_end = (hour, minute, second, part) == (24, 0, 0, 0);
+        let is_good = is_end || hour < 24 && minute < 60 && second < 60;
+        let hour = if is_end { 0 } else { hour };
+        is_good.then_some((Time { hour, minute, second, part, zone: None }, is_end))
+    }
+
+    /// A time zone, if there is one, and then nothing.
+    fn zone_and_end(&mut self) -> Option<Option<Zone>> {
+        let sign = match self.0 {
+            [] => return Some(None),
+            [b'Z'] => return Some(Some(Zone(0))),
+            [b'+', ..] => 1,
+            [b'-', ..] => -1,
+            _ => return None,
+        };
+        self.0 = &self.0[1..];
+        let hours = self.two()?;
+        self.takes(b':')?;
+        let minutes = self.two()?;
+        let is_good = self.0.is_empty() && (hours < 14 && minutes < 60 || hours == 14 && minutes == 0);
+        is_good.then(|| Some(Zone(sign * (i16::from(hours) * 60 + i16::from(minutes)))))
+    }
+}
+
+fn is_leap(year: i64) -> bool {
+    year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)
+}
+
+fn days_of(year: i64, month: u8) -> u8 {
+    match month {
+        2 if is_leap(year) => 29,
+        2 => 28,
+        4 | 6 | 9 | 11 => 30,
+        _ => 31,
+    }
+}
+
+/// Days since 1970. Years begin in March here, so that the day that some lack is the last of one.
+fn days_since_1970(year: i64, month: u8, day: u8) -> i64 {
+    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let before_year = year * 365 + year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
+    before_year + (i64::from(month) * 153 + 2) / 5 + i64::from(day) - 1 - 719_468
+}
+
+impl Date {
+    pub(crate) fn parse(text: &str) -> Option<Date> {
+        let mut reader = Reader(text.as_bytes());
+        let date = reader.date()?;
+        Some(Date { zone: reader.zone_and_end()?, ..date })
+    }
+
+    /// When it begins.
+    pub(crate) fn start(self) -> DateTime {
+        DateTime { date: self, time: Time { hour: 0, minute: 0, second: 0, part: 0, zone: self.zone } }
+    }
+
+    fn next(self) -> Date {
+        match (self.month, self.day) {
+            (12, 31) => Date { year: self.year + 1, month: 1, day: 1, ..self },
+            (month, day) if day == days_of(self.year, month) => Date { month: month + 1, day: 1, ..self },
+            (_, day) => Date { day: day + 1, ..self },
+        }
+    }
+
+    fn of_days(days: i64) -> Date {
+        let days = days + 719_468;
+        let era = days.div_euclid(146_097);
+        let day_of_era = days.rem_euclid(146_097);
+        let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+        let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+        let month = (5 * day_of_year + 2) / 153;
+        let day = (day_of_year - (153 * month + 2) / 5 + 1) as u8;
+        let month = if month < 10 { month + 3 } else { month - 9 };
+        let year = era * 400 + year_of_era + i64::from(month <= 2);
+        Date { year, month: month as u8, day, zone: None }
+    }
+}
+
+impl Time {
+    pub(crate) fn parse(text: &str) -> Option<Time> {
+        let mut reader = Reader(text.as_bytes());
+        let (time, _) = reader.time()?;
+        Some(Time { zone: reader.zone_and_end()?, ..time })
+    }
+
+    /// The seconds with their fraction.
+    pub(crate) fn seconds(self) -> Decimal {
+        seconds(i64::from(self.second), self.part)
+    }
+
+    /// On the day on which XPath compares times of day: §9.4.12 of its functions and operators.
+    fn on_a_day(self) -> DateTime {
+        DateTime { date: Date { year: 1972, month: 12, day: 31, zone: self.zone }, time: self }
+    }
+
+    pub(crate) fn compare(self, other: Time) -> Option<Ordering> {
+        self.on_a_day().compare(other.on_a_day())
+    }
+
+    /// The same for all that are equal.
+    pub(crate) fn instant(self) -> Instant {
+        self.on_a_day().instant()
+    }
+}
+
+fn seconds(whole: i64, part: u64) -> Decimal {
+    if part == 0 {
+        return whole.into();
+    }
+    Decimal::parse(&format!("{whole}.{part:018}")).expect("digits and a point")
+}
+
+impl DateTime {
+    pub(crate) fn parse(text: &str) -> Option<DateTime> {
+        let mut reader = Reader(text.as_bytes());
+        let date = reader.date()?;
+        reader.takes(b'T')?;
+        let (time, is_end) = reader.time()?;
+        let zone = reader.zone_and_end()?;
+        let date = Date { zone, ..date };
+        Some(DateTime { date: if is_end { date.next() } else { date }, time: Time { zone, ..time } })
+    }
+
+    /// So many milliseconds after 1970 began in UTC.
+    pub(crate) fn of_millis(millis: i64) -> DateTime {
+        let (second, milli) = (millis.div_euclid(1000), millis.rem_euclid(1000));
+        let (day, second) = (second.div_euclid(DAY_SECONDS), second.rem_euclid(DAY_SECONDS));
+        let zone = Some(Zone(0));
+        let time = Time {
+            hour: (second / 3600) as u8,
+            minute: (second / 60 % 60) as u8,
+            second: (second % 60) as u8,
+            part: milli as u64 * (PARTS / 1000),
+            zone,
+        };
+        DateTime { date: Date { zone, ..Date::of_days(day) }, time }
+    }
+
+    pub(crate) fn zone(self) -> Option<Zone> {
+        self.date.zone
+    }
+
+    pub(crate) fn instant(self) -> Instant {
+        let Time { hour, minute, second, part, zone } = self.time;
+        let minutes = i64::from(hour) * 60 + i64::from(minute) - zone.map_or(0, |zone| i64::from(zone.0));
+        let days = days_since_1970(self.date.year, self.date.month, self.date.day);
+        Instant { seconds: days * DAY_SECONDS + minutes * 60 + i64::from(second), part }
+    }
+
+    /// XSD 1.1, §D.2.1: of two, of which one has no zone, only those are ordered that any zone orders alike.
+    pub(crate) fn compare(self, other: DateTime) -> Option<Ordering> {
+        let (a, b) = (self.instant(), other.instant());
+        let later = |instant: Instant, by: i64| Instant { seconds: instant.seconds + by, ..instant };
+        let between = |zoned: Instant, other: Instant| {
+            if zoned < later(other, -WIDEST_ZONE) {
+                Some(Ordering::Less)
+            } else if zoned > later(other, WIDEST_ZONE) {
+                Some(Ordering::Greater)
+            } else {
+                None
+            }
+        };
+        match (self.zone(), other.zone()) {
+            (Some(_), None) => between(a, b),
+            (None, Some(_)) => between(b, a).map(Ordering::reverse),
+            _ => Some(a.cmp(&b)),
+        }
+    }
+}
+
+/// A number of months and a number of seconds, which have one sign.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Duration {
+    negative: bool,
+    months: u64,
+    seconds: u64,
+    part: u64,
+}
+
+impl Duration {
+    /// Of `xsd:duration`, or of the part of it that has months or seconds alone.
+    pub(crate) fn parse(text: &str, has_months: bool, has_seconds: bool) -> Option<Duration> {
+        let mut reader = Reader(text.as_bytes());
+        let negative = reader.takes(b'-').is_some();
+        reader.takes(b'P')?;
+        let mut made = Duration { negative, months: 0, seconds: 0, part: 0 };
+        let (mut rank, mut in_time) = (0, false);
+        while !reader.0.is_empty() {
+            if reader.takes(b'T').is_some() {
+                if in_time || reader.0.is_empty() {
+                    return None;
+                }
+                in_time = true;
+                continue;
+            }
+            // 18 digits of years are still so many months, and 14 of hours so many seconds.
+            let (count, _) = reader.digits(14)?;
+            let part = if reader.takes(b'.').is_some() { Some(reader.fraction()?) } else { None };
+            let (unit, rest) = reader.0.split_first()?;
+            reader.0 = rest;
+            let (own, months, seconds) = match (in_time, unit) {
+                (false, b'Y') => (1, 12, 0),
+                (false, b'M') => (2, 1, 0),
+                (false, b'D') => (3, 0, DAY_SECONDS as u64),
+                (true, b'H') => (4, 0, 3600),
+                (true, b'M') => (5, 0, 60),
+                (true, b'S') => (6, 0, 1),
+                _ => return None,
+            };
+            let is_good =
+                own > rank && (own == 6 || part.is_none()) && if months > 0 { has_months } else { has_seconds };
+            if !is_good {
+                return None;
+            }
+            rank = own;
+            made.months += count * months;
+            made.seconds = made.seconds.checked_add(count.checked_mul(seconds)?)?;
+            made.part = part.unwrap_or(0);
+        }
+        (rank > 0 && made.seconds < 1 << 62).then_some(made)
+    }
+
+    fn signed(self) -> (i128, i128) {
+        let sign = if self.negative { -1 } else { 1 };
+        let seconds = i128::from(self.seconds) * i128::from(PARTS) + i128::from(self.part);
+        (i128::from(self.months) * sign, seconds * sign)
+    }
+
+    pub(crate) fn equals(self, other: Duration) -> bool {
+        self.signed() == other.signed()
+    }
+
+    /// The same for all that are equal.
+    pub(crate) fn key(self) -> (i128, i128) {
+        self.signed()
+    }
+
+    /// XSD 1.1, §3.3.6.2: one is less than another if it leads less far from each of four moments.
+    pub(crate) fn compare(self, other: Duration) -> Option<Ordering> {
+        let after = |year: i64, month: i64, duration: Duration| {
+            let (months, seconds) = duration.signed();
+            let months = (year * 12 + month - 1) as i128 + months;
+            let (year, month) = (months.div_euclid(12) as i64, months.rem_euclid(12) as u8 + 1);
+            let days = days_since_1970(year, month, 1);
+            i128::from(days) * i128::from(DAY_SECONDS) * i128::from(PARTS) + seconds
+        };
+        let mut orders = [(1696, 9), (1697, 2), (1903, 3), (1903, 7)]
+            .map(|(year, month)| after(year, month, self).cmp(&after(year, month, other)))
+            .into_iter();
+        let first = orders.next()?;
+        orders.all(|order| order == first).then_some(first)
+    }
+}
+
+impl Zone {
+    /// As a canonical `xsd:dayTimeDuration`.
+    pub(crate) fn as_duration(self) -> String {
+        let (sign, minutes) = (if self.0 < 0 { "-" } else { "" }, self.0.unsigned_abs());
+        match (minutes / 60, minutes % 60) {
+            (0, 0) => "PT0S".to_owned(),
+            (hours, 0) => format!("{sign}PT{hours}H"),
+            (0, minutes) => format!("{sign}PT{minutes}M"),
+            (hours, minutes) => format!("{sign}PT{hours}H{minutes}M"),
+        }
+    }
+}
+
+impl fmt::Display for Zone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let minutes = self.0.unsigned_abs();
+        match self.0 {
+            0 => f.write_str("Z"),
+            zone => write!(f, "{}{:02}:{:02}", if zone < 0 { '-' } else { '+' }, minutes / 60, minutes % 60),
+        }
+    }
+}
+
+impl Date {
+    fn write(self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sign = if self.year < 0 { "-" } else { "" };
+        write!(f, "{sign}{:04}-{:02}-{:02}", self.year.unsigned_abs(), self.month, self.day)
+    }
+}
+
+impl Time {
+    fn write(self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:02}:{:02}:{:02}", self.hour, self.minute, self.second)?;
+        if self.part > 0 {
+            let digits = format!("{:018}", self.part);
+            write!(f, ".{}", digits.trim_end_matches('0'))?;
+        }
+        Ok(())
+    }
+}
+
+fn write_zone(zone: Option<Zone>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    zone.map_or(Ok(()), |zone| write!(f, "{zone}"))
+}
+
+impl fmt::Display for Date {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.write(f)?;
+        write_zone(self.zone, f)
+    }
+}
+
+impl fmt::Display for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.write(f)?;
+        write_zone(self.zone, f)
+    }
+}
+
+impl fmt::Display for DateTime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.date.write(f)?;
+        f.write_str("T")?;
+        self.time.write(f)?;
+        write_zone(self.zone(), f)
+    }
+}

@@ -1,0 +1,350 @@
+//! Random expressions over random numbers, moments and texts, and random patterns: the engine computes what the naive
+//! evaluator does, to the last digit.
+
+use crate::naive::{self, Solution};
+use crate::rows::{Chance, rows_of};
+use crate::values::{literal_of, value_of};
+use oxrdf::Term;
+use spargebra::{Query, SparqlParser};
+use std::sync::Arc;
+use vicus_rdf::Store;
+use vicus_sparql::{Options, parse, plan};
+
+const XSD: &str = "http://www.w3.org/2001/XMLSchema#";
+
+struct Writer<'a>(&'a mut Chance);
+
+impl Writer<'_> {
+    fn digits(&mut self, most: usize) -> String {
+        let count = 1 + self.0.below(most);
+        let only = self.0.pick(&["0123456789", "0123456789", "09", "50"]);
+        (0..count).map(|_| char::from(only.as_bytes()[self.0.below(only.len())])).collect()
+    }
+
+    fn number(&mut self) -> String {
+        let sign = self.0.pick(&["", "", "-"]);
+        let most = self.0.pick(&[1, 2, 6, 19, 40, 60]);
+        match self.0.below(8) {
+            0 | 1 => format!("{sign}{}", self.digits(most)),
+            2..=4 => format!("{sign}{}.{}", self.digits(most), self.digits(most)),
+            5 => format!("{sign}{}.{}e{}", self.digits(3), self.digits(17), self.0.below(40) as i64 - 20),
+            6 => format!("\"{sign}{}.{}e{}\"^^xsd:float", self.digits(3), self.digits(7), self.0.below(40) as i64 - 20),
+            _ => self
+                .0
+                .pick(&[
+                    "\"INF\"^^xsd:double",
+                    "\"-INF\"^^xsd:float",
+                    "\"NaN\"^^xsd:double",
+                    "-0e0",
+                    "9223372036854775807",
+                    "-9223372036854775808",
+                    "\"127\"^^xsd:byte",
+                    "\"128\"^^xsd:byte",
+                    "\"18446744073709551615\"^^xsd:unsignedLong",
+                    "\"-1\"^^xsd:negativeInteger",
+                    "\"x\"^^xsd:integer",
+                    "5e-324",
+                    "1.7976931348623157e308",
+                ])
+                .to_owned(),
+        }
+    }
+
+    fn moment(&mut self) -> String {
+        let year = self.0.pick(&["2019", "2020", "2000", "1900", "0000", "-0004"]);
+        let month = self.0.pick(&["01", "02", "03", "12", "13"]);
+        let day = self.0.pick(&["01", "28", "29", "30", "31"]);
+        let hour = self.0.pick(&["00", "10", "23", "24"]);
+        let minute = self.0.pick(&["00", "00", "59"]);
+        let second = self.0.pick(&["00", "00", "00.0", "59.999", "07.50"]);
+        let zone = self.0.pick(&["", "", "Z", "+00:00", "-05:00", "+14:00", "+05:30", "-14:00"]);
+        match self.0.below(4) {
+            0 => format!("\"{year}-{month}-{day}{zone}\"^^xsd:date"),
+            1 => format!("\"{hour}:{minute}:{second}{zone}\"^^xsd:time"),
+            _ => format!("\"{year}-{month}-{day}T{hour}:{minute}:{second}{zone}\"^^xsd:dateTime"),
+        }
+    }
+
+    fn text(&mut self) -> String {
+        match self.0.below(4) {
+            0 => format!("\"{}\"", self.0.pick(&["", " 12 ", "true", "1", "-0.50", "1e5", "INF", "abc", "+7", "TRUE"])),
+            1 => self.0.pick(&["true", "false", "\"abc\"@en", "\"\"@en", "<http://e/a>"]).to_owned(),
+            // The text of something else.
+            2 => format!("STR({})", self.number()),
+            _ => format!("STR({})", self.moment()),
+        }
+    }
+
+    fn operand(&mut self, depth: usize) -> String {
+        if depth == 0 {
+            return match self.0.below(5) {
+                0 => self.moment(),
+                1 => self.text(),
+                _ => self.number(),
+            };
+        }
+        let depth = depth - 1;
+        match self.0.below(12) {
+            0..=4 => {
+                let sign = self.0.pick(&["+", "-", "*", "*", "/", "/"]);
+                format!("({} {sign} {})", self.operand(depth), self.operand(depth))
+            }
+            5 => format!("(-{})", self.operand(depth)),
+            6 => format!("{}({})", self.0.pick(&["ABS", "CEIL", "FLOOR", "ROUND"]), self.operand(depth)),
+            7 | 8 => {
+                let names = ["integer", "decimal", "double", "float", "string", "boolean", "dateTime", "date", "time"];
+                format!("xsd:{}({})", self.0.pick(&names), self.operand(depth))
+            }
+            9 => {
+                let names = ["YEAR", "MONTH", "DAY", "HOURS", "MINUTES", "SECONDS", "TZ"];
+                format!("{}({})", self.0.pick(&names), self.moment())
+            }
+            10 => format!("IF({}, {}, {})", self.operand(depth), self.operand(depth), self.operand(depth)),
+            _ => {
+                let sign = self.0.pick(&["=", "!=", "<", "<=", ">", ">="]);
+                if self.0.one_in(3) {
+                    return format!("({} {sign} {})", self.moment(), self.moment());
+                }
+                format!("({} {sign} {})", self.operand(depth), self.operand(depth))
+            }
+        }
+    }
+}
+
+/// How many of the expressions have a value.
+fn check(seed: u64) -> usize {
+    let mut chance = Chance::new(seed);
+    let mut writer = Writer(&mut chance);
+    let expressions: Vec<String> = (0..20).map(|_| writer.operand(1 + seed as usize % 3)).collect();
+    let named = expressions.iter().enumerate().map(|(number, text)| format!("({text} AS ?v{number})"));
+    let text = format!("PREFIX xsd: <{XSD}> SELECT {} {{}}", named.collect::<Vec<_>>().join(" "));
+    let query = SparqlParser::new().parse_query(&text).unwrap_or_else(|error| panic!("seed {seed}: {text}: {error}"));
+    let Query::Select { pattern, .. } = &query else { unreachable!("it is a SELECT") };
+    let wanted: Solution = naive::evaluate(&[], pattern).expect("few rows").remove(0);
+    let store = Arc::new(Store::of_ntriples(b"").expect("good N-Triples"));
+    let parsed = parse(&text).unwrap_or_else(|error| panic!("seed {seed}: {text}: {error}"));
+    let plan = plan(&store, &parsed, &Options::default()).expect("supported");
+    let found = rows_of(&plan, |_| 0).remove(0);
+    for (number, expression) in expressions.iter().enumerate() {
+        let show = |term: Option<&Term>| term.map_or("error".to_owned(), ToString::to_string);
+        let (found, wanted) = (show(found[number].as_ref()), show(wanted.get(&format!("v{number}"))));
+        assert_eq!(found, wanted, "seed {seed}: {expression}");
+    }
+    wanted.len()
+}
+
+#[test]
+fn values_are_what_the_naive_evaluator_computes() {
+    let values: usize = (0..600).map(check).sum();
+    println!("seeds 0..600: {values} of 12000 expressions have a value");
+    assert!(values > 2500, "{values}");
+}
+
+/// For long runs: `cargo test -p vicus-sparql --release -- --ignored many_more`.
+#[test]
+#[ignore = "takes minutes"]
+fn many_more_values() {
+    let values: usize = (600..60_000).map(check).sum();
+    println!("seeds 600..60000: {values} expressions have a value");
+}
+
+/// A pattern as a tree, so that it need not be read.
+enum Tree {
+    /// Characters of which one fits, as they are written.
+    One(String, Box<dyn Fn(char) -> bool>),
+    Start,
+    End,
+    Sequence(Vec<Tree>),
+    Either(Vec<Tree>),
+    /// The number of the group; none if it captures nothing.
+    Group(Option<usize>, Box<Tree>),
+    /// How often, and whether as seldom as can be.
+    Repeated(Box<Tree>, usize, usize, bool),
+    Back(usize),
+}
+
+/// Of how many repetitions a pattern without a bound is looked at: texts are shorter.
+const OFTEN: usize = 12;
+
+fn tree(chance: &mut Chance, depth: usize, groups: &mut usize, closed: &mut Vec<usize>) -> Tree {
+    match chance.below(if depth == 0 { 5 } else { 11 }) {
+        0..=2 => {
+            let char = char::from(b"abAB#& -"[chance.below(8)]);
+            let text = if char == '-' { "\\-".to_owned() } else { char.to_string() };
+            Tree::One(text, Box::new(move |other| other == char))
+        }
+        3 => match chance.below(9) {
+            0 => Tree::One(".".to_owned(), Box::new(|char| char != '\n')),
+            1 => Tree::One("[ab]".to_owned(), Box::new(|char| "ab".contains(char))),
+            2 => Tree::One("[^a#]".to_owned(), Box::new(|char| !"a#".contains(char))),
+            3 => Tree::One("[a-z-[b]]".to_owned(), Box::new(|char| char.is_ascii_lowercase() && char != 'b')),
+            4 => Tree::One("[a&&b]".to_owned(), Box::new(|char| "ab&".contains(char))),
+            5 => Tree::One("\\s".to_owned(), Box::new(|char| " \n".contains(char))),
+            6 => Tree::One("\\i".to_owned(), Box::new(|char| char.is_ascii_alphabetic())),
+            7 => Tree::One("\\w".to_owned(), Box::new(|char| char.is_ascii_alphabetic())),
+            _ => Tree::One("\\p{Lu}".to_owned(), Box::new(|char| char.is_ascii_uppercase())),
+        },
+        4 if chance.one_in(2) => Tree::Start,
+        4 => Tree::End,
+        5 | 6 => Tree::Sequence((0..2 + chance.below(2)).map(|_| tree(chance, depth - 1, groups, closed)).collect()),
+        7 => {
+            let trees = (0..2).map(|_| tree(chance, depth - 1, groups, closed)).collect();
+            Tree::Group(None, Box::new(Tree::Either(trees)))
+        }
+        8 => {
+            *groups += 1;
+            let number = *groups;
+            let inner = tree(chance, depth - 1, groups, closed);
+            closed.push(number);
+            Tree::Group(Some(number), Box::new(inner))
+        }
+        9 => {
+            let inner = tree(chance, depth - 1, groups, closed);
+            let (least, most) = chance.pick(&[(0, 1), (0, OFTEN), (1, OFTEN), (2, 2), (1, 3), (2, OFTEN)]);
+            let lazy = chance.one_in(3);
+            Tree::Repeated(Box::new(Tree::Group(None, Box::new(inner))), least, most, lazy)
+        }
+        _ if !closed.is_empty() => Tree::Back(chance.pick(closed)),
+        _ => tree(chance, 0, groups, closed),
+    }
+}
+
+fn written(tree: &Tree) -> String {
+    match tree {
+        Tree::One(text, _) => text.clone(),
+        Tree::Start => "^".to_owned(),
+        Tree::End => "$".to_owned(),
+        Tree::Sequence(all) => all.iter().map(written).collect(),
+        Tree::Either(all) => all.iter().map(written).collect::<Vec<_>>().join("|"),
+        Tree::Group(number, inner) => format!("({}{})", if number.is_some() { "" } else { "?:" }, written(inner)),
+        Tree::Repeated(inner, least, most, lazy) => {
+            let often = match (least, *most) {
+                (0, 1) => "?".to_owned(),
+                (0, OFTEN) => "*".to_owned(),
+                (1, OFTEN) => "+".to_owned(),
+                (2, 2) => "{2}".to_owned(),
+                (least, OFTEN) => format!("{{{least},}}"),
+                (least, most) => format!("{{{least},{most}}}"),
+            };
+            format!("{}{often}{}", written(inner), if *lazy { "?" } else { "" })
+        }
+        // What follows may be a digit no more.
+        Tree::Back(group) => format!("\\{group}"),
+    }
+}
+
+/// Whether a text has a match that begins at its `at`-th character: every way is tried. What the groups have is passed on
+/// to `rest`, which says whether the remainder fits.
+type Captured = Vec<Option<(usize, usize)>>;
+
+fn fits(
+    tree: &Tree,
+    text: &[char],
+    lines: bool,
+    at: usize,
+    captured: &Captured,
+    rest: &mut dyn FnMut(usize, &Captured) -> bool,
+) -> bool {
+    match tree {
+        Tree::One(_, takes) => text.get(at).is_some_and(|char| takes(*char)) && rest(at + 1, captured),
+        Tree::Start => {
+            let in_lines = lines && at > 0 && at < text.len() && text[at - 1] == '\n';
+            (at == 0 || in_lines) && rest(at, captured)
+        }
+        Tree::End => {
+            let is_end = at == text.len() && !(lines && text.last() == Some(&'\n'));
+            (is_end || lines && text.get(at) == Some(&'\n')) && rest(at, captured)
+        }
+        Tree::Sequence(all) => match all.split_first() {
+            None => rest(at, captured),
+            Some((first, others)) => fits(first, text, lines, at, captured, &mut |at, captured| {
+                sequence(others, text, lines, at, captured, rest)
+            }),
+        },
+        Tree::Either(all) => all.iter().any(|tree| fits(tree, text, lines, at, captured, rest)),
+        Tree::Group(number, inner) => fits(inner, text, lines, at, captured, &mut |end, captured| {
+            let mut captured = captured.clone();
+            if let Some(number) = number {
+                captured[*number] = Some((at, end));
+            }
+            rest(end, &captured)
+        }),
+        Tree::Repeated(inner, least, most, _) => {
+            // Whether there is a match does not depend on what is tried first.
+            let enough = *least == 0 && rest(at, captured);
+            enough
+                || *most > 0
+                    && fits(inner, text, lines, at, captured, &mut |end, captured| {
+                        repeated(inner, least.saturating_sub(1), most - 1, text, lines, (at, end), captured, rest)
+                    })
+        }
+        Tree::Back(group) => {
+            let part: &[char] = captured[*group].map_or(&[], |(start, end)| &text[start..end]);
+            text[at..].starts_with(part) && rest(at + part.len(), captured)
+        }
+    }
+}
+
+fn sequence(
+    trees: &[Tree],
+    text: &[char],
+    lines: bool,
+    at: usize,
+    captured: &Captured,
+    rest: &mut dyn FnMut(usize, &Captured) -> bool,
+) -> bool {
+    match trees.split_first() {
+        None => rest(at, captured),
+        Some((first, others)) => fits(first, text, lines, at, captured, &mut |at, captured| {
+            sequence(others, text, lines, at, captured, rest)
+        }),
+    }
+}
+
+#[expect(clippy::too_many_arguments, reason = "what a step of a repetition needs")]
+fn repeated(
+    inner: &Tree,
+    least: usize,
+    most: usize,
+    text: &[char],
+    lines: bool,
+    (before, at): (usize, usize),
+    captured: &Captured,
+    rest: &mut dyn FnMut(usize, &Captured) -> bool,
+) -> bool {
+    if least == 0 && rest(at, captured) {
+        return true;
+    }
+    // Once more of nothing is no more.
+    let is_empty = before == at;
+    if most == 0 || is_empty && least == 0 {
+        return false;
+    }
+    fits(inner, text, lines, at, captured, &mut |end, captured| {
+        repeated(inner, least.saturating_sub(1), most - 1, text, lines, (at, end), captured, rest)
+    })
+}
+
+#[test]
+fn patterns_match_what_a_search_of_all_ways_finds() {
+    let (mut matched, mut back) = (0, 0);
+    for seed in 0..2500u64 {
+        let mut chance = Chance::new(seed);
+        let mut groups = 0;
+        let pattern = tree(&mut chance, 4, &mut groups, &mut Vec::new());
+        let lines = chance.one_in(3);
+        let length = chance.below(7);
+        let text: Vec<char> = (0..length).map(|_| char::from(b"abABa#& -\n"[chance.below(10)])).collect();
+        let none = vec![None; groups + 1];
+        let wanted = (0..=text.len()).any(|at| fits(&pattern, &text, lines, at, &none, &mut |_, _| true));
+        let written = written(&pattern);
+        let shown: String = text.iter().collect();
+        let flags = if lines { "m" } else { "" };
+        let call = format!("REGEX({}, {}, \"{flags}\")", literal_of(&shown), literal_of(&written));
+        assert_eq!(value_of(&call), format!("{wanted} boolean"), "seed {seed}: {call}");
+        matched += usize::from(wanted);
+        back += usize::from(written.contains("\\1"));
+    }
+    println!("seeds 0..2500: {matched} patterns match, {back} have back-references");
+    assert!(matched > 500 && back > 50, "{matched} {back}");
+}

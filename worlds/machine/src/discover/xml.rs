@@ -1,0 +1,545 @@
+//! A captured machine is read and checked here, and hwloc gets a clean copy: only what we use of it, and nothing that contradicts
+//! itself. hwloc trusts its input; a damaged file can make it crash, or take a gigabyte.
+//!
+//! Checked is the tree of objects (which types are inside of which, whose PUs and nodes are part of whose, numbers that are told
+//! twice), and the sizes of sets. Devices, attributes of memory and remarks are left out.
+
+mod checked;
+
+use quick_xml::events::{BytesStart, Event};
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+/// No set has a larger number than this: more PUs or nodes than any machine.
+const MOST_NUMBERS: u32 = 1 << 14;
+/// The sets of all objects together, as hwloc holds them.
+const MOST_SET_BYTES: usize = 256 << 20;
+/// Objects within one another.
+const DEEPEST: usize = 64;
+/// Nodes in a matrix of distances.
+const MOST_NODES: usize = 1024;
+/// The largest size of memory or of a cache that is believed: 64 PiB.
+const MOST_BYTES: u64 = 1 << 56;
+
+/// Why a file is not read, and where.
+type Wrong = String;
+
+/// The clean copy of a captured machine.
+///
+/// # Errors
+/// What is wrong with it, with its line.
+pub(super) fn clean(xml: &str) -> Result<String, Wrong> {
+    let mut reader = Reader { xml, events: quick_xml::Reader::from_str(xml), at: 0, line: 1, held: 0 };
+    reader.topology()
+}
+
+/// The words of one object that hwloc gets; others are left out.
+const NUMBERS: [&str; 8] =
+    ["cache_size", "cache_linesize", "cache_associativity", "depth", "cache_type", "local_memory", "kind", "subkind"];
+const SETS: [&str; 6] =
+    ["cpuset", "complete_cpuset", "allowed_cpuset", "nodeset", "complete_nodeset", "allowed_nodeset"];
+const CPUSET: usize = 0;
+const COMPLETE_CPUSET: usize = 1;
+const ALLOWED_CPUSET: usize = 2;
+const NODESET: usize = 3;
+const COMPLETE_NODESET: usize = 4;
+const ALLOWED_NODESET: usize = 5;
+
+/// The types of objects that are kept, by hwloc's names. `System`, `Socket` and `Cache` are of format 1.
+const TYPES: [&str; 18] = [
+    "Machine", "System", "Package", "Socket", "Die", "Core", "PU", "Group", "NUMANode", "MemCache", "Cache", "L5Cache",
+    "L4Cache", "L3Cache", "L2Cache", "L1Cache", "L2iCache", "L1iCache",
+];
+/// Types that are left out with all that is in them.
+const LEFT_OUT: [&str; 5] = ["Bridge", "PCIDev", "OSDev", "Misc", "L3iCache"];
+
+/// A set of numbers, 32 to a word, the lowest first and no zero at the end.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Set(Vec<u32>);
+
+impl Set {
+    /// As hwloc writes it: words of 32 bits, the highest first, with commas between; an empty word is 0.
+    fn parse(text: &str) -> Result<Set, String> {
+        let words = text.split(',').rev().enumerate();
+        let mut set = Vec::new();
+        for (place, word) in words {
+            let digits = word.strip_prefix("0x").unwrap_or(word);
+            let is_plain = digits.len() <= 8 && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+            if !is_plain {
+                return Err(format!("`{}` is no word of a set", shortened(word)));
+            }
+            let word =
+                if digits.is_empty() { 0 } else { u32::from_str_radix(digits, 16).map_err(|e| e.to_string())? };
+            if word != 0 && place >= (MOST_NUMBERS / 32) as usize {
+                return Err(format!("a set has numbers beyond {MOST_NUMBERS}"));
+            }
+            set.push(word);
+        }
+        while set.last() == Some(&0) {
+            set.pop();
+        }
+        Ok(Set(set))
+    }
+
+    fn only(number: u32) -> Set {
+        let mut words = vec![0; number as usize / 32 + 1];
+        words[number as usize / 32] = 1 << (number % 32);
+        Set(words)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn is_in(&self, other: &Set) -> bool {
+        self.0.len() <= other.0.len() && self.0.iter().zip(&other.0).all(|(own, other)| own & !other == 0)
+    }
+
+    fn overlaps(&self, other: &Set) -> bool {
+        self.0.iter().zip(&other.0).any(|(own, other)| own & other != 0)
+    }
+
+    fn add(&mut self, other: &Set) {
+        self.0.resize(self.0.len().max(other.0.len()), 0);
+        self.0.iter_mut().zip(&other.0).for_each(|(own, other)| *own |= other);
+    }
+
+    fn first(&self) -> u32 {
+        let word = self.0.iter().position(|&word| word != 0);
+        word.map_or(u32::MAX, |word| word as u32 * 32 + self.0[word].trailing_zeros())
+    }
+
+    fn show(&self) -> String {
+        if self.is_empty() {
+            return "0x0".to_owned();
+        }
+        self.0.iter().rev().map(|word| format!("0x{word:08x}")).collect::<Vec<_>>().join(",")
+    }
+}
+
+struct Object {
+    line: usize,
+    kind: &'static str,
+    os_index: Option<u32>,
+    sets: [Option<Set>; 6],
+    numbers: [Option<i64>; 8],
+    subtype: Option<String>,
+    children: Vec<Object>,
+}
+
+impl Object {
+    fn set(&self, which: usize) -> Option<&Set> {
+        self.sets[which].as_ref()
+    }
+
+    /// All of it but what is inside.
+    fn without_children(&self) -> Object {
+        let Object { line, kind, os_index, ref sets, numbers, ref subtype, .. } = *self;
+        Object { line, kind, os_index, sets: sets.clone(), numbers, subtype: subtype.clone(), children: Vec::new() }
+    }
+
+    fn is_memory(&self) -> bool {
+        matches!(self.kind, "NUMANode" | "MemCache")
+    }
+
+    /// Of a cache, its level and whether it is for instructions.
+    fn cache(&self) -> Option<(u8, bool)> {
+        let name = self.kind.strip_suffix("Cache")?;
+        let digit = name.strip_prefix('L')?;
+        Some((digit.as_bytes()[0] - b'0', digit.ends_with('i')))
+    }
+}
+
+/// A matrix between nodes.
+struct Distances {
+    name: Option<String>,
+    kind: u32,
+    nodes: Vec<u32>,
+    values: Vec<u64>,
+}
+
+struct CpuKind {
+    set: Set,
+    efficiency: Option<u32>,
+    infos: Vec<(String, String)>,
+}
+
+struct Reader<'a> {
+    xml: &'a str,
+    events: quick_xml::Reader<&'a [u8]>,
+    /// How far lines were counted.
+    at: usize,
+    line: usize,
+    /// Bytes of the sets so far.
+    held: usize,
+}
+
+/// The start of an element, or its end.
+enum Next<'a> {
+    Start(BytesStart<'a>, bool),
+    Text(String),
+    End,
+    Eof,
+}
+
+impl<'a> Reader<'a> {
+    fn next(&mut self) -> Result<Next<'a>, Wrong> {
+        loop {
+            let event = self.events.read_event();
+            let position = (self.events.buffer_position() as usize).min(self.xml.len());
+            self.line += self.xml.as_bytes()[self.at..position.max(self.at)].iter().filter(|&&b| b == b'\n').count();
+            self.at = position.max(self.at);
+            match event.map_err(|error| self.wrong(error))? {
+                Event::Start(tag) => return Ok(Next::Start(tag, true)),
+                Event::Empty(tag) => return Ok(Next::Start(tag, false)),
+                Event::End(_) => return Ok(Next::End),
+                Event::Text(text) => {
+                    return Ok(Next::Text(String::from_utf8_lossy(&text).into_owned()));
+                }
+                Event::Eof => return Ok(Next::Eof),
+                _ => {}
+            }
+        }
+    }
+
+    /// The next element inside of one; `None` at its end, and for one that is not open.
+    fn inside(&mut self, is_open: bool) -> Result<Option<(BytesStart<'a>, bool)>, Wrong> {
+        if !is_open {
+            return Ok(None);
+        }
+        loop {
+            match self.next()? {
+                Next::Start(tag, is_open) => return Ok(Some((tag, is_open))),
+                Next::Text(_) => {}
+                Next::End => return Ok(None),
+                Next::Eof => return Err(self.wrong("the file ends inside of an element")),
+            }
+        }
+    }
+
+    fn wrong(&self, what: impl std::fmt::Display) -> Wrong {
+        format!("line {}: {what}", self.line)
+    }
+
+    /// Leaves out all that is in an element, if it is well-formed.
+    fn leave_out(&mut self, tag: &BytesStart<'_>, is_open: bool) -> Result<(), Wrong> {
+        self.attributes(tag)?;
+        let mut depth = usize::from(is_open);
+        while depth > 0 {
+            match self.next()? {
+                Next::Start(tag, is_open) => {
+                    self.attributes(&tag)?;
+                    depth += usize::from(is_open);
+                }
+                Next::End => depth -= 1,
+                Next::Text(_) => {}
+                Next::Eof => return Err(self.wrong("the file ends inside of an element")),
+            }
+        }
+        Ok(())
+    }
+
+    fn attributes(&self, tag: &BytesStart<'_>) -> Result<Vec<(String, String)>, Wrong> {
+        let attribute = |attribute: Result<quick_xml::events::attributes::Attribute<'_>, _>| {
+            let attribute = attribute.map_err(|error| self.wrong(error))?;
+            let value = attribute.unescape_value().map_err(|error| self.wrong(error))?;
+            Ok((String::from_utf8_lossy(attribute.key.as_ref()).into_owned(), value.into_owned()))
+        };
+        tag.attributes().map(attribute).collect()
+    }
+
+    fn topology(&mut self) -> Result<String, Wrong> {
+        let (tag, is_open) = loop {
+            match self.next()? {
+                Next::Start(tag, is_open) => break (tag, is_open),
+                Next::Text(text) if text.trim_matches(['\u{feff}', ' ', '\n', '\r', '\t']).is_empty() => {}
+                Next::Eof => return Err("it has no element `topology`".to_owned()),
+                Next::Text(_) | Next::End => return Err(self.wrong("expected the element `topology`")),
+            }
+        };
+        if tag.name().as_ref() != b"topology" {
+            return Err(self.wrong("expected one element `topology` around all others"));
+        }
+        let attributes = self.attributes(&tag)?;
+        let version = attributes.iter().find(|(name, _)| name == "version").map(|(_, value)| value.as_str());
+        let is_old = match version.map(|version| version.split('.').next().unwrap_or_default()) {
+            None | Some("0" | "1") => true,
+            Some("2" | "3") => false,
+            Some(_) => return Err(self.wrong("expected a version from 1 to 3 of hwloc's format")),
+        };
+        let (mut root, mut distances, mut kinds) = (None, Vec::new(), Vec::new());
+        while let Some((tag, is_open)) = self.inside(is_open)? {
+            match tag.name().as_ref() {
+                b"object" if root.is_none() => root = self.object(&tag, is_open, 0)?,
+                b"object" => return Err(self.wrong("expected one object around all others")),
+                b"distances2" => distances.extend(self.distances(&tag, is_open)?),
+                b"cpukind" => kinds.push(self.cpu_kind(&tag, is_open)?),
+                _ => self.leave_out(&tag, is_open)?,
+            }
+        }
+        loop {
+            match self.next()? {
+                Next::Eof => break,
+                Next::Start(..) => return Err(self.wrong("expected one element `topology` around all others")),
+                Next::Text(_) | Next::End => {}
+            }
+        }
+        let root = root.ok_or("it has no object")?;
+        let root = if is_old { checked::renewed(root)? } else { root };
+        let nodes = checked::check(&root)?;
+        if !distances.iter().all(|matrix| matrix.nodes.iter().all(|node| nodes.contains(node))) {
+            return Err("it has distances of a NUMA node that it does not have".to_owned());
+        }
+        let all = root.set(COMPLETE_CPUSET).or(root.set(CPUSET)).cloned().unwrap_or_default();
+        kinds.retain(|kind: &CpuKind| !kind.set.is_empty());
+        if kinds.iter().any(|kind| !kind.set.is_in(&all)) {
+            return Err("it has a kind of PUs that it does not have".to_owned());
+        }
+        Ok(write(&root, &distances, &kinds))
+    }
+
+    fn object(&mut self, tag: &BytesStart<'_>, is_open: bool, depth: usize) -> Result<Option<Object>, Wrong> {
+        let line = self.line;
+        if depth > DEEPEST {
+            return Err(self.wrong(format!("more than {DEEPEST} objects within one another")));
+        }
+        let attributes = self.attributes(tag)?;
+        let kind = attributes.iter().find(|(name, _)| name == "type").map_or("", |(_, value)| value);
+        if LEFT_OUT.contains(&kind) {
+            return self.leave_out(tag, is_open).map(|()| None);
+        }
+        let known = TYPES.iter().find(|name| **name == kind);
+        let kind = *known.ok_or_else(|| self.wrong(format!("there is no type `{}` of objects", shortened(kind))))?;
+        let mut object = Object {
+            line,
+            kind,
+            os_index: None,
+            sets: Default::default(),
+            numbers: [None; 8],
+            subtype: None,
+            children: Vec::new(),
+        };
+        for (name, value) in &attributes {
+            let number =
+                || value.parse::<i64>().map_err(|_| self.wrong(format!("{name}: `{}` is no number", shortened(value))));
+            if let Some(at) = SETS.iter().position(|set| set == name) {
+                // In format 1, all nodes there may ever be.
+                if value.starts_with("0xf...f") && at >= NODESET {
+                    continue;
+                }
+                let set = Set::parse(value).map_err(|what| self.wrong(format!("{name}: {what}")))?;
+                object.sets[at] = Some(set);
+            } else if let Some(at) = NUMBERS.iter().position(|number| number == name) {
+                let number = number()?;
+                // hwloc says -1 of a cache that is fully associative.
+                let least = if name == "cache_associativity" { -1 } else { 0 };
+                let most = if at == 0 || name == "local_memory" { MOST_BYTES as i64 } else { 1 << 30 };
+                if !(least..=most).contains(&number) {
+                    return Err(self.wrong(format!("{name}: expected {least} to {most}")));
+                }
+                object.numbers[at] = Some(number);
+            } else if name == "os_index" {
+                let number = u32::try_from(number()?).ok().filter(|&number| number < MOST_NUMBERS || kind != "PU");
+                let number =
+                    number.ok_or_else(|| self.wrong(format!("os_index: expected 0 to {}", MOST_NUMBERS - 1)))?;
+                object.os_index = Some(number);
+            } else if name == "subtype" {
+                object.subtype = Some(self.word(name, value)?);
+            }
+        }
+        // What hwloc makes of the sets: six of them, as long as the longest.
+        self.held +=
+            6 * 4 * object.sets.iter().flatten().map(|set| set.0.len()).max().unwrap_or(0) + size_of::<Object>();
+        if self.held > MOST_SET_BYTES {
+            return Err(self.wrong(format!("its objects' sets take more than {} MiB", MOST_SET_BYTES >> 20)));
+        }
+        while let Some((tag, is_open)) = self.inside(is_open)? {
+            if tag.name().as_ref() == b"object" {
+                let child = self.object(&tag, is_open, depth + 1)?;
+                object.children.extend(child);
+            } else {
+                self.leave_out(&tag, is_open)?;
+            }
+        }
+        Ok(Some(object))
+    }
+
+    /// A short text without anything special.
+    fn word(&self, name: &str, value: &str) -> Result<String, Wrong> {
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || " _-+./:".contains(c);
+        if value.len() > 64 || !value.chars().all(is_plain) {
+            return Err(self.wrong(format!("{name}: `{}` is no word", shortened(value))));
+        }
+        Ok(value.to_owned())
+    }
+
+    /// A matrix of distances; `None` if it is not one between nodes by the system's numbers.
+    fn distances(&mut self, tag: &BytesStart<'_>, is_open: bool) -> Result<Option<Distances>, Wrong> {
+        let attributes = self.attributes(tag)?;
+        let of = |wanted: &str| attributes.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.as_str());
+        if of("type") != Some("NUMANode") || of("indexing") != Some("os") || !is_open {
+            return self.leave_out(tag, is_open).map(|()| None);
+        }
+        let count = of("nbobjs")
+            .and_then(|count| count.parse::<usize>().ok())
+            .filter(|&count| (1..=MOST_NODES).contains(&count));
+        let count = count.ok_or_else(|| self.wrong(format!("nbobjs: expected 1 to {MOST_NODES}")))?;
+        // From the system or the user; latency or bandwidth; of several types or not.
+        let kind = of("kind").and_then(|kind| kind.parse::<u32>().ok()).filter(|&kind| kind < 32);
+        let kind = kind.ok_or_else(|| self.wrong("kind: expected 0 to 31"))?;
+        let name = of("name").map(|name| self.word("name", name)).transpose()?;
+        let (mut nodes, mut values): (Vec<u32>, Vec<u64>) = (Vec::new(), Vec::new());
+        let mut inside = None;
+        loop {
+            match self.next()? {
+                Next::Start(tag, is_open) => {
+                    if inside.is_some() {
+                        return Err(self.wrong("expected numbers"));
+                    }
+                    inside = is_open.then(|| tag.name().as_ref().to_vec());
+                }
+                Next::Text(text) => {
+                    let numbers = text.split_ascii_whitespace().map(|word| {
+                        word.parse::<u64>().map_err(|_| self.wrong(format!("`{}` is no number", shortened(word))))
+                    });
+                    match inside.as_deref() {
+                        Some(b"indexes") => {
+                            for number in numbers {
+                                let node = u32::try_from(number?).map_err(|_| self.wrong("there is no such node"))?;
+                                nodes.push(node);
+                            }
+                        }
+                        Some(b"u64values") => {
+                            for number in numbers {
+                                values.push(number?);
+                            }
+                        }
+                        _ => {}
+                    }
+                    if nodes.len() > count || values.len() > count * count {
+                        return Err(self.wrong(format!("more than {count} nodes, or than the distances between them")));
+                    }
+                }
+                Next::End if inside.take().is_some() => {}
+                Next::End => break,
+                Next::Eof => return Err(self.wrong("the file ends inside of an element")),
+            }
+        }
+        let different: BTreeSet<u32> = nodes.iter().copied().collect();
+        if different.len() != count || values.len() != count * count {
+            return Err(self.wrong(format!("expected {count} different nodes and all distances between them")));
+        }
+        Ok(Some(Distances { name, kind, nodes, values }))
+    }
+
+    fn cpu_kind(&mut self, tag: &BytesStart<'_>, is_open: bool) -> Result<CpuKind, Wrong> {
+        let attributes = self.attributes(tag)?;
+        let mut kind = CpuKind { set: Set::default(), efficiency: None, infos: Vec::new() };
+        for (name, value) in &attributes {
+            match name.as_str() {
+                "cpuset" => kind.set = Set::parse(value).map_err(|what| self.wrong(format!("cpuset: {what}")))?,
+                "forced_efficiency" => {
+                    let number = value.parse::<u32>().ok().filter(|&number| number < 1 << 20);
+                    kind.efficiency =
+                        Some(number.ok_or_else(|| self.wrong("forced_efficiency: expected a small number"))?);
+                }
+                _ => {}
+            }
+        }
+        while let Some((tag, is_open)) = self.inside(is_open)? {
+            let attributes = self.attributes(&tag)?;
+            let of = |wanted| attributes.iter().find(|(name, _)| name == wanted).map(|(_, value)| value);
+            if let (b"info", Some(name), Some(value)) = (tag.name().as_ref(), of("name"), of("value")) {
+                // What hwloc ranks kinds by, and nothing that it does not know.
+                let is_number = matches!(name.as_str(), "FrequencyMaxMHz" | "FrequencyBaseMHz" | "LinuxCapacity");
+                if is_number && value.parse::<u32>().is_err() {
+                    return Err(self.wrong(format!("{name}: `{}` is no number", shortened(value))));
+                }
+                if is_number || name == "CoreType" {
+                    kind.infos.push((name.clone(), self.word(name, value)?));
+                }
+            }
+            self.leave_out(&tag, is_open)?;
+        }
+        Ok(kind)
+    }
+}
+
+/// As hwloc writes it.
+fn write(root: &Object, distances: &[Distances], kinds: &[CpuKind]) -> String {
+    let mut xml = String::from(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<!DOCTYPE topology SYSTEM \"hwloc2.dtd\">\n<topology version=\"2.0\">\n",
+    );
+    let mut number = 0;
+    write_object(&mut xml, root, &mut number);
+    let lines = |xml: &mut String, element: &str, numbers: Vec<String>| {
+        for part in numbers.chunks(10) {
+            let text = part.iter().fold(String::new(), |text, number| text + number + " ");
+            _ = writeln!(xml, "    <{element} length=\"{}\">{text}</{element}>", text.len());
+        }
+    };
+    for Distances { name, kind, nodes, values } in distances {
+        let name = name.as_ref().map_or(String::new(), |name| format!(" name=\"{name}\""));
+        let count = nodes.len();
+        _ = writeln!(xml, "  <distances2 type=\"NUMANode\" nbobjs=\"{count}\" kind=\"{kind}\"{name} indexing=\"os\">");
+        lines(&mut xml, "indexes", nodes.iter().map(u32::to_string).collect());
+        lines(&mut xml, "u64values", values.iter().map(u64::to_string).collect());
+        xml += "  </distances2>\n";
+    }
+    for CpuKind { set, efficiency, infos } in kinds {
+        let efficiency = efficiency.map_or(String::new(), |number| format!(" forced_efficiency=\"{number}\""));
+        _ = writeln!(xml, "  <cpukind cpuset=\"{}\"{efficiency}>", set.show());
+        for (name, value) in infos {
+            _ = writeln!(xml, "    <info name=\"{name}\" value=\"{value}\"/>");
+        }
+        xml += "  </cpukind>\n";
+    }
+    xml + "</topology>\n"
+}
+
+fn write_object(xml: &mut String, object: &Object, number: &mut u64) {
+    *number += 1;
+    _ = write!(xml, "  <object type=\"{}\"", object.kind);
+    if let Some(index) = object.os_index {
+        _ = write!(xml, " os_index=\"{index}\"");
+    }
+    for (name, set) in SETS.iter().zip(&object.sets) {
+        if let Some(set) = set {
+            _ = write!(xml, " {name}=\"{}\"", set.show());
+        }
+    }
+    _ = write!(xml, " gp_index=\"{number}\"");
+    if let Some(subtype) = &object.subtype {
+        _ = write!(xml, " subtype=\"{subtype}\"");
+    }
+    for (place, (name, value)) in NUMBERS.iter().zip(object.numbers).enumerate() {
+        // A cache's type says its level.
+        let value = match (place, object.cache()) {
+            (3, Some((level, _))) => Some(level.into()),
+            (4, Some((_, true))) => Some(2),
+            (4, Some((_, false))) => value.filter(|kind| (0..2).contains(kind)).or(Some(0)),
+            _ => value,
+        };
+        if let Some(value) = value {
+            _ = write!(xml, " {name}=\"{value}\"");
+        }
+    }
+    let mut children: Vec<&Object> = object.children.iter().collect();
+    // Memory first, as hwloc has it, by its nodes; the others by their PUs.
+    let first = |child: &Object| {
+        let order = if child.is_memory() { NODESET } else { COMPLETE_CPUSET };
+        child.set(order).map_or(u32::MAX, Set::first)
+    };
+    children.sort_by_key(|child| (!child.is_memory(), first(child)));
+    if children.is_empty() {
+        *xml += "/>\n";
+        return;
+    }
+    *xml += ">\n";
+    children.into_iter().for_each(|child| write_object(xml, child, number));
+    *xml += "  </object>\n";
+}
+
+fn shortened(text: &str) -> String {
+    if text.chars().count() <= 40 { text.to_owned() } else { text.chars().take(40).chain(['…']).collect() }
+}

@@ -1,0 +1,361 @@
+//! Tasks with footprints run where Muddukrishna et al. deal them, by where their pages are as the kernel's `move_pages` has it.
+//!
+//! "Locality-aware task scheduling and data distribution for OpenMP programs on NUMA systems and manycore processors", Scientific
+//! Programming 2015: map, matmul, jacobi2d and SparseLU under algorithm 1 (`footprint`) and algorithm 3 (`vicinity`). Both
+//! algorithms are written down once more here, by pages and by the kernel's distances. What ran where is in the trace.
+
+use crate::left_out;
+use crate::pages::nodes_of;
+use crate::sysfs::Machine;
+use std::alloc::Layout;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::process::Command;
+use std::sync::Mutex;
+use vicus_kernels::{
+    AnyKernel, Array, Element, Jacobi2d, Kernel, Leaf, Map, Matmul, Order, Schedule, SparseLu, Task, World,
+};
+use vicus_machine::{Runtime, in_place_scope, join, this_machine};
+use vicus_memory::distribution::Distribution;
+use vicus_memory::{Lying, Placed};
+use vicus_schedule::{Access, Dealing, Kind, Plan};
+use vicus_topology::{CoreGroup, NodeId, Topology};
+use vicus_trace::{BoxId, Trace, What};
+
+/// Threads that write down the footprints of all tasks.
+struct Watched<'r> {
+    runtime: &'r Runtime,
+    arrays: Mutex<Vec<Placed>>,
+    said: Mutex<Vec<Vec<Access>>>,
+}
+
+impl World for Watched<'_> {
+    fn threads(&self) -> usize {
+        self.runtime.plan().threads()
+    }
+
+    fn array<T: Element>(&self, len: usize, distribution: &Distribution) -> Array<'_, T> {
+        let mut placed = self.runtime.alloc(Layout::array::<T>(len).unwrap(), distribution.clone()).unwrap();
+        let start = placed.bytes_mut().as_mut_ptr().cast();
+        self.arrays.lock().unwrap().push(placed);
+        Array::new(start, len)
+    }
+
+    fn work(&self, _: Leaf, _: &[Access], f: impl FnOnce()) {
+        f();
+    }
+
+    fn join<A: Send, B: Send>(&self, a: impl FnOnce() -> A + Send, b: impl FnOnce() -> B + Send) -> (A, B) {
+        join(a, b)
+    }
+
+    fn tasks<F: FnOnce() + Send>(&self, order: Order, tasks: impl Iterator<Item = (Task, F)>) {
+        in_place_scope(|scope| {
+            for (Task { kind, accesses }, f) in tasks {
+                self.said.lock().unwrap().push(accesses.clone());
+                let task = if kind == Kind::Immediate { scope.task().immediate() } else { scope.task() };
+                let task = match order {
+                    Order::Free => task.touches(&accesses),
+                    Order::ByData => task.follows(&accesses),
+                };
+                task.spawn(move |()| f());
+            }
+        });
+    }
+
+    fn each(&self, iterations: usize, schedule: Schedule, body: impl Fn(usize) + Sync) {
+        self.runtime.on_each_thread(|thread, threads| {
+            schedule.of_thread(thread, threads, iterations).for_each(&body);
+        });
+    }
+}
+
+/// An array as the kernel has it.
+struct Pages {
+    start: usize,
+    bytes: usize,
+    /// Whether its distribution was to lay it in one place.
+    coarse: bool,
+    /// By page, our number of the node on which it is.
+    nodes: Vec<usize>,
+    /// Of one that lies in one place, its home number.
+    home: usize,
+}
+
+/// The plan's locations: nodes, or the caches that a node has.
+struct Locations<'a> {
+    plan: &'a Plan,
+    dealing: &'a Dealing,
+    /// By seat.
+    of_seat: Vec<usize>,
+    /// By node, the locations there, in their order.
+    of_node: Vec<Vec<usize>>,
+    /// From one to another, as the plan weighs them.
+    costs: Vec<Vec<u64>>,
+    /// How many nodes data is laid over.
+    turns: usize,
+}
+
+impl Locations<'_> {
+    /// The bytes of a footprint by location; of what lies in one place alone if that is all that counts.
+    fn bytes(&self, accesses: &[Access], arrays: &[Pages], page: usize, only_coarse: bool) -> Vec<u64> {
+        let mut bytes = vec![0; self.costs.len()];
+        for stretch in accesses.iter().flat_map(Access::stretches) {
+            let array = arrays.iter().find(|array| (array.start..array.start + array.bytes).contains(&stretch.start));
+            let array = array.expect("tasks touch arrays");
+            if only_coarse && !array.coarse {
+                continue;
+            }
+            let mut at = stretch.start;
+            while at < stretch.end {
+                let number = (at - array.start) / page;
+                let end = (array.start + (number + 1) * page).min(stretch.end);
+                // `fine`: node by node, and then the next cache of each.
+                let home = if array.coarse { array.home } else { number / self.turns };
+                let there = &self.of_node[array.nodes[number]];
+                bytes[there[home % there.len()]] += (end - at) as u64;
+                at = end;
+            }
+        }
+        bytes
+    }
+
+    /// The locations with seats that stand for one: itself, or the nearest.
+    fn stand_in(&self, location: usize) -> BTreeSet<usize> {
+        let with_seats: BTreeSet<usize> = self.of_seat.iter().copied().collect();
+        if with_seats.contains(&location) {
+            return [location].into();
+        }
+        let least = with_seats.iter().map(|&other| self.costs[location][other]).min();
+        with_seats.into_iter().filter(|&other| Some(self.costs[location][other]) == least).collect()
+    }
+
+    /// Where a task may be dealt to: equals are as good. `None` if its spawner keeps it.
+    fn expected(&self, bytes: &[u64]) -> Option<BTreeSet<usize>> {
+        let even = bytes.iter().all(|other| *other == bytes[0]);
+        if bytes.iter().sum::<u64>() <= self.dealing.more_bytes_than || self.dealing.only_uneven && even {
+            return None;
+        }
+        let cost = |at: usize| -> u64 { bytes.iter().zip(&self.costs[at]).map(|(bytes, cost)| bytes * cost).sum() };
+        let costs: Vec<u64> = (0..self.costs.len()).map(cost).collect();
+        let least = costs.iter().min().unwrap();
+        Some((0..costs.len()).filter(|&at| costs[at] == *least).flat_map(|at| self.stand_in(at)).collect())
+    }
+}
+
+/// By task in the order in which they were spawned, the seat that queued it, and the seat that took it and by which rule.
+fn moves(trace: &Trace) -> Vec<(usize, usize, u8)> {
+    let mut spawned: Vec<BoxId> = Vec::new();
+    let (mut queued, mut taken) = (BTreeMap::new(), BTreeMap::new());
+    for (seat, event) in
+        trace.logs().iter().enumerate().flat_map(|(seat, log)| log.events.iter().map(move |e| (seat, e)))
+    {
+        match event.what {
+            // Only tasks with footprints have one, and all are spawned on one seat.
+            What::Footprint { who, .. } if spawned.last() != Some(&who) => spawned.push(who),
+            What::Enqueued { who, .. } => _ = queued.insert((who.request, who.index), seat),
+            What::Taken { who, rule, .. } => _ = taken.insert((who.request, who.index), (seat, rule)),
+            _ => {}
+        }
+    }
+    let of = |who: &BoxId| {
+        let key = (who.request, who.index);
+        let (taker, rule) = taken[&key];
+        (queued[&key], taker, rule)
+    };
+    spawned.iter().map(of).collect()
+}
+
+fn arrays(runtime: &Runtime, placed: &[Placed], coarse: bool, topology: &Topology) -> Vec<Pages> {
+    let memory = runtime.memory().unwrap();
+    let page = memory.pages().page_bytes();
+    let of = |placed: &Placed| {
+        let bytes = placed.bytes();
+        let addresses: Vec<*mut u8> = bytes.chunks(page).map(|page| page.as_ptr().cast_mut()).collect();
+        let numbers = nodes_of(&addresses).unwrap();
+        let node = |number: i32| topology.nodes.iter().position(|node| node.os_index as i32 == number).unwrap();
+        let mut home = 0;
+        let start = bytes.as_ptr().addr();
+        memory.tell(start..start + 1, usize::MAX, &mut |Lying { home: told, .. }| home = told);
+        Pages { start, bytes: bytes.len(), coarse, nodes: numbers.into_iter().map(node).collect(), home }
+    };
+    placed.iter().map(of).collect()
+}
+
+/// Runs a kernel, and holds each task against the paper's algorithm. Says how many tasks were dealt.
+fn check(strategy: &str, kernel: &mut AnyKernel, distribution: &str) -> usize {
+    *kernel.distribution().unwrap() = distribution.parse().unwrap();
+    let what = format!("{}, {strategy}, {distribution}", kernel.name());
+    let topology = this_machine().topology;
+    let builder = Runtime::builder().topology(topology.clone()).strategy(strategy.parse().unwrap());
+    let runtime = builder.record(1 << 14).quiet().start();
+    let world = Watched { runtime: &runtime, arrays: Mutex::default(), said: Mutex::default() };
+    runtime.run(|| kernel.run(&world, || (), || ()));
+    let (placed, said) = (world.arrays.into_inner().unwrap(), world.said.into_inner().unwrap());
+    let coarse = distribution == "coarse";
+    let arrays = arrays(&runtime, &placed, coarse, &topology);
+    let page = runtime.memory().unwrap().pages().page_bytes();
+    if coarse {
+        // As they were made, they go round the caches of their node.
+        let mut last: BTreeMap<usize, usize> = BTreeMap::new();
+        for array in &arrays {
+            assert!(array.nodes.iter().all(|node| *node == array.nodes[0]), "{what}: in one place");
+            if let Some(before) = last.insert(array.nodes[0], array.home) {
+                assert_eq!(array.home, before + 1, "{what}: the next home");
+            }
+        }
+    }
+    let by_cache = strategy.starts_with("vicinity");
+    let plan = runtime.plan().clone();
+    let dealing = plan.dealing.as_ref().unwrap();
+    let group = |seat: &vicus_schedule::SeatPlan| topology.pus[seat.pu.index()].group.index();
+    let caches_of = |node: NodeId| -> Vec<usize> {
+        let groups = || topology.core_groups.iter();
+        let own: Vec<usize> = groups().filter(|group| group.node == node).map(|group| group.id.index()).collect();
+        // What lies where there is no cache is the nearest ones'.
+        if own.is_empty() { dealing.locations[node.index()].clone() } else { own }
+    };
+    // The kernel's distances, or the latencies that the runtime was given.
+    let kernel_says = Machine::read().unwrap();
+    let distances = |from: &vicus_topology::Node| -> Vec<u64> {
+        let row = kernel_says.nodes.iter().find(|node| node.number == from.os_index).unwrap();
+        let to = |other: &vicus_topology::Node| {
+            let at = kernel_says.nodes.iter().position(|node| node.number == other.os_index).unwrap();
+            u64::from(row.distances[at])
+        };
+        topology.nodes.iter().map(to).collect()
+    };
+    let locations = Locations {
+        plan: &plan,
+        dealing,
+        of_seat: plan.seats.iter().map(|seat| if by_cache { group(seat) } else { seat.node.index() }).collect(),
+        of_node: match by_cache {
+            true => topology.nodes.iter().map(|node| caches_of(node.id)).collect(),
+            false => (0..topology.nodes.len()).map(|node| vec![node]).collect(),
+        },
+        costs: match by_cache {
+            true => dealing.costs.iter().map(|row| row.iter().map(|&cost| cost.into()).collect()).collect(),
+            false => topology.nodes.iter().map(distances).collect(),
+        },
+        turns: runtime.memory().unwrap().locations().len(),
+    };
+    drop(placed);
+    let trace = runtime.trace().unwrap();
+    assert_eq!((trace.lost(), trace.check()), (0, vec![]), "{what}");
+    let moves = moves(&trace);
+    assert_eq!(moves.len(), said.len(), "{what}: each task has said what it uses");
+    let (mut dealt, mut robbed) = (0, 0);
+    let mut same: BTreeMap<Vec<(usize, usize)>, usize> = BTreeMap::new();
+    for (number, (accesses, &(queuer, taker, rule))) in said.iter().zip(&moves).enumerate() {
+        if rule != 1 {
+            robbed += 1;
+            continue;
+        }
+        let ran = locations.of_seat[taker];
+        let bytes = locations.bytes(accesses, &arrays, page, dealing.only_coarse);
+        match locations.expected(&bytes) {
+            None => assert_eq!(ran, locations.of_seat[queuer], "{what}, task {number} of {bytes:?} bytes stays"),
+            Some(expected) => {
+                dealt += 1;
+                assert!(expected.contains(&ran), "{what}, task {number} of {bytes:?} bytes: {ran}, not {expected:?}");
+                let data = accesses.iter().map(|access| (access.start, access.total_bytes())).collect();
+                let before = *same.entry(data).or_insert(ran);
+                assert_eq!(ran, before, "{what}, task {number}: the same data, the same place");
+            }
+        }
+    }
+    let places: BTreeSet<usize> = same.values().copied().collect();
+    let seats: BTreeSet<usize> = locations.of_seat.iter().copied().collect();
+    eprintln!(
+        "{what}: {} tasks, {dealt} dealt to {} of {} locations, {robbed} robbed, {} arrays, {}",
+        said.len(),
+        places.len(),
+        seats.len(),
+        arrays.len(),
+        locations.plan.threads()
+    );
+    assert!(2 * robbed <= said.len(), "{what}: most run where they were queued");
+    // Each `fine` array begins on the first node; and where there are few arrays, one may be nearest to all.
+    let is_spread = places.len() > 1 || seats.len() == 1 || !coarse || arrays.len() < 2 * seats.len();
+    assert!(dealt == 0 || is_spread, "{what}: not all to one place");
+    dealt
+}
+
+/// Where a runtime keeps what it has measured.
+const LATENCIES: &str = "VICUS_LATENCY_FILE";
+
+const THIS_TEST: &str = "dealt::tasks_with_footprints_run_where_the_papers_algorithms_deal_them";
+
+/// Has a runtime measure latencies, and puts others in their place that follow the machine's distances.
+fn replace_latencies(topology: &Topology, file: &Path) {
+    drop(Runtime::builder().topology(topology.clone()).strategy("vicinity".parse().unwrap()).quiet().start());
+    // Where there is one cache, or nothing can be measured, there is none.
+    let Ok(text) = std::fs::read_to_string(file) else { return };
+    let mut json: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let groups = &topology.core_groups;
+    let latency = |a: &CoreGroup, b: &CoreGroup| match a.id == b.id {
+        true => topology.numa_value(a.node, b.node),
+        false => 2 * topology.numa_value(a.node, b.node),
+    };
+    let rows: Vec<Vec<u32>> = groups.iter().map(|a| groups.iter().map(|b| latency(a, b)).collect()).collect();
+    json["latency_ns"] = serde_json::to_value(rows).unwrap();
+    std::fs::write(file, json.to_string()).unwrap();
+}
+
+/// Small ones: a guest is slow. Each block has some pages, and not as many on each node.
+fn kernels() -> [AnyKernel; 4] {
+    let fine = Distribution::Fine;
+    [
+        Map { vectors: 31, bytes: 5 * 4096, distribution: fine.clone() }.into(),
+        Matmul { blocks: 3, block: 48, distribution: fine.clone() }.into(),
+        Jacobi2d { size: 130, block: 40, sweeps: 3, distribution: fine.clone() }.into(),
+        SparseLu { blocks: 5, block: 48, distribution: fine, ..SparseLu::default() }.into(),
+    ]
+}
+
+/// What happened: these algorithms were tested by hand-made numbers, and in the simulator; no task with a footprint had ever run on
+/// threads of several nodes.
+#[test]
+fn tasks_with_footprints_run_where_the_papers_algorithms_deal_them() {
+    let Some(kernel_says) = Machine::read() else { return left_out("sysfs has no nodes, cores or caches") };
+    let topology = this_machine().topology;
+    let probe = Runtime::builder().topology(topology.clone()).threads(1).quiet().start();
+    let placed = probe.alloc(Layout::new::<[u8; 4096]>(), Distribution::Coarse).unwrap();
+    if let Some(error) = placed.refusal() {
+        return left_out(&format!("memory can't be placed here: {error}"));
+    }
+    if let Err(error) = nodes_of(&[placed.start().as_ptr()]) {
+        return left_out(&format!("the kernel does not tell where pages are: {error}"));
+    }
+    drop((placed, probe));
+    if std::env::var_os(LATENCIES).is_none() {
+        // With latencies of its own: what an emulated machine says of time is worth nothing, and a test changes no environment.
+        let file = std::env::temp_dir().join(format!("latencies-{}.json", std::process::id()));
+        let mut again = Command::new(std::env::current_exe().unwrap());
+        again.args(["--exact", "--nocapture", THIS_TEST]).env(LATENCIES, &file);
+        assert!(again.status().unwrap().success(), "with latencies in {}", file.display());
+        let _ = std::fs::remove_file(file);
+        return;
+    }
+    replace_latencies(&topology, Path::new(&std::env::var_os(LATENCIES).unwrap()));
+    // All footprints are worth dealing. Far queues are robbed when there are 10 and more tasks for each core.
+    let footprint = "footprint:share_bytes=1,distance=value";
+    let vicinity = "vicinity:private_bytes=1,reach=1";
+    let all = "vicinity:private_bytes=1,reach=1,coarse=off";
+    let (nodes, caches) = (kernel_says.nodes.len(), topology.core_groups.len());
+    eprintln!("{nodes} nodes, {} with memory, {caches} caches", kernel_says.with_memory.len());
+    for mut kernel in kernels() {
+        for (strategy, distribution) in
+            [(footprint, "coarse"), (footprint, "fine"), (vicinity, "coarse"), (vicinity, "fine"), (all, "fine")]
+        {
+            let dealt = check(strategy, &mut kernel, distribution);
+            // Algorithm 3 leaves `fine` alone; and where there is one node, all lies evenly.
+            let is_dealt = if strategy == footprint {
+                kernel_says.nodes.len() > 1
+            } else {
+                (strategy, distribution) != (vicinity, "fine")
+            };
+            assert_eq!(dealt > 0, is_dealt, "{}, {strategy}, {distribution}: {dealt} were dealt", kernel.name());
+        }
+    }
+}

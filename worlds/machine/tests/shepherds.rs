@@ -1,0 +1,205 @@
+//! Under `shepherd`, work that names no place goes to the shepherds in turn, and work that names one stays there.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use vicus_flow::{BoxModel, Column, Envelope, Model, ModelBuilder, Schema, Turn, Type};
+use vicus_machine::{Runtime, join, scope};
+use vicus_schedule::{Access, Mode};
+use vicus_topology::{GroupId, Topology};
+use vicus_trace::{BoxId, Trace, What};
+
+const SHEPHERDS: usize = 4;
+
+/// A shepherd for each thread; what one is given it runs, and nobody else.
+fn runtime() -> Runtime {
+    let machine = Topology::parse(&format!("node:2 l3:{} core:1", SHEPHERDS / 2)).unwrap();
+    let builder = Runtime::builder().topology(machine).threads(SHEPHERDS).strategy("shepherd".parse().unwrap());
+    builder.record(1 << 16).quiet().start()
+}
+
+/// By seat, how many tasks ran there that are no boxes; but for the first one of each request, which a caller submitted.
+fn ran(trace: &Trace) -> Vec<usize> {
+    assert!(trace.check().is_empty());
+    let of_callers: BTreeSet<BoxId> = trace.logs()[SHEPHERDS]
+        .events
+        .iter()
+        .filter_map(|event| match event.what {
+            What::Enqueued { who, .. } => Some(who),
+            _ => None,
+        })
+        .collect();
+    let begins = |what: &What| matches!(what, What::UserCodeBegins { who } if !of_callers.contains(who));
+    let count = |log: &vicus_trace::SeatLog| log.events.iter().filter(|event| begins(&event.what)).count();
+    trace.logs()[..SHEPHERDS].iter().map(count).collect()
+}
+
+/// What happened: spawned tasks stayed in their spawner's queue, and all of a program ran where it began. A machine of four core
+/// groups was as quick as one.
+#[test]
+fn tasks_that_name_no_place_go_to_every_shepherd_in_turn() {
+    const EACH: usize = 25;
+    let table = vec![0u8; 1 << 12];
+    type Spawn<'a> = &'a (dyn Fn(&vicus_machine::Scope<'_>) + Sync);
+    let cases: [(&str, Spawn<'_>); 4] = [
+        ("immediate", &|scope| scope.spawn(|_| ())),
+        ("deferred", &|scope| scope.spawn_deferred(|_| ())),
+        ("with a footprint", &|scope| {
+            scope.task().touches(&[Access::of(&table, Mode::Read)]).spawn(|()| ());
+        }),
+        ("beside tasks that name a place", &|scope| {
+            scope.spawn(|_| ());
+        }),
+    ];
+    for (what, spawn) in cases {
+        let runtime = runtime();
+        let mut expected = vec![EACH; SHEPHERDS];
+        let names_places = what.contains("beside");
+        runtime.run(|| {
+            scope(|scope| {
+                for _ in 0..EACH * SHEPHERDS {
+                    spawn(scope);
+                    if names_places {
+                        scope.spawn_at(GroupId::new(3), |_| ());
+                    }
+                }
+            });
+        });
+        if names_places {
+            // What happened in a draft: both were counted together, and every second shepherd got nothing.
+            expected[3] += EACH * SHEPHERDS;
+        }
+        assert_eq!(ran(&runtime.trace().unwrap()), expected, "{what}");
+    }
+}
+
+/// The first of the tasks that wait for one another is dealt when it is spawned, as each of them is, not when it is let go.
+#[test]
+fn tasks_that_wait_for_others_go_to_every_shepherd_in_turn() {
+    let runtime = runtime();
+    let mut cells = vec![0usize; 1];
+    runtime.run(|| {
+        scope(|scope| {
+            let cell = scope.share(&mut cells[..]);
+            (0..40).for_each(|_| scope.task().writes(cell.part(..)).spawn(|(cell,)| cell[0] += 1));
+        });
+    });
+    assert_eq!(cells, [40]);
+    assert_eq!(ran(&runtime.trace().unwrap()), [10; SHEPHERDS]);
+}
+
+#[test]
+fn the_second_closure_of_a_join_goes_to_every_shepherd() {
+    let runtime = runtime();
+    let threads = Mutex::new(HashSet::new());
+    runtime.run(|| {
+        for _ in 0..100_000 {
+            // As long as nobody has taken it, the caller takes it back: others are given the time to come.
+            let first = || std::thread::sleep(Duration::from_micros(200));
+            join(first, || threads.lock().unwrap().insert(std::thread::current().id()));
+            if threads.lock().unwrap().len() == SHEPHERDS {
+                return;
+            }
+        }
+        panic!("only {:?} came", threads.lock().unwrap());
+    });
+}
+
+#[test]
+fn what_names_a_place_stays_there() {
+    let runtime = runtime();
+    for group in 0..SHEPHERDS {
+        runtime.run(|| scope(|scope| (0..20).for_each(|_| scope.spawn_at(GroupId::new(group), |_| ()))));
+    }
+    assert_eq!(ran(&runtime.trace().unwrap()), [20; SHEPHERDS]);
+}
+
+/// What happened in a draft: a task waited for what it had dealt to others, took what they had dealt to it meanwhile, which waited in
+/// turn, and so on: a stack of two megabytes was too small for a recursion of depth 27.
+#[test]
+fn a_deep_recursion_does_not_overflow_a_stack() {
+    fn fib(n: u64) -> u64 {
+        if n < 2 {
+            return n;
+        }
+        let (mut left, mut right) = (0, 0);
+        scope(|scope| {
+            scope.spawn(|_| left = fib(n - 1));
+            scope.spawn(|_| right = fib(n - 2));
+        });
+        left + right
+    }
+    let machine = Topology::parse("node:4 l3:4 core:1").unwrap();
+    let builder = Runtime::builder().topology(machine).threads(16).strategy("shepherd".parse().unwrap());
+    assert_eq!(builder.quiet().start().run(|| fib(25)), 75_025);
+}
+
+fn numbers() -> Schema {
+    Schema::new([("n", Type::U64)])
+}
+
+/// A chain of boxes, each of which passes every envelope on; the first one makes them.
+fn chain(boxes: usize, envelopes: usize) -> Arc<Model> {
+    let mut net = ModelBuilder::new("chain");
+    let mut last = net.source(
+        BoxModel::new("begin", move || {
+            let mut left = envelopes;
+            move |turn: &mut Turn<'_>| {
+                turn.take(0);
+                if left == 0 {
+                    turn.send_pill(0);
+                } else {
+                    left -= 1;
+                    turn.send(0, Envelope::new([Column::from(vec![left as u64])]));
+                    turn.run_again();
+                }
+                Ok(())
+            }
+        })
+        .output(&numbers()),
+    );
+    for number in 0..boxes {
+        let next = net.add(
+            BoxModel::new(format!("box{number}"), || {
+                |turn: &mut Turn<'_>| {
+                    while let Some(envelope) = turn.take(0) {
+                        if envelope.is_pill() { turn.send_pill(0) } else { turn.send(0, envelope) }
+                    }
+                    Ok(())
+                }
+            })
+            .input(&numbers())
+            .output(&numbers()),
+        );
+        net.connect(last.output(0), next.input(0));
+        last = next;
+    }
+    net.end(last.output(0));
+    net.build().unwrap()
+}
+
+/// What happened: all boxes of a request ran under the shepherd where it began.
+#[test]
+fn each_box_has_a_shepherd_and_neighbours_have_different_ones() {
+    let runtime = runtime();
+    let model = chain(6, 50);
+    runtime.submit(&model).wait().unwrap();
+    let trace = runtime.trace().unwrap();
+    assert!(trace.check().is_empty());
+    let mut seats: BTreeMap<u32, BTreeSet<usize>> = BTreeMap::new();
+    for (seat, log) in trace.logs().iter().enumerate() {
+        for event in &log.events {
+            if let What::InvocationBegins { who } = event.what {
+                seats.entry(who.index).or_default().insert(seat);
+            }
+        }
+    }
+    // A caller submits the first one, to any shepherd.
+    let boxes = &trace.header().models[0].boxes;
+    for number in 0..6 {
+        let index = boxes.iter().position(|one| one.name == format!("box{number}")).unwrap() as u32;
+        assert_eq!(seats[&index].len(), 1, "box {number}: {seats:?}");
+    }
+    let used: BTreeSet<usize> = seats.values().flatten().copied().collect();
+    assert_eq!(used.len(), SHEPHERDS, "{seats:?}");
+}
