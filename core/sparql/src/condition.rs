@@ -7,9 +7,10 @@ use crate::algebra::Slot;
 use crate::evaluate::{Evaluator, FETCHED, Scratch, fetch};
 use crate::expression::{Compare, Expr};
 use crate::terms::Terms;
-use rustc_hash::FxHashMap;
+use hashbrown::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
+use vicus_flow::library::HashKey;
 use vicus_rdf::{Id, Kind};
 
 /// Which kinds of terms may stand in a column: a bit for each of [`Kind::ALL`], and one for computed terms.
@@ -101,7 +102,7 @@ impl Condition {
 
     /// The state that evaluating it needs.
     pub(crate) fn evaluator(&self, terms: &Arc<Terms>) -> Selector {
-        let memory = vec![Answers::default(); self.tests.len()];
+        let memory = vec![Answers::new(terms.key); self.tests.len()];
         Selector { condition: self.clone(), terms: Arc::clone(terms), memory, scratch: Scratch::default() }
     }
 }
@@ -150,9 +151,9 @@ fn compile(expr: &Expr, kinds: &impl Fn(usize) -> (Kinds, bool)) -> Test {
 }
 
 /// What a test that looks at one column has answered.
-#[derive(Clone, Default, Debug)]
+#[derive(Clone, Debug)]
 struct Answers {
-    known: FxHashMap<u64, bool>,
+    known: HashMap<u64, bool, HashKey>,
     /// Since it was empty last.
     asked: usize,
     /// Hardly any value came twice: none is remembered any more.
@@ -160,6 +161,10 @@ struct Answers {
 }
 
 impl Answers {
+    fn new(key: HashKey) -> Answers {
+        Answers { known: HashMap::with_hasher(key), asked: 0, is_off: false }
+    }
+
     /// The answer for a value, of which at most `most` are remembered.
     fn of(&mut self, bits: u64, most: usize, answer: impl FnOnce() -> bool) -> bool {
         if self.is_off {
@@ -169,7 +174,7 @@ impl Answers {
         let is_full = self.known.len() >= most;
         if is_full || self.asked == PROBED {
             if self.known.len() * 4 > self.asked * 3 {
-                *self = Answers { is_off: true, ..Answers::default() };
+                *self = Answers { is_off: true, ..Answers::new(*self.known.hasher()) };
                 return answer();
             }
             if is_full {

@@ -486,7 +486,7 @@ impl Lowering<'_> {
     /// A box for each stream that deals its rows to `parts` outputs by these columns.
     fn dealt(&mut self, streams: Vec<OutputId>, width: usize, keys: &[usize], parts: usize) -> Vec<BoxId> {
         let deal = |stream: OutputId| {
-            let deal = self.place(library::partition(&boxes::schema(width), keys, parts));
+            let deal = self.place(library::partition(&boxes::schema(width), keys, parts, self.terms.key));
             self.net.connect(stream, deal.input(0));
             deal
         };
@@ -497,10 +497,10 @@ impl Lowering<'_> {
     fn distinct(&mut self, streams: Vec<OutputId>, width: usize, in_order: bool) -> Vec<OutputId> {
         // One table, however large, leaves rows in their order.
         let cache = if in_order { u64::MAX } else { self.options.cache_bytes };
-        let (limit, parts, limits) = (self.limit, streams.len(), self.options.limits);
+        let (limit, parts, limits, by) = (self.limit, streams.len(), self.options.limits, self.terms.key);
         let columns: Vec<usize> = (0..width).collect();
         self.deal(streams, (width, width), &columns, parts, || {
-            BoxModel::new("distinct", move || distinct::Distinct::new(width, cache, limit, &limits))
+            BoxModel::new("distinct", move || distinct::Distinct::new(width, by, cache, limit, &limits))
         })
     }
 

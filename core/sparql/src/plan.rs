@@ -40,6 +40,9 @@ pub struct Options {
     pub optimise: bool,
     /// How much is remembered and tried.
     pub limits: Limits,
+    /// What hashes are keyed with. A query's terms and its data are its users' choice: with a seed that they can't know, they can't
+    /// choose many with one hash. No answer depends on it, but the order of rows may.
+    pub hash_seed: u64,
 }
 
 impl Default for Options {
@@ -54,6 +57,7 @@ impl Default for Options {
             sinks: 1,
             optimise: true,
             limits: Limits::default(),
+            hash_seed: 0,
         }
     }
 }
@@ -151,7 +155,7 @@ const LEVEL_STACK: usize = 32 << 10;
 
 fn planned(store: &Arc<Store>, parsed: &Parsed, options: &Options, stop: &Stop<'_>) -> Result<Plan, QueryError> {
     let base = parsed.query.base.clone();
-    let terms = Arc::new(Terms::with(store, base, options.limits));
+    let terms = Arc::new(Terms::with(store, base, options.limits, options.hash_seed));
     // Terms are what takes time in this.
     let mut id = |term: TermRef<'_>| if stop.is_stopped() { Id::UNBOUND } else { terms.id(term) };
     let mut translated = translate::translate(&parsed.query, &mut id);

@@ -4,8 +4,9 @@
 //! inside of them, and a path is a regular expression over steps: Thompson, "Regular expression search algorithm",
 //! CACM 1968. The search visits each pair of a state and a node once, whatever is nested in what.
 
-use rustc_hash::FxHashSet;
+use hashbrown::HashSet;
 use std::sync::Arc;
+use vicus_flow::library::HashKey;
 use vicus_rdf::{Id, Order, Store};
 
 /// A path as it is written.
@@ -162,7 +163,7 @@ pub(crate) struct Search {
     store: Arc<Store>,
     automaton: Arc<Automaton>,
     target: Option<Id>,
-    seen: FxHashSet<(u32, Id)>,
+    seen: HashSet<(u32, Id), HashKey>,
     open: Vec<Place>,
     /// The target has been found.
     is_over: bool,
@@ -178,12 +179,12 @@ struct Place {
 }
 
 impl Search {
-    pub(crate) fn new(store: &Arc<Store>, automaton: &Arc<Automaton>) -> Search {
+    pub(crate) fn new(store: &Arc<Store>, automaton: &Arc<Automaton>, by: HashKey) -> Search {
         Search {
             store: Arc::clone(store),
             automaton: Arc::clone(automaton),
             target: None,
-            seen: FxHashSet::default(),
+            seen: HashSet::with_hasher(by),
             open: Vec::new(),
             is_over: false,
         }

@@ -3,14 +3,16 @@
 use crate::computed::Computed;
 use crate::limits::Limits;
 use crate::value::DateTime;
+use hashbrown::HashMap;
 use oxiri::Iri;
 use oxrdf::vocab::xsd;
 use oxrdf::{BlankNode, Literal, Term, TermRef};
-use rustc_hash::FxHashMap;
+use rapidhash::v3::RapidSecrets;
 use std::cell::{Cell, OnceCell};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
+use vicus_flow::library::HashKey;
 use vicus_flow::{BoxError, OverBudget, Turn};
 use vicus_rdf::{Encoded, Encoder, Id, Kind, Store, TermView};
 
@@ -21,13 +23,15 @@ use vicus_rdf::{Encoded, Encoder, Id, Kind, Store, TermView};
 pub(crate) struct Terms {
     pub(crate) store: Arc<Store>,
     pub(crate) limits: Limits,
+    /// What ids are hashed with.
+    pub(crate) key: HashKey,
     base: Option<Iri<String>>,
     moment: Moment,
     /// Those that the query mentions: the same for all runs.
     mentioned: Arc<Computed>,
     computed: RwLock<Computed>,
     /// Blank nodes that have been made, by the id of their label and the row.
-    blanks: Mutex<FxHashMap<(Id, i64), Id>>,
+    blanks: Mutex<HashMap<(Id, i64), Id, HashKey>>,
     /// How often chance, a row's number or a blank node was asked for.
     asked: AtomicU64,
     /// Bytes of computed terms that no box has booked yet.
@@ -113,19 +117,31 @@ impl fmt::Debug for Terms {
 impl Terms {
     #[cfg(test)]
     pub(crate) fn new(store: &Arc<Store>) -> Terms {
-        Terms::with(store, None, Limits::default())
+        Terms::with(store, None, Limits::default(), 0)
     }
 
-    /// Of a query, whose IRIs are resolved against a base.
-    pub(crate) fn with(store: &Arc<Store>, base: Option<Iri<String>>, limits: Limits) -> Terms {
+    /// Of a query, whose IRIs are resolved against a base, and whose hashes are keyed with a seed.
+    pub(crate) fn with(store: &Arc<Store>, base: Option<Iri<String>>, limits: Limits, hash_seed: u64) -> Terms {
+        let mentioned = Computed::new(RapidSecrets::seed(hash_seed));
+        Terms::behind(store, base, limits, HashKey::of_seed(hash_seed), Arc::new(mentioned))
+    }
+
+    fn behind(
+        store: &Arc<Store>,
+        base: Option<Iri<String>>,
+        limits: Limits,
+        key: HashKey,
+        mentioned: Arc<Computed>,
+    ) -> Terms {
         Terms {
             store: Arc::clone(store),
             limits,
+            key,
             base,
             moment: Moment::default(),
-            mentioned: Arc::default(),
-            computed: RwLock::default(),
-            blanks: Mutex::default(),
+            computed: RwLock::new(Computed::behind(&mentioned)),
+            mentioned,
+            blanks: Mutex::new(HashMap::with_hasher(key)),
             asked: AtomicU64::new(0),
             unbooked: AtomicU64::new(0),
             is_overlong: AtomicBool::new(false),
@@ -134,19 +150,14 @@ impl Terms {
 
     /// What is known so far, as what the query mentions; nothing is left here.
     pub(crate) fn settled(&self) -> Terms {
-        let mentioned = std::mem::take(&mut *self.computed.write().expect("nothing panics under this lock"));
-        Terms { mentioned: Arc::new(mentioned), ..Terms::with(&self.store, self.base.clone(), self.limits) }
-            .at(self.moment)
+        let mentioned = self.computed.write().expect("nothing panics under this lock").emptied();
+        Terms::behind(&self.store, self.base.clone(), self.limits, self.key, Arc::new(mentioned)).at(self.moment)
     }
 
     /// What a run begins with.
     pub(crate) fn at(&self, moment: Moment) -> Terms {
-        Terms {
-            moment,
-            mentioned: Arc::clone(&self.mentioned),
-            computed: RwLock::new(Computed::behind(&self.mentioned)),
-            ..Terms::with(&self.store, self.base.clone(), self.limits)
-        }
+        let mentioned = Arc::clone(&self.mentioned);
+        Terms { moment, ..Terms::behind(&self.store, self.base.clone(), self.limits, self.key, mentioned) }
     }
 
     /// Whether a string may have so many bytes. If not, the query ends with an error: see [`Made::hold`].

@@ -12,10 +12,12 @@
 //! with all others.
 
 use super::join::Place;
-use vicus_flow::library::hash;
+use vicus_flow::library::HashKey;
 
 /// Both sides of a join, as columns.
 pub(super) struct Sides<'a> {
+    /// What rows are hashed with.
+    pub(super) by: HashKey,
     /// For each strict key the probed values, and the built ones.
     pub(super) strict: Vec<(&'a [u64], &'a [u64])>,
     /// The same for each loose key.
@@ -121,7 +123,7 @@ impl Table {
             if row % ROWS == 0 && stopped() {
                 return None;
             }
-            buckets.push((hash(strict(row).chain(loose(row))) >> shift) as u32);
+            buckets.push((sides.by.hash(strict(row).chain(loose(row))) >> shift) as u32);
         }
         for (row, &bucket) in buckets.iter().enumerate() {
             if row % ROWS == 0 && stopped() {
@@ -168,7 +170,7 @@ impl Table {
             let strict = sides.strict.iter().map(|(values, _)| values[row]);
             let wanted =
                 move |(key, (values, _)): (usize, (&[u64], _))| if bound >> key & 1 == 1 { values[row] } else { 0 };
-            let bucket = (hash(strict.chain(members(sides, self.by).map(wanted))) >> self.shift) as usize;
+            let bucket = (sides.by.hash(strict.chain(members(sides, self.by).map(wanted))) >> self.shift) as usize;
             let found = &self.order[self.starts[bucket] as usize..self.starts[bucket + 1] as usize];
             for &partner in found.iter().skip(at.done.saturating_sub(before)) {
                 if left.len() == limit || *candidates == 0 {
@@ -220,7 +222,7 @@ mod tests {
         let last: Vec<u64> = (0..built as u64).map(|row| 1 + u64::from(row % candidates as u64 == 7)).collect();
         let mut loose: Vec<(&[u64], &[u64])> = vec![(&[5], &unbound); searched];
         loose.push((&[2], &last));
-        let sides = Sides { strict: Vec::new(), loose, rows: 1, built, searched, candidates };
+        let sides = Sides { by: HashKey::of_seed(7), strict: Vec::new(), loose, rows: 1, built, searched, candidates };
         let choice = Choice { needs_overlap: false, any: false };
         let (mut at, mut calls, mut left, mut right) = (Place::default(), 0, Vec::new(), Vec::new());
         let mut tables = Loose::default();

@@ -204,6 +204,7 @@ mod tests {
     use super::super::distinct::{Set, Wide};
     use super::*;
     use rustc_hash::FxHashSet;
+    use vicus_flow::library::HashKey;
 
     fn next(state: &mut u64) -> u64 {
         *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -237,12 +238,13 @@ mod tests {
     #[test]
     fn each_row_is_new_once_however_small_the_cache_is() {
         for seed in 0..4 {
+            let by = HashKey::of_seed(seed);
             for cache in [0, 4 << 10, 64 << 10, u64::MAX] {
                 let parts = [
-                    check(Set::<1>::new(), cache, 30_000, seed),
-                    check(Set::<2>::new(), cache, 200, seed),
-                    check(Set::<4>::new(), cache, 12, seed),
-                    check(Wide::new(6), cache, 6, seed),
+                    check(Set::<1>::new(by), cache, 30_000, seed),
+                    check(Set::<2>::new(by), cache, 200, seed),
+                    check(Set::<4>::new(by), cache, 12, seed),
+                    check(Wide::new(6, by), cache, 6, seed),
                 ];
                 match cache {
                     0 => assert_eq!(parts, [MOST; 4]),

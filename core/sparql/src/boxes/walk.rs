@@ -6,9 +6,10 @@ use super::slices;
 use crate::limits::Limits;
 use crate::route::{Automaton, Search, is_node};
 use crate::terms::Terms;
-use rustc_hash::FxHashMap;
+use hashbrown::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
+use vicus_flow::library::HashKey;
 use vicus_flow::{BoxError, Envelope, Operator, Room, Turn};
 use vicus_rdf::{Id, Store};
 
@@ -32,21 +33,21 @@ pub(crate) struct WalkProbe {
     /// the pairs are places in it.
     found: Vec<u64>,
     /// Which of them a start and a target have.
-    known: FxHashMap<(Id, Option<Id>), Range<usize>>,
+    known: HashMap<(Id, Option<Id>), Range<usize>, HashKey>,
     /// Those of the row at hand.
     current: Range<usize>,
 }
 
 impl WalkProbe {
-    fn new(store: &Arc<Store>, spec: &Arc<WalkSpec>, limits: Limits) -> WalkProbe {
+    fn new(store: &Arc<Store>, spec: &Arc<WalkSpec>, limits: Limits, by: HashKey) -> WalkProbe {
         WalkProbe {
             store: Arc::clone(store),
             spec: Arc::clone(spec),
             limits,
-            search: Search::new(store, &spec.automaton),
+            search: Search::new(store, &spec.automaton, by),
             is_searching: false,
             found: Vec::new(),
-            known: FxHashMap::default(),
+            known: HashMap::with_hasher(by),
             current: 0..0,
         }
     }
@@ -140,7 +141,7 @@ pub(crate) struct Walk {
 
 impl Walk {
     pub(crate) fn new(terms: &Arc<Terms>, spec: &Arc<JoinSpec>, walk: &Arc<WalkSpec>, limit: usize) -> Walk {
-        Walk { core: Core::new(terms, spec, limit), probe: WalkProbe::new(&terms.store, walk, terms.limits) }
+        Walk { core: Core::new(terms, spec, limit), probe: WalkProbe::new(&terms.store, walk, terms.limits, terms.key) }
     }
 }
 

@@ -17,8 +17,9 @@ use crate::expression::Expr;
 use crate::route::{Automaton, Search, is_node};
 use crate::terms::Terms;
 use crate::value::total_order;
-use rustc_hash::{FxHashMap, FxHashSet};
+use hashbrown::{HashMap, HashSet};
 use std::sync::Arc;
+use vicus_flow::library::HashKey;
 use vicus_rdf::{Id, Order};
 
 /// A solution: ids by slot, 0 where there is none.
@@ -42,7 +43,7 @@ struct Asked {
     /// Whether it may have another answer each time.
     is_volatile: bool,
     /// By the values that were given.
-    answers: FxHashMap<Row, bool>,
+    answers: HashMap<Row, bool, HashKey>,
     /// Of patterns within it.
     nested: Scratch,
 }
@@ -57,7 +58,7 @@ impl Memory {
         self.patterns.iter().map(of).sum()
     }
 
-    fn pattern(&mut self, node: &Arc<Node>, outside: impl Iterator<Item = Slot>) -> &mut Asked {
+    fn pattern(&mut self, key: HashKey, node: &Arc<Node>, outside: impl Iterator<Item = Slot>) -> &mut Asked {
         let place = self.patterns.iter().position(|asked| Arc::ptr_eq(&asked.node, node));
         let place = place.unwrap_or_else(|| {
             let slots = node.mentioned().into_iter().chain(outside);
@@ -66,7 +67,7 @@ impl Memory {
                 node: Arc::clone(node),
                 width,
                 is_volatile: node.is_volatile(),
-                answers: FxHashMap::default(),
+                answers: HashMap::with_hasher(key),
                 nested: Scratch::default(),
             });
             self.patterns.len() - 1
@@ -83,7 +84,7 @@ pub(super) fn exists(
     given: &[(Slot, u64)],
     stopped: Option<&dyn Fn(u64) -> bool>,
 ) -> bool {
-    let asked = memory.pattern(node, given.iter().map(|(slot, _)| *slot));
+    let asked = memory.pattern(terms.key, node, given.iter().map(|(slot, _)| *slot));
     let key: Row = given.iter().map(|(_, bits)| *bits).collect();
     if let Some(answer) = asked.answers.get(&key) {
         return *answer;
@@ -303,7 +304,7 @@ impl Solver<'_> {
                 all
             }
         };
-        let mut search = Search::new(&self.terms.store, &automaton);
+        let mut search = Search::new(&self.terms.store, &automaton, self.terms.key);
         for start in starts {
             let target = if near == far { Some(start) } else { target.ok() };
             let mut found = Vec::new();
@@ -428,7 +429,7 @@ impl Solver<'_> {
                 emit(solver, &seen)
             }),
             Node::Distinct(inner) => {
-                let mut seen = FxHashSet::default();
+                let mut seen = HashSet::with_hasher(self.terms.key);
                 self.solve(inner, &nothing, &mut |solver, row| {
                     !seen.insert(row.to_vec()) || !solver.keeps(row) && emit(solver, row)
                 })
