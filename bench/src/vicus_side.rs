@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use vicus::{Runtime, Setting};
 use vicus_rdf::Store;
 use vicus_rdf::load::{Load, LoadOptions, Source, Syntax};
-use vicus_sparql::Options;
+use vicus_sparql::{Moment, Options};
 
 struct Vicus {
     runtime: Runtime,
@@ -41,7 +41,7 @@ impl Peer for Vicus {
             count.fetch_add(envelope.rows() as u64, Ordering::Relaxed);
             Ok(())
         });
-        let request = self.runtime.submit_with(plan.model(), vec![(plan.sink(), sink)]);
+        let request = self.runtime.submit_with(plan.model(), plan.start(Moment::default()).operators([(plan.sink(), sink)]));
         match request.wait_for(limit) {
             Some(ended) => ended.map(drop)?,
             None => {

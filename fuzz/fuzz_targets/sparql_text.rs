@@ -6,7 +6,7 @@ use libfuzzer_sys::fuzz_target;
 use std::sync::{Arc, LazyLock, Mutex};
 use vicus_flow::sequential;
 use vicus_rdf::{Id, Store};
-use vicus_sparql::{Form, Options, parse, plan};
+use vicus_sparql::{Form, Moment, Options, parse, plan};
 
 static STORE: LazyLock<Arc<Store>> = LazyLock::new(|| {
     let text = br#"@prefix : <http://e/> . :a :p :b, 1, "x" . :b :p :a ; :q "x"@en, 2.5, true . _:c :q :a ."#;
@@ -24,7 +24,8 @@ fn answer(text: &str, optimise: bool) -> Option<Vec<String>> {
     }
     let plan = Arc::new(plan(&STORE, &parsed, &options).ok()?);
     let rows = Arc::new(Mutex::new(Vec::new()));
-    let (decode, into) = (Arc::clone(&plan), Arc::clone(&rows));
+    let run = plan.start(Moment::default());
+    let (decode, into) = (run.clone(), Arc::clone(&rows));
     let sink = plan.sink_operator(move |envelope| {
         for row in 0..envelope.rows() {
             let show = |bits: u64| match Id::from_bits(bits) {
@@ -37,7 +38,7 @@ fn answer(text: &str, optimise: bool) -> Option<Vec<String>> {
         Ok(())
     });
     let mut steps = 0;
-    let ended = sequential::run_while(plan.model(), vec![(plan.sink(), sink)], |_| {
+    let ended = sequential::run_while(plan.model(), run.operators([(plan.sink(), sink)]), |_| {
         steps += 1;
         (steps < STEPS).then_some(0)
     });

@@ -15,7 +15,7 @@ mod split;
 mod spread;
 mod union;
 
-pub use hash::{hash, mix};
+pub use hash::{HashKey, Keyed};
 pub use hold::hold;
 pub use map::map;
 pub use merge::merge;

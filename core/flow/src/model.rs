@@ -75,6 +75,11 @@ impl BoxModel {
         BoxModel { type_name: type_name.into(), inputs: Vec::new(), outputs: Vec::new(), looks_up: false, factory }
     }
 
+    /// An operator of this type, for a request that brings its own.
+    pub fn operator(&self) -> std::boxed::Box<dyn Operator> {
+        (self.factory)()
+    }
+
     /// Adds an input that takes envelopes of this schema only.
     pub fn input(mut self, schema: &Schema) -> BoxModel {
         self.inputs.push(Some(schema.clone()));

@@ -9,9 +9,10 @@
 use crate::dictionary::Dictionary;
 use crate::ids::Id;
 use crate::index::{Index, Order};
+use hashbrown::{HashMap, HashSet};
 use oxrdf::vocab::rdf;
-use rustc_hash::{FxHashMap, FxHashSet};
 use std::hash::{Hash, Hasher};
+use vicus_flow::library::HashKey;
 
 /// The id of `rdf:type`, if there is any.
 pub(crate) fn rdf_type(dictionary: &Dictionary) -> Option<Id> {
@@ -61,10 +62,10 @@ pub struct CharacteristicSet {
 pub struct CharacteristicSets {
     sets: Vec<CharacteristicSet>,
     /// For each attribute the sets that have it, ascending by place, and its triples there.
-    having: FxHashMap<Attribute, Vec<(usize, usize)>>,
+    having: HashMap<Attribute, Vec<(usize, usize)>, HashKey>,
     /// Subjects whose set is not among them; with each attribute how many of them have it, and its triples.
     others: usize,
-    of_others: FxHashMap<Attribute, (usize, usize)>,
+    of_others: HashMap<Attribute, (usize, usize), HashKey>,
     rdf_type: Option<Id>,
 }
 
@@ -115,10 +116,10 @@ pub struct Expected {
 
 impl CharacteristicSets {
     /// Of an index in the order Spo, in one pass; in three if there are more than [`MOST`] sets. Panics for another
-    /// order.
-    pub fn new(spo: &Index, rdf_type: Option<Id>) -> CharacteristicSets {
+    /// order. Its tables are hashed with that key; what it makes doesn't depend on it.
+    pub fn new(spo: &Index, rdf_type: Option<Id>, by: HashKey) -> CharacteristicSets {
         assert_eq!(spo.order(), Order::Spo, "characteristic sets are by subject");
-        let pass = Pass { spo, rdf_type };
+        let pass = Pass { spo, rdf_type, by };
         let mut made = pass.collect(None).unwrap_or_else(|| {
             let frequent = pass.frequent();
             pass.collect(Some(&frequent)).expect("there are no more than were chosen")
@@ -184,7 +185,7 @@ impl CharacteristicSets {
             debug_assert!(part.attribute.class.is_unbound(), "a class has a share");
         }
         let mut made: Vec<Matching> = Vec::new();
-        let mut same: FxHashMap<u64, usize> = FxHashMap::default();
+        let mut same: HashMap<u64, usize, HashKey> = HashMap::with_hasher(*self.having.hasher());
         let mut of_set = vec![usize::MAX; has.len()];
         for (set, &has) in has.iter().enumerate().filter(|(_, has)| **has != 0) {
             let place = if (has & open).count_ones() > 1 { made.len() } else { *same.entry(has).or_insert(made.len()) };
@@ -225,13 +226,19 @@ impl Star {
 struct Pass<'a> {
     spo: &'a Index,
     rdf_type: Option<Id>,
+    by: HashKey,
 }
 
 impl Pass<'_> {
     /// All sets, or those with the chosen signatures; `None` if there are more than may be kept.
-    fn collect(&self, chosen: Option<&FxHashSet<u64>>) -> Option<CharacteristicSets> {
-        let mut made = CharacteristicSets { rdf_type: self.rdf_type, ..CharacteristicSets::default() };
-        let mut places: FxHashMap<u64, usize> = FxHashMap::default();
+    fn collect(&self, chosen: Option<&HashSet<u64, HashKey>>) -> Option<CharacteristicSets> {
+        let mut made = CharacteristicSets {
+            having: HashMap::with_hasher(self.by),
+            of_others: HashMap::with_hasher(self.by),
+            rdf_type: self.rdf_type,
+            ..CharacteristicSets::default()
+        };
+        let mut places: HashMap<u64, usize, HashKey> = HashMap::with_hasher(self.by);
         let mut counted: Vec<(Attribute, usize)> = Vec::new();
         for key in 0..self.spo.keys().len() {
             let signature = self.count(key, &mut counted);
@@ -264,8 +271,8 @@ impl Pass<'_> {
     }
 
     /// The signatures of the most frequent sets.
-    fn frequent(&self) -> FxHashSet<u64> {
-        let mut subjects: FxHashMap<u64, u32> = FxHashMap::default();
+    fn frequent(&self) -> HashSet<u64, HashKey> {
+        let mut subjects: HashMap<u64, u32, HashKey> = HashMap::with_hasher(self.by);
         let mut counted = Vec::new();
         for key in 0..self.spo.keys().len() {
             *subjects.entry(self.count(key, &mut counted)).or_default() += 1;
@@ -273,10 +280,13 @@ impl Pass<'_> {
         let mut all: Vec<(u64, u32)> = subjects.into_iter().collect();
         // Equally frequent ones in an order that is the same each time.
         all.sort_unstable_by_key(|&(signature, subjects)| (std::cmp::Reverse(subjects), signature));
-        all.into_iter().take(MOST).map(|(signature, _)| signature).collect()
+        let mut chosen = HashSet::with_hasher(self.by);
+        chosen.extend(all.into_iter().take(MOST).map(|(signature, _)| signature));
+        chosen
     }
 
-    /// The attributes of a subject with their triples, ascending, and a hash of the attributes.
+    /// The attributes of a subject with their triples, ascending, and a hash of the attributes, the same for every key: it decides
+    /// among sets that are equally frequent.
     fn count(&self, key: usize, into: &mut Vec<(Attribute, usize)>) -> u64 {
         into.clear();
         let mut hasher = rustc_hash::FxHasher::default();

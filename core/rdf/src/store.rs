@@ -7,6 +7,7 @@ use crate::index::{Index, Order, Position};
 use crate::load::{Loader, Parsed, SyntaxError};
 use crate::statistics::Statistics;
 use oxrdf::{Term, TermRef};
+use vicus_flow::library::HashKey;
 
 /// A set of triples, ready to be queried by many at once.
 ///
@@ -40,7 +41,7 @@ impl Store {
     pub fn new(dictionary: Dictionary, indexes: impl IntoIterator<Item = Index>) -> Store {
         let indexes: Vec<Index> = indexes.into_iter().collect();
         let spo = indexes.iter().find(|index| index.order() == Order::Spo).expect("an index in order Spo");
-        let sets = CharacteristicSets::new(spo, characteristic::rdf_type(&dictionary));
+        let sets = CharacteristicSets::new(spo, characteristic::rdf_type(&dictionary), HashKey::default());
         Store::with_characteristic(dictionary, indexes, sets)
     }
 

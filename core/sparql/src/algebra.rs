@@ -8,7 +8,6 @@
 use crate::condition::Kinds;
 use crate::expression::Expr;
 use crate::route::Route;
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use vicus_rdf::Id;
 
@@ -16,8 +15,7 @@ use vicus_rdf::Id;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) struct Slot(pub(crate) usize);
 
-/// Slots, ascending.
-pub(crate) type Slots = BTreeSet<Slot>;
+pub(crate) use crate::slots::Slots;
 
 /// What stands at one place of a triple pattern.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -154,6 +152,13 @@ pub(crate) enum Node {
         right: Box<Node>,
         conditions: Vec<Expr>,
     },
+    /// All of the left, and in a slot of its own whether it has a partner on the right: EXISTS within an expression.
+    MarkJoin {
+        left: Box<Node>,
+        right: Box<Node>,
+        conditions: Vec<Expr>,
+        mark: Slot,
+    },
     Minus(Box<Node>, Box<Node>),
     Union(Vec<Node>),
     Extend(Box<Node>, Slot, Expr),
@@ -211,6 +216,12 @@ impl Node {
                 scope
             }
             Node::AntiJoin { left, .. } | Node::SemiJoin { left, .. } | Node::Minus(left, _) => left.scope(),
+            Node::MarkJoin { left, mark, .. } => {
+                let mut scope = left.scope();
+                scope.possible.insert(*mark);
+                scope.certain.insert(*mark);
+                scope
+            }
             Node::Union(nodes) => {
                 let mut scopes = nodes.iter().map(Node::scope);
                 let first = scopes.next().unwrap_or_default();
@@ -265,6 +276,7 @@ impl Node {
             Node::LeftJoin { left, right, .. }
             | Node::AntiJoin { left, right, .. }
             | Node::SemiJoin { left, right, .. }
+            | Node::MarkJoin { left, right, .. }
             | Node::Minus(left, right) => vec![left, right],
         }
     }
@@ -284,8 +296,27 @@ impl Node {
             Node::LeftJoin { left, right, .. }
             | Node::AntiJoin { left, right, .. }
             | Node::SemiJoin { left, right, .. }
+            | Node::MarkJoin { left, right, .. }
             | Node::Minus(left, right) => vec![left, right],
         }
+    }
+
+    /// The expressions that stand at it, not at its operands.
+    fn exprs(&self) -> &[Expr] {
+        match self {
+            Node::Filter(conditions, _)
+            | Node::LeftJoin { conditions, .. }
+            | Node::AntiJoin { conditions, .. }
+            | Node::SemiJoin { conditions, .. }
+            | Node::MarkJoin { conditions, .. } => conditions,
+            Node::Extend(_, _, expr) => std::slice::from_ref(expr),
+            _ => &[],
+        }
+    }
+
+    /// Whether it may have other solutions each time it is asked.
+    pub(crate) fn is_volatile(&self) -> bool {
+        self.exprs().iter().any(Expr::is_volatile) || self.children().into_iter().any(Node::is_volatile)
     }
 
     /// All slots that it has anywhere, seen outside or not.
@@ -300,6 +331,10 @@ impl Node {
             Node::Pattern(pattern) => slots.extend(pattern.slots()),
             Node::Path(path) => slots.extend(path.slots()),
             Node::Values(own, _) | Node::Project(_, own) => slots.extend(own),
+            Node::MarkJoin { conditions, mark, .. } => {
+                slots.insert(*mark);
+                slots.extend(conditions.iter().flat_map(Expr::slots));
+            }
             Node::Filter(conditions, _)
             | Node::LeftJoin { conditions, .. }
             | Node::AntiJoin { conditions, .. }

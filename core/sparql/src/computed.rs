@@ -4,18 +4,22 @@
 //! to add one is to copy its key, and to drop them all is to give back a few pieces.
 
 use hashbrown::HashTable;
-use rustc_hash::FxBuildHasher;
-use std::hash::BuildHasher as _;
+use rapidhash::v3::{RapidSecrets, rapidhash_v3_nano_inline};
+use vicus_flow::library::HashKey;
 use vicus_rdf::{Id, Kind};
 
 /// A dictionary that grows. Ids say the places of their terms.
 pub(crate) struct Computed {
+    /// The place of the first term: those before are another one's.
+    first: usize,
     /// Keys as `vicus_rdf::Encoder` writes them. Invariant: a piece never grows beyond the room that it was made with.
     pieces: Vec<String>,
     /// By the place that an id has.
     places: Vec<Place>,
     /// Places by kind and key: a table for each value of the highest bits of the hash, so that none takes long to grow.
-    tables: [HashTable<Entry>; 1 << TABLE_BITS],
+    /// None before the first term.
+    tables: Vec<HashTable<Entry>>,
+    secrets: RapidSecrets,
 }
 
 /// What a term is, and where its key is.
@@ -38,16 +42,31 @@ const TABLE_BITS: u32 = 6;
 const FIRST_PIECE: usize = 1 << 10;
 const LARGEST_PIECE: usize = 1 << 20;
 
-impl Default for Computed {
-    fn default() -> Computed {
-        Computed { pieces: Vec::new(), places: Vec::new(), tables: std::array::from_fn(|_| HashTable::new()) }
-    }
-}
-
 impl Computed {
-    /// How many terms there are.
-    pub(crate) fn len(&self) -> usize {
-        self.places.len()
+    /// Without terms. A query's author chooses the terms that it computes; without the secrets, many can't be chosen with one hash.
+    pub(crate) fn new(secrets: RapidSecrets) -> Computed {
+        Computed { first: 0, pieces: Vec::new(), places: Vec::new(), tables: Vec::new(), secrets }
+    }
+
+    /// One whose places are behind those of another.
+    pub(crate) fn behind(other: &Computed) -> Computed {
+        Computed { first: other.end(), ..Computed::new(other.secrets) }
+    }
+
+    /// The place behind the last term.
+    pub(crate) fn end(&self) -> usize {
+        self.first + self.places.len()
+    }
+
+    /// Whether it has this computed term.
+    pub(crate) fn has(&self, id: Id) -> bool {
+        id.rank().is_some_and(|place| (self.first..self.end()).contains(&place))
+    }
+
+    /// As [`Computed::behind`], without any other's places.
+    pub(crate) fn emptied(&mut self) -> Computed {
+        let empty = Computed::new(self.secrets);
+        std::mem::replace(self, empty)
     }
 
     /// What a term with such a key adds to the memory that this holds, in bytes.
@@ -58,7 +77,7 @@ impl Computed {
 
     /// The key of a computed term. Panics for others.
     pub(crate) fn key(&self, id: Id) -> &str {
-        self.key_at(&self.places[id.rank().expect("a computed term has a place")])
+        self.key_at(&self.places[id.rank().expect("a computed term has a place") - self.first])
     }
 
     fn key_at(&self, place: &Place) -> &str {
@@ -66,23 +85,31 @@ impl Computed {
     }
 
     pub(crate) fn find(&self, kind: Kind, key: &str) -> Option<Id> {
-        let hash = hash(kind, key);
+        let hash = self.hash(kind, key);
         let is_it = |entry: &Entry| {
             let place = &self.places[entry.place as usize];
             entry.hash == hash && place.kind == kind && self.key_at(place) == key
         };
-        let found = self.tables[table(hash)].find(spread(hash), is_it)?;
-        Some(Id::computed(kind, found.place as usize))
+        let found = self.tables.get(table(hash))?.find(spread(hash), is_it)?;
+        Some(Id::computed(kind, self.first + found.place as usize))
     }
 
     /// Adds a term that is not there yet. Panics at the 2^32nd, and if its key has 4 GiB.
     pub(crate) fn add(&mut self, kind: Kind, key: &str) -> Id {
-        let (hash, number) = (hash(kind, key), self.places.len());
+        let (hash, number) = (self.hash(kind, key), self.places.len());
         let place = self.write(kind, key);
         self.places.push(place);
         let entry = Entry { hash, place: u32::try_from(number).expect("fewer than 2^32 terms") };
+        if self.tables.is_empty() {
+            self.tables.resize_with(1 << TABLE_BITS, HashTable::new);
+        }
         self.tables[table(hash)].insert_unique(spread(hash), entry, |entry| spread(entry.hash));
-        Id::computed(kind, number)
+        Id::computed(kind, self.first + number)
+    }
+
+    fn hash(&self, kind: Kind, key: &str) -> u32 {
+        let hash = rapidhash_v3_nano_inline::<true, false>(key.as_bytes(), &self.secrets);
+        (hash ^ hash >> 32) as u32 ^ kind as u32
     }
 
     fn write(&mut self, kind: Kind, key: &str) -> Place {
@@ -100,26 +127,23 @@ impl Computed {
     }
 }
 
-fn hash(kind: Kind, key: &str) -> u32 {
-    (FxBuildHasher.hash_one((kind, key)) >> 32) as u32
-}
-
 fn table(hash: u32) -> usize {
     (hash >> (u32::BITS - TABLE_BITS)) as usize
 }
 
 /// A table looks at the lowest and the highest bits of 64.
 fn spread(hash: u32) -> u64 {
-    vicus_flow::library::mix(hash.into())
+    HashKey::default().mix(hash.into())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hashbrown::HashSet;
 
     #[test]
     fn a_key_is_found_by_its_kind_and_text_and_by_its_id() {
-        let mut computed = Computed::default();
+        let mut computed = Computed::new(RapidSecrets::seed(0));
         let keys: Vec<String> = (0..5000).map(|number| format!("{number}{}", "é".repeat(number % 700))).collect();
         let ids: Vec<Id> = keys.iter().map(|key| computed.add(Kind::String, key)).collect();
         let iri = computed.add(Kind::Iri, &keys[7]);
@@ -128,12 +152,15 @@ mod tests {
         }
         assert_eq!((computed.find(Kind::Iri, &keys[7]), computed.key(iri)), (Some(iri), keys[7].as_str()));
         assert_eq!((computed.find(Kind::Iri, &keys[8]), computed.find(Kind::String, "none")), (None, None));
-        assert_eq!(computed.len(), keys.len() + 1);
+        assert_eq!(computed.end(), keys.len() + 1);
+        let mut more = Computed::behind(&computed);
+        let next = more.add(Kind::String, "none");
+        assert_eq!((more.key(next), more.has(next), computed.has(next), more.has(iri)), ("none", true, false, false));
     }
 
     #[test]
     fn many_terms_lie_in_few_pieces_of_memory() {
-        let mut computed = Computed::default();
+        let mut computed = Computed::new(RapidSecrets::seed(0));
         let key = "x".repeat(90);
         for number in 0..100_000 {
             computed.add(Kind::String, &format!("{number}{key}"));
@@ -144,5 +171,40 @@ mod tests {
         // One that is larger than any piece has its own.
         let long = computed.add(Kind::String, &"y".repeat(3 << 20));
         assert_eq!(computed.key(long).len(), 3 << 20);
+    }
+
+    /// Ten thousand texts of one hash, for the function that hashed terms before, as its source (rustc-hash 2.1) allows to choose
+    /// them: what stands at bytes 32 to 39 makes a factor zero, so that the eight bytes behind them don't count.
+    fn crafted() -> Vec<String> {
+        let folded = |a: u64, b: u64| {
+            let product = u128::from(a) * u128::from(b);
+            product as u64 ^ (product >> 64) as u64
+        };
+        let word = |text: &str| u64::from_le_bytes(text.as_bytes().try_into().expect("eight bytes"));
+        let (seed, other) = (0x243f_6a88_85a3_08d3, 0xa409_3822_299f_31d0);
+        let mut begins = (0..).map(|number| format!("{number:016}"));
+        let zero = |begin: &String| folded(seed ^ word(&begin[..8]), other ^ word(&begin[8..])).to_le_bytes();
+        let is_text = |begin: &String| zero(begin).iter().all(u8::is_ascii_alphanumeric);
+        let begin = begins.find(is_text).expect("one in a hundred thousand is");
+        let zero = String::from_utf8(zero(&begin).to_vec()).expect("letters and digits");
+        // As CONCAT of two lists of a hundred makes them.
+        let pairs = (0..100).flat_map(|first| (0..100).map(move |second| (first, second)));
+        pairs.map(|(first, second)| format!("{begin}{begin}{zero}{first:04}{second:04}{begin}")).collect()
+    }
+
+    /// Computed terms were hashed without a key: 10,000 of one hash, CONCAT of two lists of 100, took 3 s where others take 0.04.
+    #[test]
+    fn terms_chosen_to_collide_do_not() {
+        use std::hash::BuildHasher;
+        let crafted = crafted();
+        let known = |text: &String| rustc_hash::FxBuildHasher.hash_one((Kind::String, text.as_str()));
+        assert!(crafted.iter().all(|text| known(text) == known(&crafted[0])), "they were chosen for it");
+        for seed in 0..20 {
+            let computed = Computed::new(RapidSecrets::seed(seed));
+            let hashes: HashSet<u32, rustc_hash::FxBuildHasher> =
+                crafted.iter().map(|text| computed.hash(Kind::String, text)).collect();
+            // Of random texts, 0.01 pairs have one hash.
+            assert!(hashes.len() >= crafted.len() - 2, "seed {seed}: {} hashes", hashes.len());
+        }
     }
 }

@@ -7,9 +7,10 @@ use crate::algebra::Slot;
 use crate::evaluate::{Evaluator, FETCHED, Scratch, fetch};
 use crate::expression::{Compare, Expr};
 use crate::terms::Terms;
-use rustc_hash::FxHashMap;
+use hashbrown::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
+use vicus_flow::library::HashKey;
 use vicus_rdf::{Id, Kind};
 
 /// Which kinds of terms may stand in a column: a bit for each of [`Kind::ALL`], and one for computed terms.
@@ -101,7 +102,7 @@ impl Condition {
 
     /// The state that evaluating it needs.
     pub(crate) fn evaluator(&self, terms: &Arc<Terms>) -> Selector {
-        let memory = vec![Answers::default(); self.tests.len()];
+        let memory = vec![Answers::new(terms.key); self.tests.len()];
         Selector { condition: self.clone(), terms: Arc::clone(terms), memory, scratch: Scratch::default() }
     }
 }
@@ -150,9 +151,9 @@ fn compile(expr: &Expr, kinds: &impl Fn(usize) -> (Kinds, bool)) -> Test {
 }
 
 /// What a test that looks at one column has answered.
-#[derive(Clone, Default, Debug)]
+#[derive(Clone, Debug)]
 struct Answers {
-    known: FxHashMap<u64, bool>,
+    known: HashMap<u64, bool, HashKey>,
     /// Since it was empty last.
     asked: usize,
     /// Hardly any value came twice: none is remembered any more.
@@ -160,15 +161,20 @@ struct Answers {
 }
 
 impl Answers {
-    fn of(&mut self, bits: u64, answer: impl FnOnce() -> bool) -> bool {
+    fn new(key: HashKey) -> Answers {
+        Answers { known: HashMap::with_hasher(key), asked: 0, is_off: false }
+    }
+
+    /// The answer for a value, of which at most `most` are remembered.
+    fn of(&mut self, bits: u64, most: usize, answer: impl FnOnce() -> bool) -> bool {
         if self.is_off {
             return answer();
         }
         self.asked += 1;
-        let is_full = self.known.len() >= REMEMBERED;
+        let is_full = self.known.len() >= most;
         if is_full || self.asked == PROBED {
             if self.known.len() * 4 > self.asked * 3 {
-                *self = Answers { is_off: true, ..Answers::default() };
+                *self = Answers { is_off: true, ..Answers::new(*self.known.hasher()) };
                 return answer();
             }
             if is_full {
@@ -188,9 +194,6 @@ pub(crate) struct Selector {
     memory: Vec<Answers>,
     scratch: Scratch,
 }
-
-/// As many answers as are remembered for one test.
-const REMEMBERED: usize = 1 << 16;
 
 /// After so many questions, and whenever the memory is full, it is seen whether remembering pays.
 const PROBED: usize = 1 << 14;
@@ -222,12 +225,13 @@ impl Selector {
                 Test::Remembered(column, expr) => {
                     let column = columns[*column];
                     let mut fetcher = Fetcher::new(kept.len(), rows);
+                    let most = self.terms.limits.remembered_answers;
                     kept.retain(|&row| {
                         if memory.is_off {
                             fetcher.reach(row as usize, |next| fetch(&self.terms, &column[next]));
                         }
                         let bits = column[row as usize];
-                        memory.of(bits, || !stopped(0) && evaluator.is_true(expr, &|_| bits))
+                        memory.of(bits, most, || !stopped(0) && evaluator.is_true(expr, &|_| bits))
                     });
                 }
                 Test::General(expr) => {

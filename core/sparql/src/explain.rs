@@ -35,7 +35,8 @@ impl Explainer<'_> {
         match self.names.get(slot.0) {
             Some(name) if name.starts_with("_:") => name.clone(),
             Some(name) => format!("?{name}"),
-            None => format!("?{}", slot.0),
+            // Whatever stands there.
+            None => "[]".to_owned(),
         }
     }
 
@@ -71,6 +72,7 @@ impl Explainer<'_> {
             JoinKind::Left => "left ",
             JoinKind::Semi => "semi ",
             JoinKind::Anti => "anti ",
+            JoinKind::Mark(_) => "mark ",
         };
         let (what, inputs): (String, Vec<&Physical>) = match &plan.op {
             Op::Values(table) => (format!("values of {} rows", table.rows), Vec::new()),
@@ -171,6 +173,7 @@ impl Explainer<'_> {
             }
             Expr::Negate(inner) => format!("-{}", self.expr(inner)),
             Expr::Plus(inner) => format!("+{}", self.expr(inner)),
+            Expr::Has(inner) => format!("has({})", self.expr(inner)),
             Expr::Bound(slot) => format!("bound({})", self.slot(*slot)),
             Expr::If(a, b, c) => format!("if({}, {}, {})", self.expr(a), self.expr(b), self.expr(c)),
             Expr::Coalesce(operands) => format!("coalesce({})", all(operands, ", ")),

@@ -155,6 +155,8 @@ pub(crate) enum Expr {
     Bound(Slot),
     If(Box<Expr>, Box<Expr>, Box<Expr>),
     Coalesce(Vec<Expr>),
+    /// True if there is a value, else an error: for those who count values and never look at them.
+    Has(Box<Expr>),
     Call(Function, Vec<Expr>),
     /// Whether a pattern has a solution, and with which values of slots from outside.
     Exists(Arc<Node>, Vec<(Slot, Expr)>),
@@ -165,7 +167,7 @@ impl Expr {
         match self {
             Expr::Constant(_) | Expr::Slot(_) | Expr::Error | Expr::Bound(_) => Vec::new(),
             Expr::Or(all) | Expr::And(all) | Expr::Coalesce(all) | Expr::Call(_, all) => all.iter().collect(),
-            Expr::Not(a) | Expr::Negate(a) | Expr::Plus(a) => vec![a],
+            Expr::Not(a) | Expr::Negate(a) | Expr::Plus(a) | Expr::Has(a) => vec![a],
             Expr::Compare(_, a, b) | Expr::SameTerm(a, b) | Expr::Arithmetic(_, a, b) => vec![a, b],
             Expr::In(a, all) => std::iter::once(&**a).chain(all).collect(),
             Expr::If(a, b, c) => vec![a, b, c],
@@ -173,11 +175,11 @@ impl Expr {
         }
     }
 
-    fn children_mut(&mut self) -> Vec<&mut Expr> {
+    pub(crate) fn children_mut(&mut self) -> Vec<&mut Expr> {
         match self {
             Expr::Constant(_) | Expr::Slot(_) | Expr::Error | Expr::Bound(_) => Vec::new(),
             Expr::Or(all) | Expr::And(all) | Expr::Coalesce(all) | Expr::Call(_, all) => all.iter_mut().collect(),
-            Expr::Not(a) | Expr::Negate(a) | Expr::Plus(a) => vec![a],
+            Expr::Not(a) | Expr::Negate(a) | Expr::Plus(a) | Expr::Has(a) => vec![a],
             Expr::Compare(_, a, b) | Expr::SameTerm(a, b) | Expr::Arithmetic(_, a, b) => vec![a, b],
             Expr::In(a, all) => std::iter::once(&mut **a).chain(all).collect(),
             Expr::If(a, b, c) => vec![a, b, c],
@@ -221,11 +223,24 @@ impl Expr {
         copy
     }
 
+    /// How often it looks at a slot.
+    pub(crate) fn uses(&self, slot: Slot) -> usize {
+        let here = usize::from(matches!(self, Expr::Slot(other) | Expr::Bound(other) if *other == slot));
+        here + self.children().into_iter().map(|child| child.uses(slot)).sum::<usize>()
+    }
+
+    /// Whether it asks if a slot has a value.
+    pub(crate) fn asks_for(&self, slot: Slot) -> bool {
+        matches!(self, Expr::Bound(other) if *other == slot)
+            || self.children().into_iter().any(|child| child.asks_for(slot))
+    }
+
     /// Whether it has a value whenever these slots have one. Conservative.
     pub(crate) fn never_fails(&self, certain: &Slots) -> bool {
         match self {
             Expr::Constant(_) | Expr::Bound(_) => true,
             Expr::Slot(slot) => certain.contains(slot),
+            Expr::Has(inner) => inner.never_fails(certain),
             Expr::SameTerm(..) => self.children().into_iter().all(|child| child.never_fails(certain)),
             Expr::Call(Function::IsIri | Function::IsBlank | Function::IsLiteral | Function::IsNumeric, operands) => {
                 operands.iter().all(|operand| operand.never_fails(certain))
@@ -237,6 +252,7 @@ impl Expr {
     /// Whether it may have another value each time it is asked.
     pub(crate) fn is_volatile(&self) -> bool {
         matches!(self, Expr::Call(function, _) if function.is_volatile())
+            || matches!(self, Expr::Exists(node, _) if node.is_volatile())
             || self.children().into_iter().any(Expr::is_volatile)
     }
 

@@ -20,8 +20,62 @@ use crate::boxes::{
 use crate::plan::Options;
 use crate::planner::{Op, Physical, cost};
 use crate::terms::Terms;
+use std::fmt;
 use std::sync::Arc;
-use vicus_flow::{Bound, BoxId, BoxModel, Envelope, Model, ModelBuilder, OutputId, library};
+use vicus_flow::{Bound, BoxId, BoxModel, Envelope, Model, ModelBuilder, Operator, OutputId, Schema, library};
+
+/// Makes an operator that looks at terms, for a run.
+#[derive(Clone)]
+pub(crate) struct Maker(Arc<Make>);
+
+type Make = dyn Fn(&Arc<Terms>) -> Box<dyn Operator> + Send + Sync;
+
+impl Maker {
+    pub(crate) fn make(&self, terms: &Arc<Terms>) -> Box<dyn Operator> {
+        (self.0)(terms)
+    }
+}
+
+impl fmt::Debug for Maker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an operator's maker")
+    }
+}
+
+/// A box before it is part of a model.
+struct Draft {
+    model: BoxModel,
+    /// If its operator looks at terms.
+    maker: Option<Maker>,
+}
+
+impl From<BoxModel> for Draft {
+    fn from(model: BoxModel) -> Draft {
+        Draft { model, maker: None }
+    }
+}
+
+impl Draft {
+    /// A box whose operator looks at terms.
+    fn new<O: Operator + 'static>(
+        terms: &Arc<Terms>,
+        name: &str,
+        make: impl Fn(&Arc<Terms>) -> O + Send + Sync + 'static,
+    ) -> Draft {
+        let (terms, make) = (Arc::clone(terms), Arc::new(make));
+        let maker = Arc::clone(&make);
+        let maker = Maker(Arc::new(move |terms| Box::new(maker(terms))));
+        Draft { model: BoxModel::new(name, move || make(&terms)), maker: Some(maker) }
+    }
+
+    fn input(self, schema: &Schema) -> Draft {
+        Draft { model: self.model.input(schema), ..self }
+    }
+
+    fn output(self, schema: &Schema) -> Draft {
+        Draft { model: self.model.output(schema), ..self }
+    }
+}
 
 /// What a plan became.
 pub(crate) struct Lowered {
@@ -30,6 +84,8 @@ pub(crate) struct Lowered {
     pub(crate) sinks: Vec<BoxId>,
     /// What became of the plan's operators, in pre-order.
     pub(crate) operators: Vec<Made>,
+    /// For the boxes whose operators look at terms.
+    pub(crate) makers: Arc<[(BoxId, Maker)]>,
 }
 
 /// What an operator became.
@@ -45,8 +101,15 @@ pub(crate) struct Made {
 
 pub(crate) fn lower(plan: &Physical, terms: &Arc<Terms>, options: &Options) -> Lowered {
     let limit = options.envelope_rows.max(1);
-    let mut lowering =
-        Lowering { net: ModelBuilder::new("query"), terms, limit, options: *options, operators: Vec::new(), at: None };
+    let mut lowering = Lowering {
+        net: ModelBuilder::new("query"),
+        terms,
+        limit,
+        options: *options,
+        operators: Vec::new(),
+        makers: Vec::new(),
+        at: None,
+    };
     lowering.net.default_bound(Bound { envelopes: options.via_envelopes.max(1), ..Bound::default() });
     let width = plan.columns.len();
     let streams = lowering.add(plan, Pipeline::default());
@@ -60,10 +123,10 @@ pub(crate) fn lower(plan: &Physical, terms: &Arc<Terms>, options: &Options) -> L
         sink
     });
     let sinks = sinks.collect();
-    let operators = lowering.operators;
+    let (operators, makers) = (lowering.operators, lowering.makers);
     let model =
         lowering.net.build().unwrap_or_else(|error| panic!("a plan is a tree from sources to the sink: {error}"));
-    Lowered { model, sinks, operators }
+    Lowered { model, sinks, operators, makers: makers.into() }
 }
 
 /// What stands above an operator, up to the next one that takes everything before it puts anything out.
@@ -81,15 +144,13 @@ impl Pipeline {
     }
 }
 
-/// A scan's parts are no smaller: about what one envelope holds.
-const SMALLEST_PART: u64 = 256;
-
 struct Lowering<'a> {
     net: ModelBuilder,
     terms: &'a Arc<Terms>,
     limit: usize,
     options: Options,
     operators: Vec<Made>,
+    makers: Vec<(BoxId, Maker)>,
     /// The operator whose boxes are being added.
     at: Option<usize>,
 }
@@ -119,8 +180,10 @@ impl Lowering<'_> {
     }
 
     /// Adds a box of the operator at hand.
-    fn place(&mut self, model: BoxModel) -> BoxId {
-        let added = self.net.add(model);
+    fn place(&mut self, draft: impl Into<Draft>) -> BoxId {
+        let draft = draft.into();
+        let added = self.net.add(draft.model);
+        self.makers.extend(draft.maker.map(|maker| (added, maker)));
         self.note(added)
     }
 
@@ -161,14 +224,14 @@ impl Lowering<'_> {
                 let streams = self.add(input, here);
                 let streams = self.spread(streams, input.columns.len(), here);
                 self.replicas(streams, input.columns.len(), width, || {
-                    let (terms, walk, spec) = (Arc::clone(&terms), Arc::clone(walk), Arc::clone(spec));
-                    BoxModel::new("walk", move || walk::Walk::new(&terms, &spec, &walk, limit))
+                    let (walk, spec) = (Arc::clone(walk), Arc::clone(spec));
+                    Draft::new(&terms, "walk", move |terms| walk::Walk::new(terms, &spec, &walk, limit))
                 })
             }
             Op::Scan(_, spec) => self.scan(spec, width, here),
             Op::IndexJoin(input, _, index, spec) => self.each(input, here, width, || {
-                let (terms, index, spec) = (Arc::clone(&terms), Arc::clone(index), Arc::clone(spec));
-                BoxModel::new("index join", move || join::IndexJoin::new(&terms, &spec, &index, limit))
+                let (index, spec) = (Arc::clone(index), Arc::clone(spec));
+                Draft::new(&terms, "index join", move |terms| join::IndexJoin::new(terms, &spec, &index, limit))
             }),
             Op::HashJoin(probe, build, hash, spec) => {
                 let probes = self.add(probe, here);
@@ -176,12 +239,12 @@ impl Lowering<'_> {
                 self.hash_join((probe, probes), (build, builds), hash, spec, width)
             }
             Op::Filter(input, condition, output) => self.each(input, here, width, || {
-                let (terms, condition, output) = (Arc::clone(&terms), condition.clone(), Arc::clone(output));
-                BoxModel::new("filter", move || filter::Filter::new(&terms, &condition, &output, limit))
+                let (condition, output) = (condition.clone(), Arc::clone(output));
+                Draft::new(&terms, "filter", move |terms| filter::Filter::new(terms, &condition, &output, limit))
             }),
             Op::Extend(input, makes) => self.each(input, above, width, || {
-                let (terms, makes) = (Arc::clone(&terms), Arc::clone(makes));
-                BoxModel::new("extend", move || extend::Extend::new(&terms, &makes))
+                let makes = Arc::clone(makes);
+                Draft::new(&terms, "extend", move |terms| extend::Extend::new(terms, &makes))
             }),
             Op::Union(inputs, maps) => {
                 let streams: Vec<Vec<OutputId>> = inputs.iter().map(|input| self.add(input, here)).collect();
@@ -201,8 +264,8 @@ impl Lowering<'_> {
                 let streams = self.add(input, pipeline);
                 let streams = self.spread(streams, width, pipeline);
                 let sorted = self.replicas(streams, width, width, || {
-                    let (terms, by) = (Arc::clone(terms), Arc::clone(by));
-                    BoxModel::new("sort", move || sort::Sort::new(&terms, &by, limit))
+                    let by = Arc::clone(by);
+                    Draft::new(terms, "sort", move |terms| sort::Sort::new(terms, &by, limit))
                 });
                 self.shared_by(sorted.len());
                 vec![self.merge(sorted, by, width)]
@@ -210,8 +273,8 @@ impl Lowering<'_> {
             Op::Top(input, by, count) => {
                 let (terms, by, count) = (&terms, by, *count);
                 let best = self.each(input, Pipeline::default().and(input.estimate.rows), width, || {
-                    let (terms, by) = (Arc::clone(terms), Arc::clone(by));
-                    BoxModel::new("top", move || top::Top::new(&terms, &by, count, limit))
+                    let by = Arc::clone(by);
+                    Draft::new(terms, "top", move |terms| top::Top::new(terms, &by, count, limit))
                 });
                 self.shared_by(best.len());
                 if best.len() == 1 {
@@ -264,7 +327,7 @@ impl Lowering<'_> {
         }
         // With a bound on envelopes there may be fewer rows than parts: tests with small graphs have several parts, too.
         let pieces = self.terms.store.index(spec.order).pieces(spec.rows.clone());
-        let split = self.source(library::split(pieces, degree, SMALLEST_PART.min(limit as u64)));
+        let split = self.source(library::split(pieces, degree, self.options.limits.part_rows.clamp(1, limit as u64)));
         let replica = |replica: usize| {
             let (terms, spec) = (Arc::clone(&terms), Arc::clone(&spec));
             let model = BoxModel::new("scan", move || scan::Scan::of_ranges(&terms.store, &spec, limit));
@@ -276,23 +339,23 @@ impl Lowering<'_> {
     }
 
     /// One box for each stream of the input.
-    fn each(
+    fn each<D: Into<Draft>>(
         &mut self,
         input: &Physical,
         pipeline: Pipeline,
         width: usize,
-        model: impl Fn() -> BoxModel,
+        model: impl Fn() -> D,
     ) -> Vec<OutputId> {
         let streams = self.add(input, pipeline);
         self.replicas(streams, input.columns.len(), width, model)
     }
 
-    fn replicas(
+    fn replicas<D: Into<Draft>>(
         &mut self,
         streams: Vec<OutputId>,
         from: usize,
         width: usize,
-        model: impl Fn() -> BoxModel,
+        model: impl Fn() -> D,
     ) -> Vec<OutputId> {
         streams.into_iter().flat_map(|stream| self.over(&[stream], &[from], width, model())).collect()
     }
@@ -307,8 +370,8 @@ impl Lowering<'_> {
     }
 
     /// One box over single streams of these widths.
-    fn over(&mut self, inputs: &[OutputId], widths: &[usize], width: usize, model: BoxModel) -> Vec<OutputId> {
-        let model = widths.iter().fold(model, |model, &width| model.input(&boxes::schema(width)));
+    fn over(&mut self, inputs: &[OutputId], widths: &[usize], width: usize, model: impl Into<Draft>) -> Vec<OutputId> {
+        let model = widths.iter().fold(model.into(), |model, &width| model.input(&boxes::schema(width)));
         let made = self.place(model.output(&boxes::schema(width)));
         for (input, sender) in inputs.iter().enumerate() {
             self.net.connect(*sender, made.input(input));
@@ -372,9 +435,9 @@ impl Lowering<'_> {
         let (buckets, rows) = (boxes::schema(1), boxes::schema(hash.built_columns(columns)));
         let limit = self.limit;
         let replica = |(probed, table): (OutputId, BoxId)| {
-            let (terms, hash, spec) = (Arc::clone(self.terms), Arc::clone(hash), Arc::clone(spec));
-            let make = move || join::HashJoin::new(&terms, &spec, &hash, columns, limit);
-            let model = BoxModel::new("hash join", make).input(&boxes::schema(from));
+            let (hash, spec) = (Arc::clone(hash), Arc::clone(spec));
+            let make = move |terms: &Arc<Terms>| join::HashJoin::new(terms, &spec, &hash, columns, limit);
+            let model = Draft::new(self.terms, "hash join", make).input(&boxes::schema(from));
             let join = self.place(model.input(&buckets).input(&rows).output(&boxes::schema(width)));
             self.net.connect(probed, join.input(0));
             self.net.connect(table.output(0), join.input(1));
@@ -386,8 +449,9 @@ impl Lowering<'_> {
 
     /// A box that builds a table of all these rows.
     fn hash_table(&mut self, builds: Vec<OutputId>, columns: usize, hash: &Arc<HashSpec>) -> BoxId {
-        let (terms, spec) = (Arc::clone(self.terms), Arc::clone(hash));
-        let model = BoxModel::new("hash build", move || join::HashBuild::new(&terms, &spec, columns));
+        let spec = Arc::clone(hash);
+        let make = move |terms: &Arc<Terms>| join::HashBuild::new(terms, &spec, columns);
+        let model = Draft::new(self.terms, "hash build", make);
         let model = builds.iter().fold(model, |model, _| model.input(&boxes::schema(columns)));
         let model = model.output(&boxes::schema(1)).output(&boxes::schema(hash.built_columns(columns)));
         let table = self.place(model);
@@ -399,13 +463,13 @@ impl Lowering<'_> {
 
     /// Rows of all streams with equal values in these columns meet in one of `parts` boxes, each with as many inputs as
     /// there are streams.
-    fn deal(
+    fn deal<D: Into<Draft>>(
         &mut self,
         streams: Vec<OutputId>,
         (from, to): (usize, usize),
         keys: &[usize],
         parts: usize,
-        model: impl Fn() -> BoxModel,
+        model: impl Fn() -> D,
     ) -> Vec<OutputId> {
         let widths = vec![from; streams.len()];
         if parts < 2 {
@@ -422,7 +486,7 @@ impl Lowering<'_> {
     /// A box for each stream that deals its rows to `parts` outputs by these columns.
     fn dealt(&mut self, streams: Vec<OutputId>, width: usize, keys: &[usize], parts: usize) -> Vec<BoxId> {
         let deal = |stream: OutputId| {
-            let deal = self.place(library::partition(&boxes::schema(width), keys, parts));
+            let deal = self.place(library::partition(&boxes::schema(width), keys, parts, self.terms.key));
             self.net.connect(stream, deal.input(0));
             deal
         };
@@ -433,10 +497,10 @@ impl Lowering<'_> {
     fn distinct(&mut self, streams: Vec<OutputId>, width: usize, in_order: bool) -> Vec<OutputId> {
         // One table, however large, leaves rows in their order.
         let cache = if in_order { u64::MAX } else { self.options.cache_bytes };
-        let (limit, parts) = (self.limit, streams.len());
+        let (limit, parts, limits, by) = (self.limit, streams.len(), self.options.limits, self.terms.key);
         let columns: Vec<usize> = (0..width).collect();
         self.deal(streams, (width, width), &columns, parts, || {
-            BoxModel::new("distinct", move || distinct::Distinct::new(width, cache, limit))
+            BoxModel::new("distinct", move || distinct::Distinct::new(width, by, cache, limit, &limits))
         })
     }
 
@@ -456,9 +520,9 @@ impl Lowering<'_> {
         if streams.len() > 1 && spec.has_parts() {
             let columns = spec.part_columns();
             let fold = |stream: OutputId| {
-                let (terms, spec) = (Arc::clone(&terms), Arc::clone(spec));
-                let model = BoxModel::new("pre-aggregate", move || {
-                    aggregate::PreAggregate::new(&terms, &spec, width, cache, limit)
+                let spec = Arc::clone(spec);
+                let model = Draft::new(&terms, "pre-aggregate", move |terms| {
+                    aggregate::PreAggregate::new(terms, &spec, width, cache, limit)
                 });
                 self.over(&[stream], &[width], columns, model)[0]
             };
@@ -471,9 +535,10 @@ impl Lowering<'_> {
         }
         let made = spec.keys.len() + spec.folds.len();
         self.deal(streams, (width, made), &keys, parts, || {
-            let (terms, spec) = (Arc::clone(&terms), Arc::clone(spec));
-            let make = move || aggregate::Aggregate::new(&terms, &spec, rows, width, cache, limit);
-            BoxModel::new("aggregate", make)
+            let spec = Arc::clone(spec);
+            Draft::new(&terms, "aggregate", move |terms| {
+                aggregate::Aggregate::new(terms, &spec, rows, width, cache, limit)
+            })
         })
     }
 
@@ -482,9 +547,15 @@ impl Lowering<'_> {
         if let [stream] = streams[..] {
             return stream;
         }
-        let (terms, by) = (Arc::clone(self.terms), Arc::clone(by));
-        let compare = move |a: (&Envelope, usize), b: (&Envelope, usize)| sort::compare(&terms, &by, a, b);
-        let merge = self.place(library::merge(&boxes::schema(width), streams.len(), self.limit, compare));
+        let (by, count, limit) = (Arc::clone(by), streams.len(), self.limit);
+        let model = move |terms: &Arc<Terms>| {
+            let (terms, by) = (Arc::clone(terms), Arc::clone(&by));
+            let compare = move |a: (&Envelope, usize), b: (&Envelope, usize)| sort::compare(&terms, &by, a, b);
+            library::merge(&boxes::schema(width), count, limit, compare)
+        };
+        let draft =
+            Draft { model: model(self.terms), maker: Some(Maker(Arc::new(move |terms| model(terms).operator()))) };
+        let merge = self.place(draft);
         for (input, stream) in streams.into_iter().enumerate() {
             self.net.connect(stream, merge.input(input));
         }

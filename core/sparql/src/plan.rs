@@ -4,12 +4,13 @@ use crate::algebra::Slot;
 use crate::cost;
 use crate::error::QueryError;
 use crate::explain::Explainer;
-use crate::lower::{self, Lowered};
+use crate::limits::Limits;
+use crate::lower::{self, Lowered, Maker};
 use crate::optimise;
 use crate::parse::Parsed;
 use crate::planner::{Physical, Planner};
 use crate::stop::Stop;
-use crate::terms::{Around, Terms};
+use crate::terms::{Moment, Terms};
 use crate::translate;
 use oxrdf::{Term, TermRef};
 use std::sync::Arc;
@@ -37,14 +38,15 @@ pub struct Options {
     /// Whether the query is rewritten and its joins are reordered. Without, it is answered as it is written: slower,
     /// and a check on the optimiser.
     pub optimise: bool,
-    /// What NOW is: milliseconds since the beginning of 1970, UTC. Whoever has a clock says it.
-    pub now_ms: i64,
-    /// What RAND, UUID and STRUUID begin with.
-    pub seed: u64,
+    /// How much is remembered and tried.
+    pub limits: Limits,
+    /// What hashes are keyed with. A query's terms and its data are its users' choice: with a seed that they can't know, they can't
+    /// choose many with one hash. No answer depends on it, but the order of rows may.
+    pub hash_seed: u64,
 }
 
 impl Default for Options {
-    /// Envelopes of 2048 rows, one thread, shared from 65,536 rows on, tables of 1 MiB, optimised; the beginning of 1970, and seed 0.
+    /// Envelopes of 2048 rows, one thread, shared from 65,536 rows on, tables of 1 MiB, optimised.
     fn default() -> Options {
         Options {
             envelope_rows: 2048,
@@ -54,8 +56,8 @@ impl Default for Options {
             cache_bytes: 1 << 20,
             sinks: 1,
             optimise: true,
-            now_ms: 0,
-            seed: 0,
+            limits: Limits::default(),
+            hash_seed: 0,
         }
     }
 }
@@ -72,13 +74,13 @@ pub enum Form {
     Ask,
 }
 
-/// A query that is ready to run against the store that it was planned for. Any number of instances at once.
+/// A query that is ready to run against the store that it was planned for: any number of times, also at once.
 ///
 /// ```
 /// use std::sync::{Arc, mpsc};
 /// use vicus_flow::sequential;
 /// use vicus_rdf::{Id, Store};
-/// use vicus_sparql::{Options, parse, plan};
+/// use vicus_sparql::{Moment, Options, parse, plan};
 ///
 /// let store = Store::of_ntriples(b"
 ///     <http://e/ann> <http://e/knows> <http://e/bob> .
@@ -88,9 +90,10 @@ pub enum Form {
 /// let plan = plan(&Arc::new(store), &parsed, &Options::default())?;
 /// let (send, receive) = mpsc::channel();
 /// let sink = plan.sink_operator(move |envelope| Ok(send.send(envelope.clone())?));
-/// sequential::run(plan.model(), vec![(plan.sink(), sink)], |_| 0)?;
+/// let run = plan.start(Moment { now_ms: 1_700_000_000_000, seed: 7 });
+/// sequential::run(plan.model(), run.operators([(plan.sink(), sink)]), |_| 0)?;
 /// let solutions = receive.recv()?;
-/// let name = plan.term(Id::from_bits(solutions.column(0).u64s()[0]));
+/// let name = run.term(Id::from_bits(solutions.column(0).u64s()[0]));
 /// assert_eq!(name.to_string(), "\"Bob\"");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -152,18 +155,19 @@ const LEVEL_STACK: usize = 32 << 10;
 
 fn planned(store: &Arc<Store>, parsed: &Parsed, options: &Options, stop: &Stop<'_>) -> Result<Plan, QueryError> {
     let base = parsed.query.base.clone();
-    let terms = Arc::new(Terms::with(store, Around { now_ms: options.now_ms, seed: options.seed, base }));
+    let terms = Arc::new(Terms::with(store, base, options.limits, options.hash_seed));
     // Terms are what takes time in this.
     let mut id = |term: TermRef<'_>| if stop.is_stopped() { Id::UNBOUND } else { terms.id(term) };
     let mut translated = translate::translate(&parsed.query, &mut id);
     if options.optimise {
-        translated.node = optimise::optimise(translated.node, stop);
+        translated.node = optimise::optimise(translated.node, &mut translated.names, stop);
     }
     let planner = Planner::new(&terms, options.optimise, stop);
     let slots: Option<Vec<Slot>> =
         translated.select.as_ref().map(|select| select.iter().map(|(_, slot)| *slot).collect());
     let physical = planner.query(&translated.node, slots.as_deref());
     stop.check()?;
+    let terms = Arc::new(terms.settled());
     let lowered = lower::lower(&physical, &terms, options);
     let form = match translated.select {
         Some(select) => Form::Select { variables: select.into_iter().map(|(name, _)| name).collect() },
@@ -178,7 +182,13 @@ impl Plan {
         &self.form
     }
 
-    /// The network that answers it.
+    /// Begins a run: what [`Run::operators`] gives belongs to one submission of [`Plan::model`].
+    pub fn start(&self, moment: Moment) -> Run {
+        Run { terms: Arc::new(self.terms.at(moment)), makers: Arc::clone(&self.lowered.makers) }
+    }
+
+    /// The network that answers it. Its boxes' own operators are those of a run at [`Moment::default`], and share the terms that
+    /// they compute with all others such; submit it with the operators of a [`Run`].
     pub fn model(&self) -> &Arc<Model> {
         &self.lowered.model
     }
@@ -202,18 +212,6 @@ impl Plan {
         mut on_rows: impl FnMut(&Envelope) -> Result<(), BoxError> + Send + 'static,
     ) -> Box<dyn Operator> {
         Box::new(library::sink_operator(move |envelope| on_rows(&envelope)))
-    }
-
-    /// The term that an id in a solution stands for, whether the store has it or the query computed it. Panics for
-    /// unbound.
-    pub fn term(&self, id: Id) -> Term {
-        self.terms.term(id)
-    }
-
-    /// Looks at the term that an id in a solution stands for, without a copy of one that the store has. Panics for
-    /// unbound.
-    pub fn view<R>(&self, id: Id, look: impl FnOnce(TermView<'_>) -> R) -> R {
-        self.terms.view(id, look)
     }
 
     /// About how many bytes of memory it takes with one running instance of its model: by its boxes and their columns. What a
@@ -241,5 +239,53 @@ impl Plan {
         let operators = &self.lowered.operators;
         let explainer = Explainer { terms: &self.terms, names: &self.names, operators, counts };
         on_stack(self.depth, || explainer.explain(&self.physical))
+    }
+}
+
+/// One run of a plan: its moment, and the terms that it computes.
+///
+/// ```
+/// # use std::sync::{Arc, mpsc};
+/// # use vicus_flow::sequential;
+/// # use vicus_rdf::{Id, Store};
+/// use vicus_sparql::{Moment, Options, parse, plan};
+/// let store = Arc::new(Store::of_ntriples(b"")?);
+/// let plan = plan(&store, &parse("SELECT ?now { BIND (NOW() AS ?now) }")?, &Options::default())?;
+/// for (now_ms, text) in [(0, "1970-01-01T00:00:00Z"), (86_400_000, "1970-01-02T00:00:00Z")] {
+///     let run = plan.start(Moment { now_ms, ..Moment::default() });
+///     let (send, receive) = mpsc::channel();
+///     let sink = plan.sink_operator(move |envelope| Ok(send.send(envelope.clone())?));
+///     sequential::run(plan.model(), run.operators([(plan.sink(), sink)]), |_| 0)?;
+///     let now = run.term(Id::from_bits(receive.recv()?.column(0).u64s()[0]));
+///     assert!(now.to_string().starts_with(&format!("\"{text}\"")), "{now}");
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Run {
+    terms: Arc<Terms>,
+    makers: Arc<[(BoxId, Maker)]>,
+}
+
+impl Run {
+    /// The operators of a submission: those of the sinks, and of all boxes that look at terms.
+    pub fn operators(
+        &self,
+        sinks: impl IntoIterator<Item = (BoxId, Box<dyn Operator>)>,
+    ) -> Vec<(BoxId, Box<dyn Operator>)> {
+        let own = self.makers.iter().map(|(id, maker)| (*id, maker.make(&self.terms)));
+        own.chain(sinks).collect()
+    }
+
+    /// The term that an id in a solution stands for, whether the store has it or the query computed it. Panics for
+    /// unbound.
+    pub fn term(&self, id: Id) -> Term {
+        self.terms.term(id)
+    }
+
+    /// Looks at the term that an id in a solution stands for, without a copy of one that the store has. Panics for
+    /// unbound.
+    pub fn view<R>(&self, id: Id, look: impl FnOnce(TermView<'_>) -> R) -> R {
+        self.terms.view(id, look)
     }
 }

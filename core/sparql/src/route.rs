@@ -4,8 +4,9 @@
 //! inside of them, and a path is a regular expression over steps: Thompson, "Regular expression search algorithm",
 //! CACM 1968. The search visits each pair of a state and a node once, whatever is nested in what.
 
-use rustc_hash::FxHashSet;
+use hashbrown::HashSet;
 use std::sync::Arc;
+use vicus_flow::library::HashKey;
 use vicus_rdf::{Id, Order, Store};
 
 /// A path as it is written.
@@ -22,6 +23,59 @@ pub(crate) enum Route {
     Any(Box<Route>),
     /// Once or more.
     Many(Box<Route>),
+}
+
+/// Where the first step of a path can begin.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Begin {
+    /// At the subjects of a predicate.
+    Subjects(Id),
+    /// At the objects of a predicate.
+    Objects(Id),
+    /// Anywhere.
+    Anywhere,
+}
+
+impl Route {
+    /// Whether it leads from every node to itself without a step.
+    pub(crate) fn may_stay(&self) -> bool {
+        match self {
+            Route::Step(_) | Route::Not(_) => false,
+            Route::Optional(_) | Route::Any(_) => true,
+            Route::Reverse(inner) | Route::Many(inner) => inner.may_stay(),
+            Route::Sequence(a, b) => a.may_stay() && b.may_stay(),
+            Route::Either(a, b) => a.may_stay() || b.may_stay(),
+        }
+    }
+
+    /// Where its first step can begin, from subjects to objects or the other way round: each place once.
+    pub(crate) fn begins(&self, backward: bool) -> Vec<Begin> {
+        let mut all = Vec::new();
+        self.collect_begins(backward, &mut all);
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
+    fn collect_begins(&self, backward: bool, all: &mut Vec<Begin>) {
+        match self {
+            Route::Step(id) => all.push(if backward { Begin::Objects(*id) } else { Begin::Subjects(*id) }),
+            Route::Not(_) => all.push(Begin::Anywhere),
+            Route::Reverse(inner) => inner.collect_begins(!backward, all),
+            Route::Sequence(a, b) => {
+                let (first, second) = if backward { (b, a) } else { (a, b) };
+                first.collect_begins(backward, all);
+                if first.may_stay() {
+                    second.collect_begins(backward, all);
+                }
+            }
+            Route::Either(a, b) => {
+                a.collect_begins(backward, all);
+                b.collect_begins(backward, all);
+            }
+            Route::Optional(inner) | Route::Any(inner) | Route::Many(inner) => inner.collect_begins(backward, all),
+        }
+    }
 }
 
 /// How an edge of an automaton is passed.
@@ -109,7 +163,7 @@ pub(crate) struct Search {
     store: Arc<Store>,
     automaton: Arc<Automaton>,
     target: Option<Id>,
-    seen: FxHashSet<(u32, Id)>,
+    seen: HashSet<(u32, Id), HashKey>,
     open: Vec<Place>,
     /// The target has been found.
     is_over: bool,
@@ -125,12 +179,12 @@ struct Place {
 }
 
 impl Search {
-    pub(crate) fn new(store: &Arc<Store>, automaton: &Arc<Automaton>) -> Search {
+    pub(crate) fn new(store: &Arc<Store>, automaton: &Arc<Automaton>, by: HashKey) -> Search {
         Search {
             store: Arc::clone(store),
             automaton: Arc::clone(automaton),
             target: None,
-            seen: FxHashSet::default(),
+            seen: HashSet::with_hasher(by),
             open: Vec::new(),
             is_over: false,
         }

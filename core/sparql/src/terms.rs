@@ -1,28 +1,37 @@
 //! The terms that a plan can name: those of the store, and those that its query mentions or computes.
 
 use crate::computed::Computed;
+use crate::limits::Limits;
 use crate::value::DateTime;
+use hashbrown::HashMap;
 use oxiri::Iri;
 use oxrdf::vocab::xsd;
 use oxrdf::{BlankNode, Literal, Term, TermRef};
-use rustc_hash::FxHashMap;
+use rapidhash::v3::RapidSecrets;
 use std::cell::{Cell, OnceCell};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
+use vicus_flow::library::HashKey;
 use vicus_flow::{BoxError, OverBudget, Turn};
 use vicus_rdf::{Encoded, Encoder, Id, Kind, Store, TermView};
 
-/// A store and what a plan adds to it. All instances of a plan share it, so an id means the same in each of them.
+/// A store, the other terms that a query mentions, and those that one run of it computes.
 ///
 /// Invariant: a term has one id. A term of the store is never added, and none is added twice; so equal ids are equal
 /// terms, computed or not.
 pub(crate) struct Terms {
     pub(crate) store: Arc<Store>,
-    around: Around,
+    pub(crate) limits: Limits,
+    /// What ids are hashed with.
+    pub(crate) key: HashKey,
+    base: Option<Iri<String>>,
+    moment: Moment,
+    /// Those that the query mentions: the same for all runs.
+    mentioned: Arc<Computed>,
     computed: RwLock<Computed>,
     /// Blank nodes that have been made, by the id of their label and the row.
-    blanks: Mutex<FxHashMap<(Id, i64), Id>>,
+    blanks: Mutex<HashMap<(Id, i64), Id, HashKey>>,
     /// How often chance, a row's number or a blank node was asked for.
     asked: AtomicU64,
     /// Bytes of computed terms that no box has booked yet.
@@ -79,39 +88,76 @@ impl Made {
     }
 }
 
-/// What a query is told of the world outside.
-#[derive(Clone, Default, Debug)]
-pub(crate) struct Around {
-    /// What NOW is, in milliseconds since 1970.
-    pub(crate) now_ms: i64,
-    /// What RAND and UUID begin with.
-    pub(crate) seed: u64,
-    /// What IRI resolves against.
-    pub(crate) base: Option<Iri<String>>,
+/// What a run is told of the world outside.
+///
+/// ```
+/// use vicus_sparql::Moment;
+///
+/// assert_eq!(Moment::default(), Moment { now_ms: 0, seed: 0 });
+/// ```
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+pub struct Moment {
+    /// What NOW is: milliseconds since the beginning of 1970, UTC. Whoever has a clock says it.
+    pub now_ms: i64,
+    /// What RAND, UUID and STRUUID begin with.
+    pub seed: u64,
 }
 
 impl fmt::Debug for Terms {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} terms of the store and {} more", self.store.dictionary().len(), self.read().len())
+        write!(
+            f,
+            "{} terms of the store and {} more",
+            self.store.dictionary().len(),
+            self.mentioned.end() + self.read().end()
+        )
     }
 }
 
 impl Terms {
     #[cfg(test)]
     pub(crate) fn new(store: &Arc<Store>) -> Terms {
-        Terms::with(store, Around::default())
+        Terms::with(store, None, Limits::default(), 0)
     }
 
-    pub(crate) fn with(store: &Arc<Store>, around: Around) -> Terms {
+    /// Of a query, whose IRIs are resolved against a base, and whose hashes are keyed with a seed.
+    pub(crate) fn with(store: &Arc<Store>, base: Option<Iri<String>>, limits: Limits, hash_seed: u64) -> Terms {
+        let mentioned = Computed::new(RapidSecrets::seed(hash_seed));
+        Terms::behind(store, base, limits, HashKey::of_seed(hash_seed), Arc::new(mentioned))
+    }
+
+    fn behind(
+        store: &Arc<Store>,
+        base: Option<Iri<String>>,
+        limits: Limits,
+        key: HashKey,
+        mentioned: Arc<Computed>,
+    ) -> Terms {
         Terms {
             store: Arc::clone(store),
-            around,
-            computed: RwLock::default(),
-            blanks: Mutex::default(),
+            limits,
+            key,
+            base,
+            moment: Moment::default(),
+            computed: RwLock::new(Computed::behind(&mentioned)),
+            mentioned,
+            blanks: Mutex::new(HashMap::with_hasher(key)),
             asked: AtomicU64::new(0),
             unbooked: AtomicU64::new(0),
             is_overlong: AtomicBool::new(false),
         }
+    }
+
+    /// What is known so far, as what the query mentions; nothing is left here.
+    pub(crate) fn settled(&self) -> Terms {
+        let mentioned = self.computed.write().expect("nothing panics under this lock").emptied();
+        Terms::behind(&self.store, self.base.clone(), self.limits, self.key, Arc::new(mentioned)).at(self.moment)
+    }
+
+    /// What a run begins with.
+    pub(crate) fn at(&self, moment: Moment) -> Terms {
+        let mentioned = Arc::clone(&self.mentioned);
+        Terms { moment, ..Terms::behind(&self.store, self.base.clone(), self.limits, self.key, mentioned) }
     }
 
     /// Whether a string may have so many bytes. If not, the query ends with an error: see [`Made::hold`].
@@ -127,12 +173,12 @@ impl Terms {
     }
 
     pub(crate) fn base(&self) -> Option<&Iri<String>> {
-        self.around.base.as_ref()
+        self.base.as_ref()
     }
 
     /// The moment of the query, the same for all of its parts.
     pub(crate) fn now(&self) -> Id {
-        let text = DateTime::of_millis(self.around.now_ms).to_string();
+        let text = DateTime::of_millis(self.moment.now_ms).to_string();
         self.id(&Literal::new_typed_literal(text, xsd::DATE_TIME))
     }
 
@@ -143,7 +189,7 @@ impl Terms {
 
     /// Random bits: Steele et al., "Fast splittable pseudorandom number generators", OOPSLA 2014.
     pub(crate) fn chance(&self) -> u64 {
-        let mut bits = self.around.seed.wrapping_add(self.next().wrapping_mul(0x9E37_79B9_7F4A_7C15));
+        let mut bits = self.moment.seed.wrapping_add(self.next().wrapping_mul(0x9E37_79B9_7F4A_7C15));
         bits = (bits ^ bits >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         bits = (bits ^ bits >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
         bits ^ bits >> 31
@@ -198,7 +244,8 @@ impl Terms {
     }
 
     fn find(&self, kind: Kind, key: &str) -> Option<Id> {
-        self.store.dictionary().search(kind, key).ok().or_else(|| self.read().find(kind, key))
+        let stored = self.store.dictionary().search(kind, key).ok();
+        stored.or_else(|| self.mentioned.find(kind, key)).or_else(|| self.read().find(kind, key))
     }
 
     /// Adds a term that the store lacks.
@@ -220,6 +267,9 @@ impl Terms {
     pub(crate) fn view<R>(&self, id: Id, look: impl FnOnce(TermView<'_>) -> R) -> R {
         if !id.is_computed() {
             return look(self.store.view(id));
+        }
+        if self.mentioned.has(id) {
+            return look(TermView::of_key(id.kind(), self.mentioned.key(id)));
         }
         // Whoever looks may compute terms meanwhile.
         let key = self.read().key(id).to_owned();

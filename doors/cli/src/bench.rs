@@ -30,6 +30,8 @@ pub(crate) mod measure;
 mod prediction;
 pub(crate) mod queries;
 mod scratch;
+mod shop;
+mod short;
 mod spin;
 
 use clap::Subcommand;
@@ -62,6 +64,8 @@ enum What {
     Growth(growth::Args),
     /// Q2 and Q5a with envelopes of 1,024 to 16,384 rows, beside the Bobox report's Tables 1 and 2 (§6.2).
     Envelopes(envelopes::Args),
+    /// Short queries to a shop of products, offers and reviews: microseconds of parsing, planning and running.
+    Short(short::Args),
     /// The papers' kernels on threads: time, bandwidth, bytes near and far, and where tasks were found.
     Kernels(kernels::Args),
     /// The papers' kernels as the simulator predicts them, beside what they take on threads.
@@ -90,6 +94,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         What::Allocator(args) => allocator::run(&args)?,
         What::Growth(args) => growth::run(&args)?,
         What::Envelopes(args) => envelopes::run(&args)?,
+        What::Short(args) => short::run(&args)?,
         What::Kernels(args) => kernels::run(&args)?,
         What::Prediction(args) => prediction::run(&args)?,
         What::Counts(args) => {

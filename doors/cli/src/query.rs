@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use vicus::{Runtime, Setting, Totals};
 use vicus_rdf::Store;
 use vicus_rdf::load::{LoadOptions, OnError, Syntax};
-use vicus_sparql::{Options, ParseOptions, Parsed, Plan, QueryError, parsing_bytes};
+use vicus_sparql::{Moment, Options, ParseOptions, Parsed, Plan, QueryError, parsing_bytes};
 
 /// See `vicus query --help`.
 #[derive(clap::Args)]
@@ -85,6 +85,10 @@ pub(crate) struct Args {
     /// error; it has to be in memory as a whole.
     #[arg(long, value_name = "BYTES", default_value = "64M", value_parser = bytes)]
     max_line: u64,
+    /// What hashes of terms and rows are keyed with; by default chance, so that data and queries can't be written that make
+    /// tables slow. The same number gives the same tables.
+    #[arg(long, value_name = "N", env = "VICUS_HASH_SEED")]
+    hash_seed: Option<u64>,
     /// Leaves malformed lines of the data out, and says how many.
     #[arg(long)]
     skip_malformed: bool,
@@ -227,7 +231,8 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<()> {
     let runtime = engine::start(builder, args.threads)?;
     let on_error = if args.skip_malformed { OnError::Skip } else { OnError::Fail };
     let longest_line = usize::try_from(args.max_line).unwrap_or(usize::MAX);
-    let options = LoadOptions { on_error, longest_line, ..LoadOptions::default() };
+    let hash_seed = *args.hash_seed.get_or_insert_with(by_chance);
+    let options = LoadOptions { on_error, longest_line, hash_seed, ..LoadOptions::default() };
     let loaded = engine::load(&runtime, sources, &reading, options)?;
     if loaded.skipped > 0 {
         let first = loaded.first_skipped.as_deref().unwrap_or("unknown");
@@ -275,16 +280,12 @@ fn answer(
         let parse_ms = began.elapsed().as_secs_f64() * 1e3;
         let began = Instant::now();
         let threads = runtime.plan().threads();
-        // What NOW is and RAND begins with.
-        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-        let now_ms = since.map_or(0, |since| since.as_millis() as i64);
         let sinks = if args.format.is_parallel() { threads } else { 1 };
         let options = Options {
             envelope_rows: args.envelope_rows,
             threads,
             sinks,
-            now_ms,
-            seed: now_ms as u64,
+            hash_seed: args.hash_seed.unwrap_or_else(by_chance),
             ..Options::default()
         };
         let plan = question.plan(until, store, &parsed, &options)?;
@@ -295,11 +296,15 @@ fn answer(
         let limit = args.memory_limit.unwrap_or_else(memory::free_limit);
         let budget = question.budget(&plan, limit)?;
         let began = Instant::now();
+        // What NOW is and RAND begins with.
+        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        let now_ms = since.map_or(0, |since| since.as_millis() as i64);
+        let moment = Moment { now_ms, seed: now_ms as u64 };
         let copies: Vec<_> = (0..args.concurrent)
             .map(|copy| {
                 let shown = repeat == 1 && copy == 0 && !args.explain;
                 let format = if shown { args.format } else { Format::Count };
-                let writer = Writer::new(&plan, format, &question.name);
+                let writer = Writer::new(&plan, moment, format, &question.name);
                 (runtime.submit_within(plan.model(), writer.operators(), budget), writer)
             })
             .collect();
@@ -328,6 +333,12 @@ fn answer(
         report.query(&Timing { query: &question.name, repeat, parse_ms, plan_ms, run_ms, rows: rows[0], totals });
     }
     Ok(())
+}
+
+/// A number that nobody knows: what the system gives for the hash maps of std.
+fn by_chance() -> u64 {
+    use std::hash::BuildHasher;
+    std::hash::RandomState::new().hash_one(0)
 }
 
 /// When a query that begins now has taken too long. A time that no clock reaches is none.

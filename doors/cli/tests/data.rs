@@ -61,3 +61,21 @@ fn an_endless_line_ends_with_an_error() {
         assert_eq!(String::from_utf8_lossy(&run(&args).stdout), "query\t2\n", "{}", stderr(&run(&args)));
     }
 }
+
+/// The key of hashes is chance, or a number that the user gives; answers don't depend on it.
+#[test]
+fn any_hash_seed_gives_the_same_answers() {
+    let text: String = (0..3000).map(|n| format!("<http://e/{}> <http://e/p{}> \"{n}\" .\n", n % 700, n % 7)).collect();
+    let data = file("seeds.nt", text);
+    let query = "SELECT ?s ?p (COUNT(DISTINCT ?o) AS ?n) { ?s ?p ?o . ?s ?q ?r } GROUP BY ?s ?p ORDER BY ?s ?p";
+    let args = ["query", "--data", &data, "--format", "csv", query];
+    let by_chance = run(&args).stdout;
+    assert!(by_chance.len() > 10_000);
+    for seed in ["0", "1", "18446744073709551615"] {
+        assert!(run(&[&args[..], &["--hash-seed", seed]].concat()).stdout == by_chance, "seed {seed}");
+    }
+    let vicus = || Command::new(env!("CARGO_BIN_EXE_vicus"));
+    assert!(vicus().args(args).env("VICUS_HASH_SEED", "7").output().unwrap().stdout == by_chance);
+    let wrong = vicus().args(args).env("VICUS_HASH_SEED", "seven").output().unwrap();
+    assert_eq!(wrong.status.code(), Some(2));
+}

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use vicus::{FlowError, OverBudget, Request, Runtime};
 use vicus_rdf::Store;
-use vicus_sparql::{Options, parse, plan};
+use vicus_sparql::{Moment, Options, parse, plan};
 
 /// Submits a query; the number of its rows is there when it has ended.
 fn submit(runtime: &Runtime, store: &Arc<Store>, text: &str, budget: u64) -> (Request, Arc<AtomicUsize>) {
@@ -16,7 +16,7 @@ fn submit(runtime: &Runtime, store: &Arc<Store>, text: &str, budget: u64) -> (Re
         counted.fetch_add(envelope.rows(), Ordering::Relaxed);
         Ok(())
     });
-    (runtime.submit_within(plan.model(), vec![(plan.sink(), sink)], budget), rows)
+    (runtime.submit_within(plan.model(), plan.start(Moment::default()).operators([(plan.sink(), sink)]), budget), rows)
 }
 
 #[test]

@@ -1,18 +1,19 @@
 //! Deals rows to outputs by the hash of their keys.
 
-use super::{hash, mix};
+use super::HashKey;
 use crate::{BoxError, BoxModel, Envelope, EnvelopeBuilder, Grow, Operator, Schema, Turn, Type};
 
-/// Sends each row to one of `parts` outputs: rows with equal values in the columns `keys` to the same one. Takes and
+/// Sends each row to one of `parts` outputs: rows with equal values in the columns `keys` to the same one, by their hash. Takes and
 /// makes columns of [`Type::U64`] only; panics for others.
 ///
 /// An output that is full holds the box up until its reader goes on, so readers take what comes from any partition.
-pub fn partition(schema: &Schema, keys: &[usize], parts: usize) -> BoxModel {
+pub fn partition(schema: &Schema, keys: &[usize], parts: usize, by: HashKey) -> BoxModel {
     assert!(schema.columns().iter().all(|(_, kind)| *kind == Type::U64), "{schema} is not of U64 alone");
     assert!(keys.iter().all(|&key| key < schema.columns().len()), "{keys:?} are not all columns of {schema}");
     let (keys, width) = (keys.to_vec(), schema.columns().len());
     let model = BoxModel::new("partition", move || Partition {
         keys: keys.clone(),
+        by,
         parts: (0..parts).map(|_| Part { builder: EnvelopeBuilder::of_u64s(width), rows: 0 }).collect(),
         targets: Vec::new(),
         ends: vec![0; parts],
@@ -23,6 +24,7 @@ pub fn partition(schema: &Schema, keys: &[usize], parts: usize) -> BoxModel {
 
 struct Partition {
     keys: Vec<usize>,
+    by: HashKey,
     parts: Vec<Part>,
     /// For each row of an envelope, its part.
     targets: Vec<u32>,
@@ -94,13 +96,14 @@ impl Operator for Partition {
         // The high bits say which part: tables that are made of a part's rows use the low ones.
         let target = |hash: u64| ((u128::from(hash) * parts) >> 64) as u32;
         self.targets.clear();
+        let by = self.by;
         self.targets.grow(envelope.rows())?;
         match keys[..] {
-            [key] => self.targets.extend(key.iter().map(|&a| target(mix(a)))),
+            [key] => self.targets.extend(key.iter().map(|&a| target(by.mix(a)))),
             [first, second] => {
-                self.targets.extend(first.iter().zip(second).map(|(&a, &b)| target(mix(mix(a) ^ b))));
+                self.targets.extend(first.iter().zip(second).map(|(&a, &b)| target(by.mix(by.mix(a) ^ b))));
             }
-            _ => self.targets.extend((0..envelope.rows()).map(|row| target(hash(keys.iter().map(|key| key[row]))))),
+            _ => self.targets.extend((0..envelope.rows()).map(|row| target(by.hash(keys.iter().map(|key| key[row]))))),
         }
         self.sort();
         let mut begin = 0;
@@ -146,7 +149,7 @@ mod tests {
                 Ok(())
             };
             let source = net.source(BoxModel::new("rows", move || source).output(&schema));
-            let deal = net.add(partition(&schema, &[0], parts));
+            let deal = net.add(partition(&schema, &[0], parts, HashKey::default()));
             net.connect(source.output(0), deal.input(0));
             let (send, receive) = mpsc::channel();
             for part in 0..parts {

@@ -262,9 +262,10 @@ pub fn assemble(chunks: Vec<SortedTerms>, mut parts: Vec<MergedTerms>) -> Assemb
 mod tests {
     use super::*;
     use crate::load::terms::Terms;
+    use rapidhash::v3::RapidSecrets;
 
     fn entries(keys: &[Vec<u8>]) -> Entries {
-        let mut terms = Terms::default();
+        let mut terms = Terms::new(RapidSecrets::seed(0));
         for key in keys {
             terms.intern_key(Kind::String, key);
         }

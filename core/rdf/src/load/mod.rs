@@ -34,6 +34,7 @@ use crate::index::Order;
 use crate::store::Store;
 use crate::term::Encoder;
 use oxrdf::{TermRef, TripleRef};
+use rapidhash::v3::RapidSecrets;
 use std::cmp::Ordering;
 use std::fmt;
 use terms::Terms;
@@ -84,7 +85,6 @@ impl fmt::Display for SyntaxError {
 impl std::error::Error for SyntaxError {}
 
 /// Terms and triples of a part of the data, numbered among themselves.
-#[derive(Default)]
 pub struct Parsed {
     terms: Terms,
     triples: Vec<[u32; 3]>,
@@ -95,7 +95,31 @@ pub struct Parsed {
     pub first_skipped: Option<SyntaxError>,
 }
 
+impl Default for Parsed {
+    /// Of seed 0.
+    fn default() -> Parsed {
+        Parsed::of_seed(0)
+    }
+}
+
 impl Parsed {
+    /// Nothing as yet. Terms are found by a hash that the seed is the key of: those who write data can't choose many terms of one
+    /// hash if they don't know it. What is parsed doesn't depend on it.
+    pub fn of_seed(seed: u64) -> Parsed {
+        Parsed::with_secrets(RapidSecrets::seed(seed))
+    }
+
+    fn with_secrets(secrets: RapidSecrets) -> Parsed {
+        let (terms, encoder) = (Terms::new(secrets), Encoder::default());
+        Parsed { terms, triples: Vec::new(), encoder, skipped: 0, first_skipped: None }
+    }
+
+    /// Takes what there is; what comes is hashed with the same key.
+    fn take(&mut self) -> Parsed {
+        let secrets = self.terms.secrets();
+        std::mem::replace(self, Parsed::with_secrets(secrets))
+    }
+
     /// Subject, predicate and object by local number; a triple may be there twice.
     pub fn triples(&self) -> &[[u32; 3]] {
         &self.triples

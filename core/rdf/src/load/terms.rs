@@ -3,15 +3,15 @@
 use crate::ids::{Id, Kind};
 use crate::term::Encoded;
 use hashbrown::HashTable;
-use rustc_hash::FxHasher;
-use std::hash::Hasher;
+use rapidhash::v3::{RapidSecrets, rapidhash_v3_nano_inline};
 
 /// Terms by local number. Each is an *entry*: its tag and key, or the eight bytes of its inlined id, so that entries
 /// are ordered as ids are.
-#[derive(Default)]
 pub(crate) struct Terms {
     entries: Entries,
     table: HashTable<Slot>,
+    /// Whoever writes data chooses its terms: the secrets keep him from choosing many with one hash.
+    secrets: RapidSecrets,
 }
 
 /// Half a hash beside the number spares looking at entries that differ, and hashing them again when the table grows.
@@ -53,6 +53,14 @@ impl Entries {
 }
 
 impl Terms {
+    pub(crate) fn new(secrets: RapidSecrets) -> Terms {
+        Terms { entries: Entries::default(), table: HashTable::new(), secrets }
+    }
+
+    pub(crate) fn secrets(&self) -> RapidSecrets {
+        self.secrets
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
     }
@@ -80,7 +88,7 @@ impl Terms {
 
     /// The number of a term; if it is new, only when `is_valid` says so. What is there already was valid once.
     pub(crate) fn intern_if(&mut self, tag: u8, key: &[u8], is_valid: impl FnOnce(&[u8]) -> bool) -> Option<u32> {
-        let hash = hash(tag, key);
+        let hash = hash(&self.secrets, tag, key);
         let same = |slot: &Slot| {
             slot.hash == hash && self.entries.get(slot.number).split_first().is_some_and(|(&t, k)| t == tag && k == key)
         };
@@ -103,7 +111,7 @@ impl Terms {
         for number in length..self.entries.len() {
             let number = number as u32;
             let (&tag, key) = self.entries.get(number).split_first().expect("an entry has a tag");
-            let hash = hash(tag, key);
+            let hash = hash(&self.secrets, tag, key);
             if let Ok(slot) = self.table.find_entry(Slot::wide(hash), |slot| slot.number == number) {
                 slot.remove();
             }
@@ -112,21 +120,20 @@ impl Terms {
     }
 }
 
-fn hash(tag: u8, key: &[u8]) -> u32 {
-    let mut hasher = FxHasher::default();
-    hasher.write(key);
-    hasher.write_u8(tag);
-    let hash = hasher.finish();
-    (hash ^ hash >> 32) as u32
+#[inline]
+fn hash(secrets: &RapidSecrets, tag: u8, key: &[u8]) -> u32 {
+    let hash = rapidhash_v3_nano_inline::<true, false>(key, secrets);
+    (hash ^ hash >> 32) as u32 ^ u32::from(tag)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hashbrown::HashSet;
 
     #[test]
     fn forgotten_terms_are_new_again() {
-        let mut terms = Terms::default();
+        let mut terms = Terms::new(RapidSecrets::seed(0));
         for round in 0..3 {
             for name in 0..1000_u32 {
                 assert_eq!(terms.intern_key(Kind::Iri, &name.to_be_bytes()), name, "in round {round}");
@@ -136,6 +143,45 @@ mod tests {
             terms.truncate(5);
             assert_eq!(terms.len(), 5);
             assert_eq!(terms.intern_if(Kind::Iri as u8, &7_u32.to_be_bytes(), |_| false), None);
+        }
+    }
+
+    /// Ten thousand texts of one hash, for the function that hashed terms before, as its source (rustc-hash 2.1) allows to choose
+    /// them: what stands at bytes 32 to 39 makes a factor zero, so that the eight bytes behind them don't count.
+    fn crafted() -> Vec<String> {
+        let folded = |a: u64, b: u64| {
+            let product = u128::from(a) * u128::from(b);
+            product as u64 ^ (product >> 64) as u64
+        };
+        let word = |text: &str| u64::from_le_bytes(text.as_bytes().try_into().expect("eight bytes"));
+        let (seed, other) = (0x243f_6a88_85a3_08d3, 0xa409_3822_299f_31d0);
+        let mut begins = (0..).map(|number| format!("{number:016}"));
+        let zero = |begin: &String| folded(seed ^ word(&begin[..8]), other ^ word(&begin[8..])).to_le_bytes();
+        let is_text = |begin: &String| zero(begin).iter().all(u8::is_ascii_alphanumeric);
+        let begin = begins.find(is_text).expect("one in a hundred thousand is");
+        let zero = String::from_utf8(zero(&begin).to_vec()).expect("letters and digits");
+        // As CONCAT of two lists of a hundred makes them.
+        let pairs = (0..100).flat_map(|first| (0..100).map(move |second| (first, second)));
+        pairs.map(|(first, second)| format!("{begin}{begin}{zero}{first:04}{second:04}{begin}")).collect()
+    }
+
+    /// Terms were hashed without a key: a file of ten thousand terms of one hash compared each with each before it.
+    #[test]
+    fn terms_chosen_to_collide_do_not() {
+        use std::hash::Hasher;
+        let crafted = crafted();
+        let known = |text: &String| {
+            let mut hasher = rustc_hash::FxHasher::default();
+            hasher.write(text.as_bytes());
+            hasher.finish()
+        };
+        assert!(crafted.iter().all(|text| known(text) == known(&crafted[0])), "they were chosen for it");
+        for seed in 0..20 {
+            let secrets = RapidSecrets::seed(seed);
+            let hashes: HashSet<u32, rustc_hash::FxBuildHasher> =
+                crafted.iter().map(|text| hash(&secrets, 1, text.as_bytes())).collect();
+            // Of random texts, 0.01 pairs have one hash.
+            assert!(hashes.len() >= crafted.len() - 2, "seed {seed}: {} hashes", hashes.len());
         }
     }
 }

@@ -1,11 +1,12 @@
 //! Turtle, which can't be cut: fed buffer after buffer to oxttl, taken away piece by piece.
 
 use super::{OnError, Parsed, SyntaxError};
+use hashbrown::HashMap;
 use memchr::memchr_iter;
 use oxrdf::{BlankNodeRef, NamedOrBlankNodeRef, TermRef, TripleRef};
 use oxttl::TurtleParser;
 use oxttl::turtle::LowLevelTurtleParser;
-use rustc_hash::FxHashMap;
+use vicus_flow::library::HashKey;
 
 /// So many errors on one line, and the file isn't Turtle.
 const ERRORS_ON_A_LINE: u32 = 100;
@@ -34,7 +35,7 @@ pub struct TurtleReader {
     on_error: OnError,
     parsed: Parsed,
     /// The nameless blank nodes so far by oxttl's random name, which must not be seen outside: chance is a seed.
-    nameless: FxHashMap<u128, u32>,
+    nameless: HashMap<u128, u32, HashKey>,
     /// The line of the last error, and how many it had.
     errors: (u64, u32),
     /// What oxttl has not got yet. It looks at an unfinished token from its beginning each time that it gets more, so after a
@@ -67,13 +68,20 @@ impl TurtleReader {
             file,
             on_error,
             parsed: Parsed::default(),
-            nameless: FxHashMap::default(),
+            nameless: HashMap::default(),
             errors: (0, 0),
             waiting: Vec::new(),
             unfinished: 0,
             unfinished_lines: 0,
             lines: 0,
         })
+    }
+
+    /// The same with another key for its hashes; see [`Parsed::of_seed`]. To be called before anything is fed.
+    pub fn of_seed(mut self, seed: u64) -> TurtleReader {
+        self.parsed = Parsed::of_seed(seed);
+        self.nameless = HashMap::with_hasher(HashKey::of_seed(seed));
+        self
     }
 
     /// Parses what follows, except for a part that may wait until there is more of it. After an error, nothing more should be
@@ -114,7 +122,7 @@ impl TurtleReader {
 
     /// Takes what was parsed since the last time. Its blank nodes are the same ones as in the other pieces.
     pub fn take(&mut self) -> Parsed {
-        std::mem::take(&mut self.parsed)
+        self.parsed.take()
     }
 
     /// What was parsed since it was taken last.

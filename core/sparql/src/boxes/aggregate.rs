@@ -13,7 +13,6 @@ use crate::expression::Arithmetic;
 use crate::terms::{Made, Terms};
 use crate::value::{Number, Value, extreme_order};
 use std::sync::Arc;
-use vicus_flow::library::hash;
 use vicus_flow::{BoxError, Envelope, Operator, Turn};
 use vicus_rdf::Id;
 
@@ -229,7 +228,7 @@ impl Groups {
     }
 
     fn without(terms: &Arc<Terms>, spec: &Arc<AggregateSpec>, rows: Rows, width: usize) -> Groups {
-        let seen = |fold: &FoldSpec| fold.distinct.as_ref().map(|columns| Wide::new(1 + columns.len()));
+        let seen = |fold: &FoldSpec| fold.distinct.as_ref().map(|columns| Wide::new(1 + columns.len(), terms.key));
         Groups {
             terms: Arc::clone(terms),
             rows,
@@ -267,7 +266,7 @@ impl Groups {
 
     /// The number of the group with this key.
     fn group(&mut self, key: &[u64]) -> usize {
-        let hash = hash(key.iter().copied());
+        let hash = self.terms.key.hash(key.iter().copied());
         let slot = self.slot(key, hash);
         if self.slots[slot] > 0 {
             return self.slots[slot] as usize - 1;
@@ -286,7 +285,7 @@ impl Groups {
             std::mem::swap(&mut self.slots, &mut slots);
             for number in slots.into_iter().filter(|number| *number > 0) {
                 let key = &self.keys[(number as usize - 1) * key.len()..number as usize * key.len()];
-                let slot = self.slot(key, hash(key.iter().copied()));
+                let slot = self.slot(key, self.terms.key.hash(key.iter().copied()));
                 self.slots[slot] = number;
             }
         }
@@ -359,7 +358,7 @@ impl Table for Groups {
     }
 
     fn hash(&self, row: &[u64]) -> u64 {
-        hash(keys_of(&self.spec, row))
+        self.terms.key.hash(keys_of(&self.spec, row))
     }
 
     fn add(&mut self, rows: &[u64], _: &mut Vec<u32>) {
@@ -383,7 +382,7 @@ impl Table for Groups {
         let mut moved = Vec::with_capacity(self.count);
         for number in 0..self.count {
             let key = &self.keys[number * keys..(number + 1) * keys];
-            let hash = hash(key.iter().copied());
+            let hash = self.terms.key.hash(key.iter().copied());
             let home = part(hash);
             tables[home].states.extend(states.by_ref().take(folds));
             moved.push((home, tables[home].enter(key, hash) as u64));
@@ -431,7 +430,7 @@ impl Aggregate {
         Aggregate {
             terms: Arc::clone(terms),
             made: Made::default(),
-            groups: Parted::new(Groups::new(terms, spec, rows, width), spec.cache(cache)),
+            groups: Parted::new(Groups::new(terms, spec, rows, width), spec.cache(cache), &terms.limits),
             spec: Arc::clone(spec),
             width: width.max(1),
             rows: Vec::new(),

@@ -6,7 +6,8 @@
 
 use super::parted::{Parted, Table};
 use super::{Inputs, Outbox, slices};
-use vicus_flow::library::hash;
+use crate::limits::Limits;
+use vicus_flow::library::HashKey;
 use vicus_flow::{BoxError, Envelope, Operator, Turn};
 
 pub(crate) struct Distinct {
@@ -20,15 +21,15 @@ pub(crate) struct Distinct {
 
 impl Distinct {
     /// For envelopes of so many columns, with tables of so many bytes.
-    pub(crate) fn new(columns: usize, cache: u64, limit: usize) -> Distinct {
+    pub(crate) fn new(columns: usize, by: HashKey, cache: u64, limit: usize, limits: &Limits) -> Distinct {
         let seen: Box<dyn Seen> = match columns {
             // Without columns all rows are equal.
             0 => Box::new(false),
-            1 => Box::new(Parted::new(Set::<1>::new(), cache)),
-            2 => Box::new(Parted::new(Set::<2>::new(), cache)),
-            3 => Box::new(Parted::new(Set::<3>::new(), cache)),
-            4 => Box::new(Parted::new(Set::<4>::new(), cache)),
-            _ => Box::new(Parted::new(Wide::new(columns), cache)),
+            1 => Box::new(Parted::new(Set::<1>::new(by), cache, limits)),
+            2 => Box::new(Parted::new(Set::<2>::new(by), cache, limits)),
+            3 => Box::new(Parted::new(Set::<3>::new(by), cache, limits)),
+            4 => Box::new(Parted::new(Set::<4>::new(by), cache, limits)),
+            _ => Box::new(Parted::new(Wide::new(columns, by), cache, limits)),
         };
         Distinct { seen, columns, outbox: Outbox::new(columns, limit), rows: Vec::new(), inputs: Inputs::default() }
     }
@@ -147,14 +148,15 @@ const EMPTY: u64 = u64::MAX;
 pub(super) struct Set<const N: usize> {
     slots: Vec<[u64; N]>,
     taken: usize,
+    by: HashKey,
 }
 
 /// The search for so many rows is begun before the first one ends.
 const BATCH: usize = 256;
 
 impl<const N: usize> Set<N> {
-    pub(super) fn new() -> Set<N> {
-        Set { slots: vec![[EMPTY; N]; 16], taken: 0 }
+    pub(super) fn new(by: HashKey) -> Set<N> {
+        Set { slots: vec![[EMPTY; N]; 16], taken: 0, by }
     }
 
     /// The slot of a row, and whether it was empty.
@@ -186,7 +188,7 @@ impl<const N: usize> Set<N> {
             self.taken = 0;
             for row in std::mem::replace(&mut self.slots, vec![[EMPTY; N]; slots]) {
                 if row[0] != EMPTY {
-                    self.enter(&row, hash(row.iter().copied()) as usize & (slots - 1));
+                    self.enter(&row, self.by.hash(row.iter().copied()) as usize & (slots - 1));
                 }
             }
         }
@@ -199,7 +201,7 @@ impl<const N: usize> Table for Set<N> {
     }
 
     fn hash(&self, row: &[u64]) -> u64 {
-        hash(row.iter().copied())
+        self.by.hash(row.iter().copied())
     }
 
     fn add(&mut self, rows: &[u64], fresh: &mut Vec<u32>) {
@@ -210,7 +212,7 @@ impl<const N: usize> Table for Set<N> {
             let mask = self.slots.len() - 1;
             let mut touched = 0;
             for (row, start) in batch.iter().zip(&mut starts) {
-                *start = hash(row.iter().copied()) as usize & mask;
+                *start = self.by.hash(row.iter().copied()) as usize & mask;
                 // A load that nothing waits for: it brings the slot near before it is needed.
                 touched ^= self.slots[*start][0];
             }
@@ -229,7 +231,7 @@ impl<const N: usize> Table for Set<N> {
     }
 
     fn empty(&self) -> Set<N> {
-        Set::new()
+        Set::new(self.by)
     }
 
     fn move_to(self, tables: &mut [Set<N>], part: &dyn Fn(u64) -> usize) {
@@ -237,7 +239,7 @@ impl<const N: usize> Table for Set<N> {
         let share = 2 * self.taken / tables.len();
         tables.iter_mut().filter(|table| table.taken == 0).for_each(|table| table.reserve(share));
         for row in self.slots.iter().filter(|row| row[0] != EMPTY) {
-            let hash = hash(row.iter().copied());
+            let hash = self.by.hash(row.iter().copied());
             let table = &mut tables[part(hash)];
             table.reserve(1);
             table.enter(row, hash as usize & (table.slots.len() - 1));
@@ -251,11 +253,12 @@ pub(super) struct Wide {
     rows: Vec<u64>,
     /// A row's number and one; 0 for an empty slot. Invariant: at most half of the slots are taken.
     slots: Vec<u32>,
+    by: HashKey,
 }
 
 impl Wide {
-    pub(super) fn new(width: usize) -> Wide {
-        Wide { width, rows: Vec::new(), slots: vec![0; 16] }
+    pub(super) fn new(width: usize, by: HashKey) -> Wide {
+        Wide { width, rows: Vec::new(), slots: vec![0; 16], by }
     }
 
     pub(super) fn rows(&self) -> impl Iterator<Item = &[u64]> {
@@ -269,7 +272,7 @@ impl Wide {
             self.grow();
         }
         let mask = self.slots.len() - 1;
-        let mut place = hash(row.iter().copied()) as usize & mask;
+        let mut place = self.by.hash(row.iter().copied()) as usize & mask;
         loop {
             match self.slots[place] {
                 0 => {
@@ -292,7 +295,7 @@ impl Wide {
         let mut slots = vec![0u32; self.slots.len() * 4];
         let mask = slots.len() - 1;
         for (number, row) in self.rows.chunks(self.width).enumerate() {
-            let mut place = hash(row.iter().copied()) as usize & mask;
+            let mut place = self.by.hash(row.iter().copied()) as usize & mask;
             while slots[place] != 0 {
                 place = (place + 1) & mask;
             }
@@ -308,7 +311,7 @@ impl Table for Wide {
     }
 
     fn hash(&self, row: &[u64]) -> u64 {
-        hash(row.iter().copied())
+        self.by.hash(row.iter().copied())
     }
 
     fn add(&mut self, rows: &[u64], fresh: &mut Vec<u32>) {
@@ -324,12 +327,12 @@ impl Table for Wide {
     }
 
     fn empty(&self) -> Wide {
-        Wide::new(self.width)
+        Wide::new(self.width, self.by)
     }
 
     fn move_to(self, tables: &mut [Wide], part: &dyn Fn(u64) -> usize) {
         for row in self.rows() {
-            tables[part(hash(row.iter().copied()))].enter(row);
+            tables[part(self.by.hash(row.iter().copied()))].enter(row);
         }
     }
 }

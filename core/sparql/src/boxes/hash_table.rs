@@ -10,7 +10,7 @@ use super::slices;
 use crate::terms::Terms;
 use crate::value::value_key;
 use std::sync::Arc;
-use vicus_flow::library::{hash, mix};
+use vicus_flow::library::HashKey;
 use vicus_flow::{Column, Envelope, EnvelopeBuilder, Room, Turn};
 use vicus_rdf::Id;
 
@@ -132,7 +132,7 @@ impl Builder {
         let buckets: Vec<u32> = {
             let slices: Vec<&[u64]> = keys.iter().map(Vec::as_slice).collect();
             let mut buckets = Vec::new();
-            hashes(&slices, rows, 64 - bits, &mut buckets);
+            hashes(self.terms.key, &slices, rows, 64 - bits, &mut buckets);
             buckets
         };
         let mut starts = vec![0u32; (1 << bits) + 1];
@@ -261,13 +261,13 @@ impl HashTable {
 }
 
 /// The bucket of each row.
-fn hashes(keys: &[&[u64]], rows: usize, shift: u32, into: &mut Vec<u32>) {
+fn hashes(by: HashKey, keys: &[&[u64]], rows: usize, shift: u32, into: &mut Vec<u32>) {
     into.clear();
     match keys {
         [] => into.resize(rows, 0),
-        [key] => into.extend(key.iter().map(|&id| (mix(id) >> shift) as u32)),
-        [a, b] => into.extend(a.iter().zip(*b).map(|(&a, &b)| (mix(mix(a) ^ b) >> shift) as u32)),
-        _ => into.extend((0..rows).map(|row| (hash(keys.iter().map(|key| key[row])) >> shift) as u32)),
+        [key] => into.extend(key.iter().map(|&id| (by.mix(id) >> shift) as u32)),
+        [a, b] => into.extend(a.iter().zip(*b).map(|(&a, &b)| (by.mix(by.mix(a) ^ b) >> shift) as u32)),
+        _ => into.extend((0..rows).map(|row| (by.hash(keys.iter().map(|key| key[row])) >> shift) as u32)),
     }
 }
 
@@ -317,7 +317,7 @@ impl Probe for HashTable {
         }
         if *at == Place::default() {
             let keys: Vec<&[u64]> = self.probed.iter().map(Column::u64s).collect();
-            hashes(&keys, input.rows(), self.shift, &mut self.hashes);
+            hashes(self.terms.key, &keys, input.rows(), self.shift, &mut self.hashes);
             // Loads that don't wait for each other: the processor has many of them under way at once.
             let buckets = self.buckets.u64s();
             self.ranges.clear();
@@ -381,10 +381,13 @@ impl HashTable {
     ) {
         let values = slices(input);
         let sides = Sides {
+            by: self.terms.key,
             strict: self.probed.iter().zip(&self.keys).map(|(a, b)| (a.u64s(), b.u64s())).collect(),
             loose: self.spec.loose().map(|key| (values[key.probe], self.columns[key.build].u64s())).collect(),
             rows: input.rows(),
             built: self.rows,
+            searched: self.terms.limits.searched_keys.min(16),
+            candidates: self.terms.limits.candidates.max(1),
         };
         let choice = Choice { needs_overlap: self.spec.needs_overlap, any: self.spec.keep == Keep::Any };
         self.loose.partners(&sides, choice, at, limit, pairs, stopped);

@@ -7,10 +7,12 @@
 use super::hash_table::{Builder, HashSpec, HashTable};
 use super::index_probe::{IndexProbe, IndexSpec};
 use super::{Inputs, Outbox};
+use crate::algebra::Slot;
 use crate::condition::{Condition, Selector};
 use crate::terms::{Made, Terms};
 use std::sync::Arc;
 use vicus_flow::{BoxError, Envelope, Operator, Room, Turn};
+use vicus_rdf::Id;
 
 /// Where the search for partners stands: a row of the input, and how many of its candidates are done.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -53,6 +55,8 @@ pub(crate) enum JoinKind {
     Semi,
     /// Each row that has none.
     Anti,
+    /// Each row once, and whether it has a partner: in this slot, for those who plan.
+    Mark(Slot),
 }
 
 /// Where a column of a pair comes from.
@@ -66,6 +70,8 @@ pub(crate) enum Part {
     Merged(usize, usize),
     /// Never bound.
     Unbound,
+    /// Whether there is a partner.
+    Marked,
 }
 
 /// What a join does with pairs.
@@ -80,9 +86,6 @@ pub(crate) struct JoinSpec {
 
 /// In a list of partners: none.
 const NOBODY: u32 = u32::MAX;
-
-/// As many batches of candidates are looked at in one invocation.
-const BATCHES: usize = 32;
 
 /// The part of a join that knows nothing of how partners are found.
 pub(super) struct Core {
@@ -147,7 +150,7 @@ impl Core {
             }
         }
         let input = self.input.take().expect("taken above");
-        for _ in 0..BATCHES {
+        for _ in 0..self.terms.limits.batches.max(1) {
             let is_new = self.at == Place::default();
             let limit = self.outbox.room().min(self.outbox.growth.target.max(64));
             self.left.clear();
@@ -247,7 +250,7 @@ impl Core {
                 }
                 self.settled = row as usize + 1;
             }
-            if kind == JoinKind::Left || kind == JoinKind::Semi && first_of_row {
+            if kind == JoinKind::Left || first_of_row && matches!(kind, JoinKind::Semi | JoinKind::Mark(_)) {
                 self.out_left.push(row);
                 self.out_right.push(partner);
             }
@@ -285,6 +288,7 @@ fn gather_part(
     match part {
         Part::Left(column) => super::gather(input.column(column).u64s(), left, into),
         Part::Unbound => into.repeat(0, left.len()),
+        Part::Marked => into.extend(right.iter().map(|&partner| Id::boolean(partner != NOBODY).bits())),
         Part::Right(output) => gather_right(probe, output, right, into),
         Part::Merged(column, output) => {
             let from = into.len();

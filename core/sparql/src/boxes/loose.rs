@@ -12,16 +12,12 @@
 //! with all others.
 
 use super::join::Place;
-use vicus_flow::library::hash;
-
-/// As many keys at most are searched by; by the others, candidates are only tested. Bounds the tables to 2^4.
-const SEARCHED: usize = 4;
-
-/// So many candidates are looked at before somebody else has a turn: many may lie in one bucket, and none be a partner.
-const CANDIDATES: usize = 1 << 16;
+use vicus_flow::library::HashKey;
 
 /// Both sides of a join, as columns.
 pub(super) struct Sides<'a> {
+    /// What rows are hashed with.
+    pub(super) by: HashKey,
     /// For each strict key the probed values, and the built ones.
     pub(super) strict: Vec<(&'a [u64], &'a [u64])>,
     /// The same for each loose key.
@@ -29,6 +25,11 @@ pub(super) struct Sides<'a> {
     /// How many rows either side has.
     pub(super) rows: usize,
     pub(super) built: usize,
+    /// As many loose keys at most are searched by; by the others, candidates are only tested. Bounds the tables to two to
+    /// the power of it.
+    pub(super) searched: usize,
+    /// So many candidates are looked at before another box has a turn: many may lie in one bucket, and none be a partner.
+    pub(super) candidates: usize,
 }
 
 /// How pairs are chosen.
@@ -43,7 +44,7 @@ pub(super) struct Choice {
 impl<'a> Sides<'a> {
     /// Those by which rows are searched.
     fn searched(&self) -> &[(&'a [u64], &'a [u64])] {
-        &self.loose[..self.loose.len().min(SEARCHED)]
+        &self.loose[..self.loose.len().min(self.searched)]
     }
 
     fn are_partners(&self, row: usize, partner: usize, choice: Choice) -> bool {
@@ -76,7 +77,7 @@ impl Loose {
         stopped: &dyn Fn() -> bool,
     ) {
         self.tables.resize_with(1 << sides.searched().len(), || None);
-        let mut candidates = CANDIDATES;
+        let mut candidates = sides.candidates;
         while at.row < sides.rows && left.len() < limit && candidates > 0 {
             let bound = set(sides.searched().iter().map(|(values, _)| values[at.row]));
             let slot = &mut self.tables[bound];
@@ -122,7 +123,7 @@ impl Table {
             if row % ROWS == 0 && stopped() {
                 return None;
             }
-            buckets.push((hash(strict(row).chain(loose(row))) >> shift) as u32);
+            buckets.push((sides.by.hash(strict(row).chain(loose(row))) >> shift) as u32);
         }
         for (row, &bucket) in buckets.iter().enumerate() {
             if row % ROWS == 0 && stopped() {
@@ -162,14 +163,14 @@ impl Table {
         let row = at.row;
         let mut before = 0;
         for &bound in &self.bound {
-            if choice.needs_overlap && bound == 0 && sides.strict.is_empty() && sides.loose.len() <= SEARCHED {
+            if choice.needs_overlap && bound == 0 && sides.strict.is_empty() && sides.loose.len() <= sides.searched {
                 // These have no value where the row has one.
                 continue;
             }
             let strict = sides.strict.iter().map(|(values, _)| values[row]);
             let wanted =
                 move |(key, (values, _)): (usize, (&[u64], _))| if bound >> key & 1 == 1 { values[row] } else { 0 };
-            let bucket = (hash(strict.chain(members(sides, self.by).map(wanted))) >> self.shift) as usize;
+            let bucket = (sides.by.hash(strict.chain(members(sides, self.by).map(wanted))) >> self.shift) as usize;
             let found = &self.order[self.starts[bucket] as usize..self.starts[bucket + 1] as usize];
             for &partner in found.iter().skip(at.done.saturating_sub(before)) {
                 if left.len() == limit || *candidates == 0 {
@@ -210,16 +211,18 @@ fn set(values: impl Iterator<Item = u64>) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::Limits;
 
     #[test]
     fn candidates_that_are_no_partners_are_looked_at_a_few_at_a_time() {
         // The row binds all keys and the table the last one alone, by which nothing is searched.
-        let built = 3 * CANDIDATES;
+        let Limits { searched_keys: searched, candidates, .. } = Limits::default();
+        let built = 3 * candidates;
         let unbound = vec![0u64; built];
-        let last: Vec<u64> = (0..built as u64).map(|row| 1 + u64::from(row % CANDIDATES as u64 == 7)).collect();
-        let mut loose: Vec<(&[u64], &[u64])> = vec![(&[5], &unbound); SEARCHED];
+        let last: Vec<u64> = (0..built as u64).map(|row| 1 + u64::from(row % candidates as u64 == 7)).collect();
+        let mut loose: Vec<(&[u64], &[u64])> = vec![(&[5], &unbound); searched];
         loose.push((&[2], &last));
-        let sides = Sides { strict: Vec::new(), loose, rows: 1, built };
+        let sides = Sides { by: HashKey::of_seed(7), strict: Vec::new(), loose, rows: 1, built, searched, candidates };
         let choice = Choice { needs_overlap: false, any: false };
         let (mut at, mut calls, mut left, mut right) = (Place::default(), 0, Vec::new(), Vec::new());
         let mut tables = Loose::default();
@@ -228,10 +231,10 @@ mod tests {
         while at.row == 0 {
             let before = at.done;
             tables.partners(&sides, choice, &mut at, usize::MAX, (&mut left, &mut right), &|| false);
-            assert!(at.row == 1 || at.done - before <= CANDIDATES, "{before} {at:?}");
+            assert!(at.row == 1 || at.done - before <= candidates, "{before} {at:?}");
             calls += 1;
         }
         assert!(calls >= 3, "{calls} calls");
-        assert_eq!(right, [0, 1, 2].map(|part| part * CANDIDATES as u32 + 7));
+        assert_eq!(right, [0, 1, 2].map(|part| part * candidates as u32 + 7));
     }
 }

@@ -22,11 +22,14 @@ pub(crate) mod union;
 pub(crate) mod values;
 pub(crate) mod walk;
 
+use std::sync::OnceLock;
 use vicus_flow::{Column, Envelope, EnvelopeBuilder, Room, Schema, Turn, Type};
 
-/// The schema of envelopes with so many columns of ids.
+/// The schema of envelopes with so many columns of ids. Those of few columns are made once.
 pub(crate) fn schema(columns: usize) -> Schema {
-    Schema::new((0..columns).map(|column| (format!("c{column}"), Type::U64)))
+    static FEW: [OnceLock<Schema>; 32] = [const { OnceLock::new() }; 32];
+    let make = || Schema::new((0..columns).map(|column| (format!("c{column}"), Type::U64)));
+    FEW.get(columns).map_or_else(make, |schema| schema.get_or_init(make).clone())
 }
 
 /// The columns of an envelope as slices.

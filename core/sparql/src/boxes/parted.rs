@@ -5,6 +5,8 @@
 //! Lehner, Färber, "Cache-efficient aggregation: hashing is sorting", SIGMOD 2015, §3. What waits is never more than
 //! half of what the tables hold, or some kilobytes for each.
 
+use crate::limits::Limits;
+
 /// Rows with the same keys meet in it. Rows are flat: `width` ids for each, one after the other.
 pub(crate) trait Table: Send + Sized {
     /// How many ids a row has; at least one.
@@ -34,6 +36,8 @@ pub(crate) struct Parted<T> {
     outgrown: Vec<Option<T>>,
     /// As many bytes as a table should have at most.
     cache: u64,
+    /// Fewer rows' ids are not worth the change from one table to another.
+    fewest_waiting: usize,
     fresh: Vec<u32>,
     /// Rows that were dealt since the parts were looked at.
     unseen: usize,
@@ -53,8 +57,6 @@ const FIRST: usize = 64;
 const AGAIN: usize = 4;
 /// And no more than this: each has rows that wait.
 const MOST: usize = 1024;
-/// Fewer rows' ids are not worth the change from one table to another.
-const FEWEST_WAITING: usize = 2048;
 /// So many tables are moved at once: each takes about a millisecond.
 const MOVED_AT_ONCE: usize = 8;
 /// For each row that was dealt since the last look, so many that waited may be added.
@@ -63,11 +65,12 @@ const ADDED_FOR_ONE: usize = 8;
 const ROWS_TO_A_LOOK: usize = 4;
 
 impl<T: Table> Parted<T> {
-    pub(crate) fn new(table: T, cache: u64) -> Parted<T> {
+    pub(crate) fn new(table: T, cache: u64, limits: &Limits) -> Parted<T> {
         Parted {
             parts: vec![Part { table, waiting: Vec::new() }],
             outgrown: Vec::new(),
             cache,
+            fewest_waiting: limits.waiting_ids,
             fresh: Vec::new(),
             unseen: 0,
             next: 0,
@@ -112,7 +115,7 @@ impl<T: Table> Parted<T> {
         for _ in 0..count {
             let number = self.next % count;
             let part = &self.parts[number];
-            let enough = (part.table.bytes() as usize / 16).max(FEWEST_WAITING);
+            let enough = (part.table.bytes() as usize / 16).max(self.fewest_waiting);
             if part.waiting.len() >= enough {
                 if rest <= 0 {
                     break;
@@ -201,6 +204,7 @@ mod tests {
     use super::super::distinct::{Set, Wide};
     use super::*;
     use rustc_hash::FxHashSet;
+    use vicus_flow::library::HashKey;
 
     fn next(state: &mut u64) -> u64 {
         *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -210,7 +214,8 @@ mod tests {
     /// Adds random rows in random portions, and looks what is said to be new.
     fn check<T: Table>(table: T, cache: u64, keys: u64, seed: u64) -> usize {
         let width = table.width();
-        let mut parted = Parted::new(table, cache);
+        let limits = Limits { waiting_ids: [1, 64, 2048][seed as usize % 3], ..Limits::default() };
+        let mut parted = Parted::new(table, cache, &limits);
         let mut state = seed;
         let (mut offered, mut found) = (FxHashSet::default(), FxHashSet::default());
         let mut note = |rows: &[u64], fresh: &[u32]| {
@@ -233,12 +238,13 @@ mod tests {
     #[test]
     fn each_row_is_new_once_however_small_the_cache_is() {
         for seed in 0..4 {
+            let by = HashKey::of_seed(seed);
             for cache in [0, 4 << 10, 64 << 10, u64::MAX] {
                 let parts = [
-                    check(Set::<1>::new(), cache, 30_000, seed),
-                    check(Set::<2>::new(), cache, 200, seed),
-                    check(Set::<4>::new(), cache, 12, seed),
-                    check(Wide::new(6), cache, 6, seed),
+                    check(Set::<1>::new(by), cache, 30_000, seed),
+                    check(Set::<2>::new(by), cache, 200, seed),
+                    check(Set::<4>::new(by), cache, 12, seed),
+                    check(Wide::new(6, by), cache, 6, seed),
                 ];
                 match cache {
                     0 => assert_eq!(parts, [MOST; 4]),

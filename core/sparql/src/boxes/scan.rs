@@ -19,7 +19,7 @@ pub(crate) struct ScanSpec {
     pub(crate) constants: Vec<(usize, Id)>,
     /// Pairs of levels that must hold the same.
     pub(crate) repeated: Vec<(usize, usize)>,
-    /// Of rows that differ in levels behind this one only, the first is enough.
+    /// Of rows that differ in levels behind this one only, the first is put out. Then nothing else is checked.
     pub(crate) distinct: Option<usize>,
 }
 
@@ -80,6 +80,9 @@ impl Scan {
                 }
             });
         }
+        // The row in front of them is read as well: another envelope, or another replica, has put it out.
+        let is_in_front = spec.distinct.is_some() && rows.start > spec.rows.start && !rows.is_empty();
+        let rows = rows.start - usize::from(is_in_front)..rows.end;
         let mut levels: [Vec<u64>; 3] = Default::default();
         for (level, column) in levels.iter_mut().enumerate().filter(|(level, _)| spec.looks_at(*level)) {
             Room::of(column, rows.len(), |room| index.fill(level, rows.clone(), room));
@@ -102,6 +105,7 @@ impl Scan {
                 before = Some(row);
                 is_first
             });
+            kept.drain(..usize::from(is_in_front));
         }
         super::envelope_of(turn, spec.output.len(), kept.len(), |builder| {
             for (column, &level) in spec.output.iter().enumerate() {

@@ -3,11 +3,13 @@
 use super::index_probe::Source;
 use super::join::{Core, JoinSpec, Place, Probe};
 use super::slices;
+use crate::limits::Limits;
 use crate::route::{Automaton, Search, is_node};
 use crate::terms::Terms;
-use rustc_hash::FxHashMap;
+use hashbrown::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
+use vicus_flow::library::HashKey;
 use vicus_flow::{BoxError, Envelope, Operator, Room, Turn};
 use vicus_rdf::{Id, Store};
 
@@ -20,37 +22,39 @@ pub(crate) struct WalkSpec {
     pub(crate) target: Option<Source>,
 }
 
-/// Triples that are looked at before somebody else has a turn.
-const STEPS: usize = 4096;
-
-/// More ends than this are not remembered beyond a row.
-const REMEMBERED: usize = 1 << 20;
-
 pub(crate) struct WalkProbe {
     store: Arc<Store>,
     spec: Arc<WalkSpec>,
+    limits: Limits,
     search: Search,
     /// Whether the search of the row at hand is not at its end.
     is_searching: bool,
-    /// Ends, one start after the other.
+    /// Ends, one start after the other. Invariant: while a batch of pairs is made and gathered, nothing goes from it, as
+    /// the pairs are places in it.
     found: Vec<u64>,
     /// Which of them a start and a target have.
-    known: FxHashMap<(Id, Option<Id>), Range<usize>>,
+    known: HashMap<(Id, Option<Id>), Range<usize>, HashKey>,
     /// Those of the row at hand.
     current: Range<usize>,
 }
 
 impl WalkProbe {
-    fn new(store: &Arc<Store>, spec: &Arc<WalkSpec>) -> WalkProbe {
+    fn new(store: &Arc<Store>, spec: &Arc<WalkSpec>, limits: Limits, by: HashKey) -> WalkProbe {
         WalkProbe {
             store: Arc::clone(store),
             spec: Arc::clone(spec),
-            search: Search::new(store, &spec.automaton),
+            limits,
+            search: Search::new(store, &spec.automaton, by),
             is_searching: false,
             found: Vec::new(),
-            known: FxHashMap::default(),
+            known: HashMap::with_hasher(by),
             current: 0..0,
         }
+    }
+
+    /// Whether so much is remembered that the next row should begin with nothing.
+    fn is_full(&self) -> bool {
+        self.found.len() + self.known.len() > self.limits.remembered_ends
     }
 
     /// Looks up or begins what a row asks for.
@@ -58,10 +62,6 @@ impl WalkProbe {
         if let Some(known) = self.known.get(&(start, target)) {
             self.current = known.clone();
             return;
-        }
-        if self.found.len() > REMEMBERED {
-            self.found.clear();
-            self.known.clear();
         }
         let first = self.found.len();
         // A term that is written in the path is an end of it even if no triple has it.
@@ -83,7 +83,7 @@ impl Probe for WalkProbe {
         _: &dyn Fn() -> bool,
     ) {
         let columns = slices(input);
-        let mut steps = STEPS;
+        let mut steps = self.limits.steps.max(1);
         while at.row < input.rows() && left.len() < limit && steps > 0 {
             let value = |source: &Source| match source {
                 Source::Constant(id) => *id,
@@ -91,6 +91,14 @@ impl Probe for WalkProbe {
             };
             let (start, target) = (value(&self.spec.start), self.spec.target.as_ref().map(value));
             if at.done == 0 {
+                if self.is_full() {
+                    if !left.is_empty() {
+                        // The pairs of this batch are places among the ends that would go.
+                        return;
+                    }
+                    self.found.clear();
+                    self.known.clear();
+                }
                 self.begin(start, target);
                 at.done = 1;
                 steps -= 1;
@@ -133,7 +141,7 @@ pub(crate) struct Walk {
 
 impl Walk {
     pub(crate) fn new(terms: &Arc<Terms>, spec: &Arc<JoinSpec>, walk: &Arc<WalkSpec>, limit: usize) -> Walk {
-        Walk { core: Core::new(terms, spec, limit), probe: WalkProbe::new(&terms.store, walk) }
+        Walk { core: Core::new(terms, spec, limit), probe: WalkProbe::new(&terms.store, walk, terms.limits, terms.key) }
     }
 }
 

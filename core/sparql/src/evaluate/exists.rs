@@ -4,8 +4,12 @@
 //! value is what each triple pattern, path and table of the pattern has for its variable, and what expressions see; so a
 //! variable keeps its name, and MINUS inside of EXISTS sees it. Where that is the same as a join, the optimiser makes
 //! it one.
+//!
+//! What joins is solved in the order that promises the fewest solutions, looked at anew for each of them: whichever operand
+//! has the fewest triples for the values that are known. Operands that must not see those are solved once. Answers are
+//! remembered by the values that were given.
 
-use super::Evaluator;
+use super::{Evaluator, Scratch};
 use crate::algebra::{At, Group, Node, Path, Pattern, Slot};
 use crate::boxes::aggregate::{AggregateSpec, FoldSpec, Groups, Rows};
 use crate::boxes::parted::Table as _;
@@ -13,8 +17,9 @@ use crate::expression::Expr;
 use crate::route::{Automaton, Search, is_node};
 use crate::terms::Terms;
 use crate::value::total_order;
-use rustc_hash::FxHashSet;
+use hashbrown::{HashMap, HashSet};
 use std::sync::Arc;
+use vicus_flow::library::HashKey;
 use vicus_rdf::{Id, Order};
 
 /// A solution: ids by slot, 0 where there is none.
@@ -23,24 +28,86 @@ type Row = Vec<u64>;
 /// Takes a solution; false if it wants no more.
 type Emit<'e> = &'e mut dyn FnMut(&mut Solver<'_>, &[u64]) -> bool;
 
-/// Whether a pattern has any solution that is compatible with the values that are given.
+/// What is known of the patterns that were asked about.
+#[derive(Default, Debug)]
+pub(crate) struct Memory {
+    patterns: Vec<Asked>,
+}
+
+/// One pattern.
+#[derive(Debug)]
+struct Asked {
+    node: Arc<Node>,
+    /// How many slots its solutions have.
+    width: usize,
+    /// Whether it may have another answer each time.
+    is_volatile: bool,
+    /// By the values that were given.
+    answers: HashMap<Row, bool, HashKey>,
+    /// Of patterns within it.
+    nested: Scratch,
+}
+
+impl Memory {
+    /// What is remembered, in bytes.
+    pub(super) fn bytes(&self) -> u64 {
+        let of = |asked: &Asked| {
+            let answer = size_of::<(Row, bool)>() + 1 + asked.answers.keys().next().map_or(0, |key| key.len() * 8 + 16);
+            (asked.answers.capacity() * answer) as u64 + asked.nested.bytes()
+        };
+        self.patterns.iter().map(of).sum()
+    }
+
+    fn pattern(&mut self, key: HashKey, node: &Arc<Node>, outside: impl Iterator<Item = Slot>) -> &mut Asked {
+        let place = self.patterns.iter().position(|asked| Arc::ptr_eq(&asked.node, node));
+        let place = place.unwrap_or_else(|| {
+            let slots = node.mentioned().into_iter().chain(outside);
+            let width = slots.map(|slot| slot.0 + 1).max().unwrap_or(0);
+            self.patterns.push(Asked {
+                node: Arc::clone(node),
+                width,
+                is_volatile: node.is_volatile(),
+                answers: HashMap::with_hasher(key),
+                nested: Scratch::default(),
+            });
+            self.patterns.len() - 1
+        });
+        &mut self.patterns[place]
+    }
+}
+
+/// Whether a pattern has any solution that is compatible with the values that are given, 0 for those that are unbound.
 pub(super) fn exists(
     terms: &Arc<Terms>,
-    node: &Node,
+    memory: &mut Memory,
+    node: &Arc<Node>,
     given: &[(Slot, u64)],
     stopped: Option<&dyn Fn(u64) -> bool>,
 ) -> bool {
-    let slots = node.mentioned().into_iter().chain(given.iter().map(|(slot, _)| *slot));
-    let width = slots.map(|slot| slot.0 + 1).max().unwrap_or(0);
+    let asked = memory.pattern(terms.key, node, given.iter().map(|(slot, _)| *slot));
+    let key: Row = given.iter().map(|(_, bits)| *bits).collect();
+    if let Some(answer) = asked.answers.get(&key) {
+        return *answer;
+    }
+    let width = asked.width;
     let mut row = vec![0; width];
     given.iter().for_each(|(slot, bits)| row[slot.0] = *bits);
-    let mut solver = Solver { terms, evaluator: Evaluator::new(terms), given: row, stopped, looked_at: 0, held: 0 };
+    let evaluator = Evaluator::new(terms).with(std::mem::take(&mut asked.nested));
+    let mut solver = Solver { terms, evaluator, given: row, stopped, looked_at: 0, held: 0 };
     let mut found = false;
     let nothing = vec![0; width];
     solver.solve(node, &nothing, &mut |solver, row| {
         found = merge(&solver.given, row).is_some();
         !found
     });
+    let is_answer = !solver.gives_up() && !asked.is_volatile;
+    asked.nested = solver.evaluator.into_scratch();
+    if is_answer {
+        if asked.answers.len() >= terms.limits.remembered_answers {
+            asked.answers.clear();
+        }
+        asked.answers.insert(key, found);
+    }
     found
 }
 
@@ -53,6 +120,21 @@ struct Solver<'a> {
     looked_at: u32,
     /// Bytes of the solutions that are collected.
     held: u64,
+}
+
+/// Whether an operand of a join sees the values that are known where it stands.
+fn is_open(node: &Node) -> bool {
+    match node {
+        Node::Pattern(_) | Node::Path(_) | Node::Values(..) => true,
+        Node::Join(nodes) | Node::Union(nodes) => nodes.iter().all(is_open),
+        _ => false,
+    }
+}
+
+/// What is joined.
+enum Operand<'n> {
+    Open(&'n Node),
+    Solved(Vec<Row>),
 }
 
 /// Both solutions together, if they are compatible.
@@ -117,9 +199,60 @@ impl Solver<'_> {
     }
 
     fn join(&mut self, nodes: &[Node], current: &[u64], emit: Emit<'_>) -> bool {
-        match nodes.split_first() {
-            None => emit(self, current),
-            Some((first, rest)) => self.solve(first, current, &mut |solver, row| solver.join(rest, row, emit)),
+        let operand = |node| match node {
+            node if is_open(node) => Operand::Open(node),
+            // What is known outside is not seen inside of these, so their solutions are always the same.
+            _ => Operand::Solved(self.collect(node)),
+        };
+        let operands: Vec<Operand<'_>> = nodes.iter().map(operand).collect();
+        let mut open: Vec<&Operand<'_>> = operands.iter().collect();
+        self.join_open(&mut open, current, emit)
+    }
+
+    /// Joins the operand that promises the fewest solutions, and then the others. They are all there again at the end.
+    fn join_open(&mut self, open: &mut Vec<&Operand<'_>>, current: &[u64], emit: Emit<'_>) -> bool {
+        let Some(next) = (0..open.len()).min_by_key(|&place| self.solutions(open[place], current)) else {
+            return emit(self, current);
+        };
+        let operand = open.swap_remove(next);
+        let wants_more = match operand {
+            Operand::Open(node) => self.solve(node, current, &mut |solver, row| solver.join_open(open, row, emit)),
+            Operand::Solved(rows) => rows.iter().all(|row| {
+                !self.is_stopped() && merge(current, row).is_none_or(|row| self.join_open(open, &row, emit))
+            }),
+        };
+        open.push(operand);
+        wants_more
+    }
+
+    /// About how many solutions an operand has for the values that are known.
+    fn solutions(&self, operand: &Operand<'_>, current: &[u64]) -> usize {
+        let node = match operand {
+            Operand::Open(node) => node,
+            Operand::Solved(rows) => return rows.len(),
+        };
+        match node {
+            Node::Pattern(pattern) => {
+                let ends = pattern.0.map(|at| self.at(at, current));
+                let store = &self.terms.store;
+                let index = store.index(store.best_order(ends.map(|end| end.is_ok())));
+                let prefix: Vec<Id> = index.order().arrange(ends).into_iter().map_while(Result::ok).collect();
+                index.count(&prefix)
+            }
+            Node::Values(_, table) => table.rows,
+            // One whose ends are not known may begin anywhere.
+            Node::Path(path) => match (self.at(path.subject, current), self.at(path.object, current)) {
+                (Ok(_), Ok(_)) => 1,
+                (Err(_), Err(_)) => usize::MAX,
+                _ => 64,
+            },
+            Node::Join(nodes) => {
+                nodes.iter().map(|node| self.solutions(&Operand::Open(node), current)).min().unwrap_or(1)
+            }
+            Node::Union(nodes) => {
+                nodes.iter().map(|node| self.solutions(&Operand::Open(node), current)).fold(0, usize::saturating_add)
+            }
+            _ => usize::MAX / 2,
         }
     }
 
@@ -171,7 +304,7 @@ impl Solver<'_> {
                 all
             }
         };
-        let mut search = Search::new(&self.terms.store, &automaton);
+        let mut search = Search::new(&self.terms.store, &automaton, self.terms.key);
         for start in starts {
             let target = if near == far { Some(start) } else { target.ok() };
             let mut found = Vec::new();
@@ -246,6 +379,17 @@ impl Solver<'_> {
                     found != wanted || emit(solver, row)
                 })
             }
+            Node::MarkJoin { left, right, conditions, mark } => {
+                let partners = self.collect(right);
+                self.solve(left, &nothing, &mut |solver, row| {
+                    let found = partners.iter().any(|partner| {
+                        solver.is_stopped() || merge(row, partner).is_some_and(|pair| solver.holds(conditions, &pair))
+                    });
+                    let mut row = row.to_vec();
+                    row[mark.0] = Id::boolean(found).bits();
+                    emit(solver, &row)
+                })
+            }
             Node::Minus(left, right) => {
                 let partners = self.collect(right);
                 self.solve(left, &nothing, &mut |solver, row| {
@@ -285,7 +429,7 @@ impl Solver<'_> {
                 emit(solver, &seen)
             }),
             Node::Distinct(inner) => {
-                let mut seen = FxHashSet::default();
+                let mut seen = HashSet::with_hasher(self.terms.key);
                 self.solve(inner, &nothing, &mut |solver, row| {
                     !seen.insert(row.to_vec()) || !solver.keeps(row) && emit(solver, row)
                 })

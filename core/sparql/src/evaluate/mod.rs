@@ -170,8 +170,8 @@ impl<'a> Evaluator<'a> {
             }
             Expr::Exists(node, outside) => {
                 let values = outside.iter().map(|(slot, expr)| (*slot, self.id(expr, row).bits()));
-                let given: Vec<(Slot, u64)> = values.filter(|(_, bits)| *bits != 0).collect();
-                Some(exists::exists(self.terms, node, &given, self.stopped))
+                let given: Vec<(Slot, u64)> = values.collect();
+                Some(exists::exists(self.terms, &mut self.scratch.exists, node, &given, self.stopped))
             }
             _ => match self.eval(expr, row)? {
                 Val::Boolean(value) => Some(value),
@@ -237,6 +237,7 @@ impl<'a> Evaluator<'a> {
                 bits => Some(Val::Id(Id::from_bits(bits))),
             },
             Expr::Error => None,
+            Expr::Has(inner) => self.eval(inner, row).map(|_| Val::Boolean(true)),
             Expr::Arithmetic(operator, a, b) => {
                 let (a, b) = (self.number(a, row)?, self.number(b, row)?);
                 a.combine(*operator, &b).map(Val::Number)

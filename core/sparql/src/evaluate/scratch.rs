@@ -1,5 +1,6 @@
 //! What an evaluator remembers from row to row: values of terms, ids of what was computed, and patterns.
 
+use super::exists::Memory;
 use super::regexes::Regexes;
 use crate::terms::Terms;
 use crate::value::Value;
@@ -12,6 +13,8 @@ use vicus_rdf::{Id, Kind};
 #[derive(Default, Debug)]
 pub(crate) struct Scratch {
     pub(super) regexes: Regexes,
+    /// Answers of EXISTS.
+    pub(super) exists: Memory,
     /// Values of typed literals, each at the place that its id's hash says. A row asks for the parts of one
     /// moment, and many rows for few moments.
     values: RefCell<Vec<(Id, Value)>>,
@@ -52,7 +55,7 @@ impl Scratch {
     pub(crate) fn bytes(&self) -> u64 {
         let values = self.values.borrow().capacity() + self.constants.borrow().capacity();
         let made = self.made.borrow().capacity() * (size_of::<(Made, String, Id)>() + LONGEST);
-        self.regexes.bytes() + (values * size_of::<(Id, Value)>() + made) as u64
+        self.regexes.bytes() + self.exists.bytes() + (values * size_of::<(Id, Value)>() + made) as u64
     }
 
     /// Forgets the ids of computed terms: they mean something within one invocation only.

@@ -1,60 +1,130 @@
 //! EXISTS as a join.
 
-use crate::algebra::{Node, Slots};
+use crate::algebra::{Node, Slot, Slots};
 use crate::expression::Expr;
+use crate::stop::Stop;
 
-/// Filters by `EXISTS` and `NOT EXISTS` become joins that keep their left side, where the pattern's solutions don't
-/// depend on what is put into it but for being compatible with it.
-pub(crate) fn semi_join(node: Node) -> Node {
-    let Node::Filter(conditions, inner) = node else { return node };
-    let scope = inner.scope().possible;
-    let (tests, rest): (Vec<Expr>, Vec<Expr>) = conditions
-        .into_iter()
-        .partition(|condition| as_exists(condition).is_some_and(|(node, _)| is_plain(node, &scope)));
-    let mut made = *inner;
-    let negated = |condition: &Expr| as_exists(condition).is_some_and(|(_, negated)| negated);
-    for test in tests {
-        let (pattern, _) = as_exists(&test).expect("it was chosen for that");
-        let left = Box::new(made);
-        // The pattern's own conditions see both sides.
-        let (right, conditions) = match pattern.clone() {
-            Node::Filter(conditions, inner) => (inner, conditions),
-            other => (Box::new(other), Vec::new()),
-        };
-        made = if negated(&test) {
-            Node::AntiJoin { left, right, conditions }
-        } else {
-            Node::SemiJoin { left, right, conditions }
-        };
-    }
-    made.filtered(rest)
+/// Tests for solutions of a pattern become joins, where the pattern's solutions don't depend on what is put into it but for
+/// being compatible with it: filters by `EXISTS` and `NOT EXISTS` such that keep their left side, others within expressions
+/// such that mark its rows. The pattern is planned once, as any other.
+pub(crate) fn as_joins(node: Node, names: &mut Vec<String>, stop: &Stop<'_>) -> Node {
+    node.rewrite(&mut |node| if stop.is_stopped() { node } else { of_node(node, names, stop) })
 }
 
-/// The pattern of a test whose outside is the filter's, and whether it must have no solution.
-fn as_exists(condition: &Expr) -> Option<(&Node, bool)> {
+fn of_node(node: Node, names: &mut Vec<String>, stop: &Stop<'_>) -> Node {
+    match node {
+        Node::Filter(conditions, inner) => {
+            let scope = inner.scope().possible;
+            let (tests, mut rest): (Vec<Expr>, Vec<Expr>) = conditions.into_iter().partition(|condition| {
+                as_exists(condition).is_some_and(|(node, slots, _)| is_plain(node, &slots, &scope))
+            });
+            let mut made = *inner;
+            for test in tests {
+                let (pattern, _, is_negated) = as_exists(&test).expect("it was chosen for that");
+                let left = Box::new(made);
+                let (right, conditions) = right_side(pattern, names, stop);
+                made = if is_negated {
+                    Node::AntiJoin { left, right, conditions }
+                } else {
+                    Node::SemiJoin { left, right, conditions }
+                };
+            }
+            mark(&mut made, &mut rest, &scope, names, stop);
+            made.filtered(rest)
+        }
+        Node::Extend(mut inner, slot, expr) if expr.has_exists() => {
+            let scope = inner.scope().possible;
+            let mut exprs = [expr];
+            mark(&mut inner, &mut exprs, &scope, names, stop);
+            let [expr] = exprs;
+            Node::Extend(inner, slot, expr)
+        }
+        Node::LeftJoin { mut left, mut right, mut conditions } => {
+            // A side marks what depends on it alone, where that is the same for the pair.
+            for side in [&mut right, &mut left] {
+                if conditions.iter().any(Expr::has_exists) {
+                    let certain = side.scope().certain;
+                    mark(side, &mut conditions, &certain, names, stop);
+                }
+            }
+            Node::LeftJoin { left, right, conditions }
+        }
+        other => other,
+    }
+}
+
+/// The pattern of a test as the right side of a join, and the conditions on top of it, which see both sides.
+fn right_side(pattern: &Node, names: &mut Vec<String>, stop: &Stop<'_>) -> (Box<Node>, Vec<Expr>) {
+    let (inner, mut conditions) = match pattern.clone() {
+        Node::Filter(conditions, inner) => (*inner, conditions),
+        // Whether there is a row does not depend on which comes first.
+        Node::Slice(inner, 0, Some(1..)) => (*inner, Vec::new()),
+        other => (other, Vec::new()),
+    };
+    let mut inner = as_joins(inner, names, stop);
+    let certain = inner.scope().certain;
+    mark(&mut inner, &mut conditions, &certain, names, stop);
+    (Box::new(inner), conditions)
+}
+
+/// Replaces tests within expressions on a node, whose slots are all among `visible`, by marks that the node has then.
+fn mark(node: &mut Node, exprs: &mut [Expr], visible: &Slots, names: &mut Vec<String>, stop: &Stop<'_>) {
+    let mut marks: Vec<(Expr, Slot)> = Vec::new();
+    exprs.iter_mut().for_each(|expr| mark_in(expr, node, visible, names, stop, &mut marks));
+}
+
+fn mark_in(
+    expr: &mut Expr,
+    node: &mut Node,
+    visible: &Slots,
+    names: &mut Vec<String>,
+    stop: &Stop<'_>,
+    marks: &mut Vec<(Expr, Slot)>,
+) {
+    let plain = as_exists(expr).filter(|(pattern, slots, negated)| !negated && is_plain(pattern, slots, visible));
+    let Some((pattern, ..)) = plain else {
+        return expr.children_mut().into_iter().for_each(|child| mark_in(child, node, visible, names, stop, marks));
+    };
+    if let Some((_, slot)) = marks.iter().find(|(other, _)| other == expr) {
+        *expr = Expr::Slot(*slot);
+        return;
+    }
+    let (right, conditions) = right_side(pattern, names, stop);
+    let mark = Slot(names.len());
+    names.push("_:exists".to_owned());
+    let left = Box::new(std::mem::replace(node, Node::unit()));
+    *node = Node::MarkJoin { left, right, conditions, mark };
+    marks.push((std::mem::replace(expr, Expr::Slot(mark)), mark));
+}
+
+/// The pattern of a test, the slots that are put into it under their own names, and whether it must have no solution.
+fn as_exists(condition: &Expr) -> Option<(&Node, Slots, bool)> {
     match condition {
         Expr::Exists(node, outside) => {
             let same = outside.iter().all(|(slot, expr)| *expr == Expr::Slot(*slot));
-            same.then_some((&**node, false))
+            same.then(|| (&**node, outside.iter().map(|(slot, _)| *slot).collect(), false))
         }
-        Expr::Not(inner) => as_exists(inner).filter(|(_, negated)| !negated).map(|(node, _)| (node, true)),
+        Expr::Not(inner) => {
+            as_exists(inner).filter(|(.., negated)| !negated).map(|(node, slots, _)| (node, slots, true))
+        }
         _ => None,
     }
 }
 
-/// Whether the solutions of a pattern into which values of `outer` were put are its own that are compatible with them.
-/// Conditions on top of it are not looked at: they see both.
-fn is_plain(node: &Node, outer: &Slots) -> bool {
-    match node {
-        Node::Filter(_, inner) => keeps(inner, outer),
-        other => keeps(other, outer),
-    }
+/// Whether the solutions of a pattern into which values of `outer` were put are its own that are compatible with them, and
+/// all these values are at hand. Conditions on top of it are not looked at: they see both.
+fn is_plain(node: &Node, outer: &Slots, visible: &Slots) -> bool {
+    outer.is_subset(visible)
+        && !node.is_volatile()
+        && match node {
+            Node::Filter(_, inner) | Node::Slice(inner, 0, Some(1..)) => keeps(inner, outer),
+            other => keeps(other, outer),
+        }
 }
 
 fn keeps(node: &Node, outer: &Slots) -> bool {
-    let sees_the_same = |expr: &Expr, certain: &Slots| {
-        !expr.has_exists() && expr.slots().iter().all(|slot| certain.contains(slot) || !outer.contains(slot))
-    };
+    let sees_the_same =
+        |expr: &Expr, certain: &Slots| expr.slots().iter().all(|slot| certain.contains(slot) || !outer.contains(slot));
     let inside =
         |slots: Slots, certain: &Slots| slots.iter().all(|slot| certain.contains(slot) || !outer.contains(slot));
     match node {
@@ -74,7 +144,13 @@ fn keeps(node: &Node, outer: &Slots) -> bool {
             keeps(left, outer) && keeps(right, outer) && inside(right.mentioned(), &left.scope().certain)
         }
         Node::Project(inner, _) | Node::Distinct(inner) | Node::Sort(inner, _) => keeps(inner, outer),
-        Node::Group(_) | Node::Slice(..) | Node::SemiJoin { .. } | Node::AntiJoin { .. } => {
+        // A group has the value of its key in all its rows.
+        Node::Group(group) if !group.keys.is_empty() => {
+            let keys: Slots =
+                group.inner.scope().certain.into_iter().filter(|slot| group.keys.contains(slot)).collect();
+            keeps(&group.inner, outer) && node.mentioned().intersection(outer).all(|slot| keys.contains(slot))
+        }
+        Node::Group(_) | Node::Slice(..) | Node::SemiJoin { .. } | Node::AntiJoin { .. } | Node::MarkJoin { .. } => {
             node.mentioned().is_disjoint(outer)
         }
     }
@@ -101,18 +177,31 @@ mod tests {
         Expr::Compare(Compare::Less, Box::new(Expr::Slot(Slot(a))), Box::new(Expr::Slot(Slot(b))))
     }
 
+    fn joined(node: Node) -> Node {
+        as_joins(node, &mut vec![String::new(); 4], &Stop::new(&|| false))
+    }
+
+    #[test]
+    fn a_test_within_an_expression_marks_rows() {
+        let test = |expr| Expr::Or(vec![less(0, 1), expr]);
+        let node = pattern(0, 1).filtered(vec![test(exists(pattern(0, 2), &[0])), test(exists(pattern(0, 2), &[0]))]);
+        let (left, right) = (Box::new(pattern(0, 1)), Box::new(pattern(0, 2)));
+        let marked = Node::MarkJoin { left, right, conditions: vec![], mark: Slot(4) };
+        assert_eq!(joined(node), marked.filtered(vec![test(Expr::Slot(Slot(4))), test(Expr::Slot(Slot(4)))]));
+    }
+
     #[test]
     fn a_test_is_a_join_whose_condition_sees_both_sides() {
         let inner = pattern(0, 2).filtered(vec![less(1, 2)]);
         let node = pattern(0, 1).filtered(vec![Expr::Not(Box::new(exists(inner, &[0, 1])))]);
         let (left, right) = (Box::new(pattern(0, 1)), Box::new(pattern(0, 2)));
-        assert_eq!(semi_join(node), Node::AntiJoin { left, right, conditions: vec![less(1, 2)] });
+        assert_eq!(joined(node), Node::AntiJoin { left, right, conditions: vec![less(1, 2)] });
     }
 
     #[test]
     fn a_condition_below_that_looks_outside_stays_a_test() {
         let inner = Node::Union(vec![pattern(0, 2).filtered(vec![less(1, 2)]), pattern(0, 3)]);
         let node = pattern(0, 1).filtered(vec![exists(inner, &[0, 1])]);
-        assert_eq!(semi_join(node.clone()), node);
+        assert_eq!(joined(node.clone()), node);
     }
 }

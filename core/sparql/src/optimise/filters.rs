@@ -93,6 +93,10 @@ fn push(node: Node, mut conditions: Vec<Expr>, stop: &Stop<'_>) -> Node {
             let (left, right, own, stay) = push_into_test(*left, *right, own, conditions, stop);
             Node::SemiJoin { left, right, conditions: own }.filtered(stay)
         }
+        Node::MarkJoin { left, right, conditions: own, mark } => {
+            let (left, right, own, stay) = push_into_test(*left, *right, own, conditions, stop);
+            Node::MarkJoin { left, right, conditions: own, mark }.filtered(stay)
+        }
         Node::Minus(left, right) => {
             Node::Minus(Box::new(push(*left, conditions, stop)), Box::new(push(*right, Vec::new(), stop)))
         }

@@ -11,13 +11,13 @@ mod filters;
 use crate::algebra::Node;
 use crate::stop::Stop;
 
-/// Applies all rules; once it is stopped, no more of them.
-pub(crate) fn optimise(node: Node, stop: &Stop<'_>) -> Node {
+/// Applies all rules; once it is stopped, no more of them. New slots get names.
+pub(crate) fn optimise(node: Node, names: &mut Vec<String>, stop: &Stop<'_>) -> Node {
     let rewrite = |node: Node, rule: fn(Node) -> Node| {
         node.rewrite(&mut |node| if stop.is_stopped() { node } else { rule(node) })
     };
     let node = rewrite(node, filters::flatten);
-    let node = rewrite(node, exists::semi_join);
+    let node = exists::as_joins(node, names, stop);
     let node = filters::push_down(node, stop);
     let node = rewrite(node, anti_join::anti_join);
     // An anti-join keeps only its left side, so that more conditions can go there.

@@ -3,9 +3,10 @@
 use super::build::{Op, Physical, cost};
 use super::estimate::{Estimate, Facts};
 use super::{Goal, Planner};
-use crate::algebra::{Fold, Group, Slots};
+use crate::algebra::{Fold, Group, Node, Slot, Slots};
 use crate::boxes::aggregate::{AggregateSpec, FoldSpec};
 use crate::condition::Kinds;
+use crate::expression::Expr;
 use std::sync::Arc;
 use vicus_rdf::Kind;
 
@@ -18,7 +19,9 @@ impl Planner<'_> {
             fold.distinct || matches!(fold.fold, Fold::Least | Fold::Greatest | Fold::Sample)
         };
         let set = self.optimise && group.folds.iter().all(set);
-        let mut input = self.plan(&group.inner, &inside, Goal { set, first: false });
+        let inner = if self.optimise { without_counted(group) } else { None };
+        let inner = inner.as_ref().unwrap_or(&group.inner);
+        let mut input = self.plan(inner, &inside, Goal { set, first: false });
         // Of the same values all, so that duplicates may go before: DISTINCT is shared among boxes, and sized to the cache.
         let values = |fold: &crate::algebra::Aggregate| fold.of.iter().copied().collect::<Slots>();
         let is_distinct = self.optimise
@@ -34,20 +37,26 @@ impl Planner<'_> {
             rows: fold.rows,
             distinct: (fold.distinct && !is_distinct).then(|| columns(fold)),
         });
+        // A key that is never bound makes no difference, but for there being one: without keys no rows are a group, too.
+        let bound = |slot: &Slot| input.column(*slot).is_some();
+        let mut keys: Vec<Slot> = group.keys.iter().copied().filter(bound).collect();
+        if keys.is_empty() {
+            keys.extend(group.keys.first());
+        }
         let spec =
-            AggregateSpec { keys: group.keys.iter().map(|slot| input.column(*slot)).collect(), folds: folds.collect() };
+            AggregateSpec { keys: keys.iter().map(|slot| input.column(*slot)).collect(), folds: folds.collect() };
         let distinct = |slot| input.estimate.facts.get(slot).map_or(1.0, |facts| facts.distinct.max(1.0));
-        let rows = group.keys.iter().map(distinct).product::<f64>().min(input.estimate.rows.max(1.0));
+        let rows = keys.iter().map(distinct).product::<f64>().min(input.estimate.rows.max(1.0));
         let unknown = Facts { distinct: rows, kinds: Kinds::ANY, certain: false };
         let key = |slot| (slot, input.estimate.facts.get(&slot).copied().unwrap_or(unknown));
-        let mut facts: std::collections::BTreeMap<_, _> = group.keys.iter().copied().map(key).collect();
-        facts.extend(group.folds.iter().map(|fold| match fold.fold {
+        let folded = group.folds.iter().map(|fold| match fold.fold {
             Fold::Count => (fold.slot, Facts { kinds: Kinds::of(Kind::Integer), certain: true, ..unknown }),
             _ => (fold.slot, unknown),
-        }));
+        });
+        let facts = keys.iter().copied().map(key).chain(folded).collect();
         let cost = input.cost + input.estimate.rows * cost::DISTINCT;
         let made = Physical {
-            columns: group.keys.iter().copied().chain(group.folds.iter().map(|fold| fold.slot)).collect(),
+            columns: keys.iter().copied().chain(group.folds.iter().map(|fold| fold.slot)).collect(),
             cost,
             startup: cost,
             sorted: None,
@@ -56,5 +65,37 @@ impl Planner<'_> {
             conditions: Vec::new(),
         };
         self.project(made, needed)
+    }
+}
+
+/// What is grouped, if it ends with computed values that are only counted: whether there is one is all that is computed, so
+/// that the values don't become terms that have to be kept.
+fn without_counted(group: &Group) -> Option<Node> {
+    let is_counted = |slot: &Slot| {
+        let mut folds = group.folds.iter().filter(|fold| fold.of.contains(slot)).peekable();
+        let is_any = folds.peek().is_some();
+        is_any
+            && !group.keys.contains(slot)
+            && folds.all(|fold| fold.fold == Fold::Count && !fold.distinct && !fold.rows)
+    };
+    let mut node = (*group.inner).clone();
+    let (mut at, mut seen, mut changed) = (&mut node, Slots::new(), false);
+    loop {
+        at = match at {
+            Node::Extend(inner, slot, expr) => {
+                let is_computed = !matches!(expr, Expr::Slot(_) | Expr::Constant(_) | Expr::Error);
+                if is_computed && is_counted(slot) && !seen.contains(slot) {
+                    *expr = Expr::Has(Box::new(expr.clone()));
+                    changed = true;
+                }
+                seen.extend(expr.slots());
+                inner
+            }
+            Node::Filter(conditions, inner) => {
+                seen.extend(conditions.iter().flat_map(Expr::slots));
+                inner
+            }
+            _ => return changed.then_some(node),
+        }
     }
 }

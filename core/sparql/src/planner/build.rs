@@ -14,7 +14,7 @@ use crate::boxes::walk::WalkSpec;
 use crate::condition::{Condition, Kinds};
 use crate::expression::Expr;
 use std::sync::Arc;
-use vicus_rdf::{Id, Order, Position};
+use vicus_rdf::{Id, Kind, Order, Position};
 
 /// About how long things take, in nanoseconds for a row.
 pub(crate) mod cost {
@@ -261,7 +261,7 @@ impl Planner<'_> {
             JoinKind::Inner if goal.set && !slots.iter().any(|slot| needed.contains(slot)) => JoinKind::Semi,
             other => other,
         };
-        if kind == JoinKind::Semi || kind == JoinKind::Anti || goal.set {
+        if matches!(kind, JoinKind::Semi | JoinKind::Anti | JoinKind::Mark(_)) || goal.set {
             let depth = index.prefix.len();
             if slots.is_empty() {
                 index.want = Want::First;
@@ -321,7 +321,7 @@ impl Planner<'_> {
         }
         let mut both = estimate::join([&probe.estimate, &build.estimate].into_iter());
         for (a, b, _) in equalities {
-            let distinct = both.facts[a].distinct.max(both.facts[b].distinct).max(1.0);
+            let distinct = both.distinct(*a).max(both.distinct(*b));
             let rows = both.rows / distinct;
             both = both.with_rows(rows);
         }
@@ -342,7 +342,7 @@ impl Planner<'_> {
             other => other,
         };
         let is_exact = keys.iter().all(|key| key.by != By::Value);
-        let is_test = matches!(kind, JoinKind::Semi | JoinKind::Anti);
+        let is_test = matches!(kind, JoinKind::Semi | JoinKind::Anti | JoinKind::Mark(_));
         let keep = if is_test && conditions.is_empty() && is_exact { Keep::Any } else { keep };
         let output = slots.iter().map(|slot| build.column(*slot).expect("it is one of its columns")).collect();
         let (join, columns) = self.join_spec(kind, &probe, &slots, &merged, conditions, needed, &both);
@@ -382,20 +382,21 @@ impl Planner<'_> {
             (None, Some(place)) => Some(Part::Right(place)),
             (None, None) => None,
         };
-        for slot in &left.columns {
-            if needed.contains(slot) {
-                columns.push(*slot);
-                output.push(match left.column(*slot) {
-                    Some(column) if !keeps_right => Part::Left(column),
-                    _ => part(*slot).expect("it is a column of the left side"),
-                });
-            }
+        for (column, slot) in left.columns.iter().enumerate().filter(|(_, slot)| needed.contains(slot)) {
+            columns.push(*slot);
+            // The side that is long is not searched for each of its columns.
+            let place = slots.iter().position(|other| keeps_right && other == slot && merged.contains(slot));
+            output.push(place.map_or(Part::Left(column), |place| Part::Merged(column, place)));
         }
         for slot in slots {
             if needed.contains(slot) && left.column(*slot).is_none() {
                 columns.push(*slot);
                 output.push(if keeps_right { part(*slot).expect("it is a new column") } else { Part::Unbound });
             }
+        }
+        if let JoinKind::Mark(mark) = kind {
+            columns.push(mark);
+            output.push(Part::Marked);
         }
         let condition_slots: Vec<Slot> = {
             let all: Slots = conditions.iter().flat_map(Expr::slots).collect();
@@ -422,20 +423,25 @@ impl Planner<'_> {
             JoinKind::Inner => return pairs.restricted(&slots),
             JoinKind::Left => {
                 let mut made = pairs;
-                for (slot, facts) in &mut made.facts {
-                    facts.certain = left.is_certain(*slot);
+                for (slot, facts) in made.facts.iter_mut() {
+                    facts.certain = left.is_certain(slot);
                     // A row without partner keeps what it had.
-                    if let Some(old) = left.facts.get(slot) {
+                    if let Some(old) = left.facts.get(&slot) {
                         facts.kinds = facts.kinds.or(old.kinds);
                     }
                 }
                 made.with_rows(rows.max(left.rows))
             }
             JoinKind::Semi => left.clone().with_rows(left.rows.min(rows)),
+            JoinKind::Mark(mark) => {
+                let mut made = left.clone();
+                made.facts.insert(mark, Facts { distinct: 2.0, kinds: Kinds::of(Kind::Boolean), certain: true });
+                made
+            }
             JoinKind::Anti => left.clone().with_rows((left.rows - rows.min(left.rows)).max(left.rows * 0.1)),
         };
         for slot in &slots {
-            made.facts.entry(*slot).or_insert(Facts { distinct: 1.0, kinds: Kinds::ANY, certain: false });
+            made.facts.or_insert(*slot, Facts { distinct: 1.0, kinds: Kinds::ANY, certain: false });
         }
         made.restricted(&slots)
     }
@@ -465,11 +471,9 @@ impl Planner<'_> {
     pub(crate) fn arrange(&self, input: Physical, makes: Vec<Make>, columns: Vec<Slot>) -> Physical {
         let mut estimate = input.estimate.clone().restricted(&columns.iter().copied().collect());
         for slot in &columns {
-            estimate.facts.entry(*slot).or_insert(Facts {
-                distinct: estimate.rows.max(1.0),
-                kinds: Kinds::ANY,
-                certain: false,
-            });
+            estimate
+                .facts
+                .or_insert(*slot, Facts { distinct: estimate.rows.max(1.0), kinds: Kinds::ANY, certain: false });
         }
         Physical {
             cost: input.cost,
@@ -514,7 +518,7 @@ impl Planner<'_> {
         };
         let computes = matches!(make, Make::Expr(_));
         let certain: Slots =
-            input.estimate.facts.iter().filter(|(_, facts)| facts.certain).map(|(slot, _)| *slot).collect();
+            input.estimate.facts.iter().filter(|(_, facts)| facts.certain).map(|(slot, _)| slot).collect();
         let never_fails = expr.never_fails(&certain);
         let rows = input.estimate.rows;
         makes.push(make);

@@ -7,7 +7,7 @@
 use crate::algebra::{At, Pattern, Slot, Slots};
 use crate::condition::Kinds;
 use crate::expression::{Compare, Expr};
-use std::collections::BTreeMap;
+use crate::slots::BySlot;
 use vicus_rdf::{Id, Kind, Store, statistics};
 
 /// What is known of one column.
@@ -25,12 +25,22 @@ pub(crate) struct Facts {
 #[derive(Clone, PartialEq, Default, Debug)]
 pub(crate) struct Estimate {
     pub(crate) rows: f64,
-    pub(crate) facts: BTreeMap<Slot, Facts>,
+    pub(crate) facts: BySlot<Facts>,
 }
 
 impl Estimate {
     pub(crate) fn is_certain(&self, slot: Slot) -> bool {
         self.facts.get(&slot).is_some_and(|facts| facts.certain)
+    }
+
+    /// How many values a slot has, one at least.
+    pub(crate) fn distinct(&self, slot: Slot) -> f64 {
+        self.facts.get(&slot).map_or(1.0, |facts| facts.distinct.max(1.0))
+    }
+
+    /// Which kinds of terms a slot may have. Nothing is known of one that is no column.
+    pub(crate) fn kinds(&self, slot: Slot) -> Kinds {
+        self.facts.get(&slot).map_or(Kinds::ANY, |facts| facts.kinds)
     }
 
     /// Fewer rows: no column has more distinct values than there are rows.
@@ -43,7 +53,7 @@ impl Estimate {
     }
 
     pub(crate) fn restricted(mut self, slots: &Slots) -> Estimate {
-        self.facts.retain(|slot, _| slots.contains(slot));
+        self.facts.retain(|slot| slots.contains(&slot));
         self
     }
 }
@@ -76,7 +86,7 @@ pub(crate) fn of_pattern(store: &Store, pattern: &Pattern) -> Estimate {
         At::Slot(_) => None,
     };
     let known = matches!(pattern.0[1], At::Constant(_));
-    let mut facts: BTreeMap<Slot, Facts> = BTreeMap::new();
+    let mut facts: BySlot<Facts> = BySlot::default();
     for (place, at) in pattern.0.iter().enumerate() {
         let At::Slot(slot) = at else { continue };
         let column = predicate.map(|predicate| if place == 0 { &predicate.subjects } else { &predicate.objects });
@@ -93,13 +103,13 @@ pub(crate) fn of_pattern(store: &Store, pattern: &Pattern) -> Estimate {
         };
         let distinct = (distinct as f64).min(rows.max(1.0));
         let new = Facts { distinct, kinds, certain: true };
-        facts
-            .entry(*slot)
-            .and_modify(|old| {
+        match facts.get_mut(slot) {
+            Some(old) => {
                 old.distinct = old.distinct.min(new.distinct);
                 old.kinds = old.kinds.and(new.kinds);
-            })
-            .or_insert(new);
+            }
+            None => facts.insert(*slot, new),
+        }
     }
     Estimate { rows, facts }
 }
@@ -112,12 +122,12 @@ fn kinds_of(column: &statistics::Column) -> Kinds {
 /// What is known of the inner join of tables.
 pub(crate) fn join<'a>(tables: impl Iterator<Item = &'a Estimate>) -> Estimate {
     let mut rows = 1.0;
-    let mut facts: BTreeMap<Slot, Facts> = BTreeMap::new();
+    let mut facts: BySlot<Facts> = BySlot::default();
     for table in tables {
         rows *= table.rows;
-        for (slot, new) in &table.facts {
-            let Some(old) = facts.get_mut(slot) else {
-                facts.insert(*slot, *new);
+        for (slot, new) in table.facts.iter() {
+            let Some(old) = facts.get_mut(&slot) else {
+                facts.insert(slot, *new);
                 continue;
             };
             rows /= old.distinct.max(new.distinct).max(1.0);

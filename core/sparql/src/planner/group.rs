@@ -9,12 +9,7 @@ use crate::boxes::hash_table::{By, Keep};
 use crate::boxes::join::JoinKind;
 use crate::condition::Kinds;
 use crate::expression::{Compare, Expr};
-
-/// No more plans than this are tried by distributing joins over unions.
-const BRANCHES: usize = 12;
-
-/// Groups with more unions in them are joined as they are.
-const NESTED: usize = 5;
+use crate::limits::Limits;
 
 impl Planner<'_> {
     pub(crate) fn group(&self, nodes: &[Node], conditions: &[Expr], needed: &Slots, goal: Goal) -> Physical {
@@ -30,7 +25,7 @@ impl Planner<'_> {
             return self.walked_group(nodes, conditions, needed, goal);
         }
         let plan = self.joined_group(nodes, conditions, needed, goal);
-        match distributed(nodes, conditions) {
+        match distributed(nodes, conditions, &self.terms.limits) {
             Some(branches) => {
                 let inputs =
                     branches.iter().map(|(nodes, conditions)| self.group(nodes, conditions, needed, goal)).collect();
@@ -63,8 +58,9 @@ impl Planner<'_> {
         let mut conditions = conditions.to_vec();
         let copies = self.unify(&mut nodes, &mut conditions);
         // Groups of groups, so that many operands are looked at in few levels.
-        while nodes.len() > MOST {
-            nodes = nodes.chunks(MOST).map(|part| Node::Join(part.to_vec())).collect();
+        let most = self.terms.limits.ordered_together.clamp(2, MOST);
+        while nodes.len() > most {
+            nodes = nodes.chunks(most).map(|part| Node::Join(part.to_vec())).collect();
         }
         let mut inside = needed.clone();
         for (copy, original) in &copies {
@@ -163,7 +159,7 @@ impl Planner<'_> {
                 rest.push(condition.clone());
                 continue;
             };
-            let kinds = left.estimate.facts[&a].kinds.or(right.estimate.facts[&b].kinds);
+            let kinds = left.estimate.kinds(a).or(right.estimate.kinds(b));
             if matches!(condition, Expr::SameTerm(..)) || kinds.equal_by_id() {
                 keys.push((a, b, By::Id));
             } else {
@@ -180,15 +176,15 @@ fn only_in_patterns(nodes: &[Node], slot: Slot) -> bool {
 }
 
 /// The group as a union of groups, one for each branch of its first union; `None` if it has no union, or too many.
-fn distributed(nodes: &[Node], conditions: &[Expr]) -> Option<Vec<(Vec<Node>, Vec<Expr>)>> {
+fn distributed(nodes: &[Node], conditions: &[Expr], limits: &Limits) -> Option<Vec<(Vec<Node>, Vec<Expr>)>> {
     let branches: usize = nodes.iter().map(|node| if let Node::Union(all) = node { all.len() } else { 1 }).product();
     // Each is planned twice, once by itself and once with its branches apart; nested ones would double that each time.
-    if nodes.iter().map(unions).sum::<usize>() > NESTED {
+    if nodes.iter().map(unions).sum::<usize>() > limits.unions {
         return None;
     }
     let at = nodes.iter().position(|node| matches!(node, Node::Union(_)))?;
     let Node::Union(all) = &nodes[at] else { unreachable!("found above") };
-    if nodes.len() < 2 || branches > BRANCHES {
+    if nodes.len() < 2 || branches > limits.branches {
         return None;
     }
     let branch = |branch: &Node| {
@@ -241,6 +237,6 @@ pub(crate) fn single_inequality(left: &Physical, right: &Physical, conditions: &
     } else {
         return None;
     };
-    let kinds = left.estimate.facts[l].kinds.or(right.estimate.facts[r].kinds);
+    let kinds = left.estimate.kinds(*l).or(right.estimate.kinds(*r));
     kinds.ordered_by_id().then_some((*r, operator))
 }

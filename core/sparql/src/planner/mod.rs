@@ -16,6 +16,7 @@ pub(crate) use build::{Op, Physical, cost, is_in_order};
 
 use crate::algebra::{Column, Node, Slot, Slots, Table};
 use crate::boxes::extend::Make;
+use crate::expression::Expr;
 use crate::stop::Stop;
 use crate::terms::Terms;
 use std::cell::Cell;
@@ -40,12 +41,9 @@ pub(crate) struct Planner<'a> {
     tries: Cell<usize>,
 }
 
-/// As many things at most are planned in two ways.
-const TRIES: usize = 32;
-
 impl<'a> Planner<'a> {
     pub(crate) fn new(terms: &Arc<Terms>, optimise: bool, stop: &'a Stop<'a>) -> Planner<'a> {
-        Planner { terms: Arc::clone(terms), optimise, stop, tries: Cell::new(TRIES) }
+        Planner { terms: Arc::clone(terms), optimise, stop, tries: Cell::new(terms.limits.tries) }
     }
 
     /// The physical plan of a node. It has a column for each of `needed` that the node may bind, and no other.
@@ -60,15 +58,22 @@ impl<'a> Planner<'a> {
             Node::Filter(conditions, inner) => match &**inner {
                 Node::Join(nodes) => self.group(nodes, conditions, needed, goal),
                 Node::Pattern(_) => self.group(std::slice::from_ref(inner), conditions, needed, goal),
+                Node::Extend(below, slot, expr) if self.optimise && is_only_tested(*slot, expr, conditions, needed) => {
+                    let value = |other| if other == *slot { expr.clone() } else { Expr::Slot(other) };
+                    let conditions = conditions.iter().map(|condition| condition.replaced(&value)).collect();
+                    self.plan(&Node::Filter(conditions, below.clone()), needed, goal)
+                }
                 _ => {
                     let mut inside = needed.clone();
                     conditions.iter().for_each(|condition| inside.extend(condition.slots()));
                     self.filter(self.plan(inner, &inside, goal), conditions, needed)
                 }
             },
-            Node::LeftJoin { .. } | Node::AntiJoin { .. } | Node::SemiJoin { .. } | Node::Minus(..) => {
-                self.outer(node, needed, goal)
-            }
+            Node::LeftJoin { .. }
+            | Node::AntiJoin { .. }
+            | Node::SemiJoin { .. }
+            | Node::MarkJoin { .. }
+            | Node::Minus(..) => self.outer(node, needed, goal),
             Node::Union(nodes) => {
                 let inputs = nodes.iter().map(|node| self.plan(node, needed, goal)).collect();
                 let columns = node.scope().possible.intersection(needed).copied().collect();
@@ -159,4 +164,15 @@ impl<'a> Planner<'a> {
             }
         }
     }
+}
+
+/// Whether conditions on top of a computed value are all that looks at it, once: then they compute it themselves, and it
+/// never becomes a term that has to be kept.
+fn is_only_tested(slot: Slot, expr: &Expr, conditions: &[Expr], needed: &Slots) -> bool {
+    let is_computed = !matches!(expr, Expr::Slot(_) | Expr::Constant(_) | Expr::Error);
+    is_computed
+        && !needed.contains(&slot)
+        && !expr.is_volatile()
+        && conditions.iter().map(|condition| condition.uses(slot)).sum::<usize>() == 1
+        && !conditions.iter().any(|condition| condition.asks_for(slot) || condition.has_exists())
 }

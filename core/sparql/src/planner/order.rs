@@ -34,14 +34,17 @@ impl Leaf {
     }
 }
 
+/// For so many leaves all orders are looked at nearly as soon as a greedy one.
+const FEWEST: u32 = 3;
+
+/// About how long it takes to look at a join, in nanoseconds.
+const JOIN_NS: f64 = 40.0;
+
 /// A set of leaves, a bit each.
 type Set = u64;
 
-/// As many leaves at most.
+/// As many leaves at most: each is a bit of a set.
 pub(crate) const MOST: usize = 60;
-
-/// Up to as many leaves all orders are tried.
-const EXHAUSTIVE: usize = 10;
 
 /// How the rows of a set of leaves are best made.
 #[derive(Clone, Copy, Debug)]
@@ -161,8 +164,8 @@ impl<'a> Ordering<'a> {
         assert!(leaves.len() <= MOST, "a group of more operands is cut before");
         let mut slots: BTreeMap<Slot, Shared> = BTreeMap::new();
         for (leaf, estimate) in estimates.iter().enumerate() {
-            for (slot, facts) in &estimate.facts {
-                let shared = slots.entry(*slot).or_default();
+            for (slot, facts) in estimate.facts.iter() {
+                let shared = slots.entry(slot).or_default();
                 shared.holders.all |= 1 << leaf;
                 shared.holders.certain |= Set::from(facts.certain) << leaf;
                 shared.distinct.push(facts.distinct.max(1.0));
@@ -218,8 +221,10 @@ impl<'a> Ordering<'a> {
         }
         // Without anything in common, the parts are multiplied at the end, the smallest first.
         let mut plans: Vec<(Set, FxHashMap<Set, Best>)> = Vec::new();
+        let planner = self.planner;
         for part in self.parts() {
-            let best = if part.count_ones() as usize <= EXHAUSTIVE { self.exhaustive(part) } else { self.greedy(part) };
+            let is_small = part.count_ones() as usize <= planner.terms.limits.ordered_exhaustively;
+            let best = if is_small { self.ordered(part) } else { self.greedy(part) };
             plans.push((part, best));
         }
         plans.sort_by_cached_key(|(part, _)| self.rows(*part).to_bits());
@@ -231,6 +236,18 @@ impl<'a> Ordering<'a> {
             done |= part;
         }
         self.build(done, &best, needed)
+    }
+
+    /// The best order, or the greedy one if that costs less than looking for the best would.
+    fn ordered(&mut self, part: Set) -> FxHashMap<Set, Best> {
+        let leaves = part.count_ones();
+        if leaves > FEWEST {
+            let best = self.greedy(part);
+            if self.price(&best[&part]) < f64::from(3u32.pow(leaves)) * JOIN_NS {
+                return best;
+            }
+        }
+        self.exhaustive(part)
     }
 
     /// Sets of leaves that hang together.
@@ -436,8 +453,9 @@ impl<'a> Ordering<'a> {
             self.conditions.iter().filter(is_new).map(|tested| tested.condition.clone()).collect();
         let mut inside = needed.clone();
         conditions.iter().for_each(|condition| inside.extend(condition.slots()));
-        let slots =
-            |set: Set| -> Slots { members(set).flat_map(|leaf| self.estimates[leaf].facts.keys().copied()).collect() };
+        let slots = |set: Set| -> Slots {
+            members(set).flat_map(|leaf| self.estimates[leaf].facts.iter().map(|(slot, _)| slot)).collect()
+        };
         let shared: Slots = slots(left).intersection(&slots(right)).copied().collect();
         inside.extend(&shared);
         match best[&set].how {

@@ -15,6 +15,10 @@ impl Planner<'_> {
             Node::LeftJoin { left, right, conditions } => (JoinKind::Left, left, right, &conditions[..], false),
             Node::AntiJoin { left, right, conditions } => (JoinKind::Anti, left, right, &conditions[..], false),
             Node::SemiJoin { left, right, conditions } => (JoinKind::Semi, left, right, &conditions[..], false),
+            Node::MarkJoin { left, mark, .. } if !needed.contains(mark) => return self.plan(left, needed, goal),
+            Node::MarkJoin { left, right, conditions, mark } => {
+                (JoinKind::Mark(*mark), left, right, &conditions[..], false)
+            }
             Node::Minus(left, right) => (JoinKind::Anti, left, right, &[][..], true),
             other => unreachable!("{other:?} is no outer join"),
         };
@@ -32,7 +36,7 @@ impl Planner<'_> {
             // Nobody looks at what is optional, and rows of the left all stay.
             return self.project(left, needed);
         }
-        let set = self.optimise && (goal.set || matches!(kind, JoinKind::Anti | JoinKind::Semi));
+        let set = self.optimise && (goal.set || matches!(kind, JoinKind::Anti | JoinKind::Semi | JoinKind::Mark(_)));
         // All of the table is built before the first row.
         let right_goal = Goal { set, first: false };
         if let (Some((pattern, more)), true) = (as_pattern(right_node), self.optimise && !is_minus) {

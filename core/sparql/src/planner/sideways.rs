@@ -14,9 +14,6 @@ use super::{Goal, Physical, Planner};
 use crate::algebra::{Node, Slots};
 use crate::expression::Expr;
 
-/// Nanoseconds under which no better plan is looked for.
-const CHEAP: f64 = 4000.0;
-
 impl Planner<'_> {
     /// The right side for a hash table: as it is planned alone, or only what the left asks for if that is cheaper.
     pub(super) fn asked_for(
@@ -28,7 +25,7 @@ impl Planner<'_> {
     ) -> Physical {
         let price = |plan: &Physical| plan.cost + plan.estimate.rows * cost::BUILD;
         let tries = self.tries.get();
-        if !self.optimise || alone.cost < CHEAP || tries == 0 {
+        if !self.optimise || alone.cost < self.terms.limits.tried_from_ns as f64 || tries == 0 {
             return alone;
         }
         let Some(asking) = asking(left) else { return alone };
@@ -67,7 +64,10 @@ fn asking(node: &Node) -> Option<Node> {
             let conditions: Vec<Expr> = conditions.iter().filter(is_same).cloned().collect();
             Some(if conditions.is_empty() { inner } else { Node::Filter(conditions, Box::new(inner)) })
         }
-        Node::LeftJoin { left, .. } | Node::AntiJoin { left, .. } | Node::SemiJoin { left, .. } => asking(left),
+        Node::LeftJoin { left, .. }
+        | Node::AntiJoin { left, .. }
+        | Node::SemiJoin { left, .. }
+        | Node::MarkJoin { left, .. } => asking(left),
         Node::Minus(inner, _) | Node::Extend(inner, ..) | Node::Sort(inner, _) | Node::Distinct(inner) => asking(inner),
         Node::Project(inner, slots) => Some(Node::Project(Box::new(asking(inner)?), slots.clone())),
         Node::Union(nodes) => nodes.iter().map(asking).collect::<Option<Vec<Node>>>().map(Node::Union),

@@ -3,27 +3,138 @@
 use super::build::{Op, Physical, cost};
 use super::estimate::{Estimate, Facts};
 use super::{Goal, Planner};
-use crate::algebra::{At, Node, Path, Slot, Slots, Table};
+use crate::algebra::{At, Node, Path, Pattern, Slot, Slots, Table};
 use crate::boxes::hash_table::Keep;
 use crate::boxes::index_probe::Source;
 use crate::boxes::join::JoinKind;
 use crate::boxes::walk::WalkSpec;
 use crate::condition::Kinds;
 use crate::expression::Expr;
-use crate::route::Automaton;
+use crate::route::{Automaton, Begin, Route};
 use std::sync::Arc;
 
-/// As many ends are thought to be reached from a start.
+/// As many times more pairs are thought to be connected by any number of steps than by one.
 const REACHED: f64 = 8.0;
 
+/// Nanoseconds for a row that a path is walked from, before the first step.
+const WALK: f64 = 150.0;
+
+/// In a pattern: whatever stands there.
+const ANYTHING: At = At::Slot(Slot(usize::MAX));
+
+/// About how many pairs of nodes a path connects by one step or more, and how many nodes there are at either end.
+#[derive(Clone, Copy)]
+struct Connected {
+    starts: f64,
+    ends: f64,
+    pairs: f64,
+    /// Each node is connected with itself, too.
+    stays: bool,
+}
+
 impl Planner<'_> {
-    /// A path by itself: from its constant end, else from every node there is.
+    /// A path by itself: from its constant end, else from the nodes at which its first step can begin, at that end where
+    /// there are fewer. Where it need not have a step, the other nodes are their own ends.
     pub(crate) fn walk_alone(&self, path: &Path, needed: &Slots) -> Physical {
-        let input = match (path.subject, path.object) {
-            (At::Slot(slot), At::Slot(_)) => self.nodes(slot),
-            _ => self.values(&[], &Table::unit(), needed),
+        let (At::Slot(subject), At::Slot(object)) = (path.subject, path.object) else {
+            return self.walk(self.values(&[], &Table::unit(), needed), path, JoinKind::Inner, &[], needed);
         };
-        self.walk(input, path, JoinKind::Inner, &[], needed)
+        let choices = [(subject, path.route.begins(false)), (object, path.route.begins(true))];
+        let choices = choices.map(|(slot, begins)| (slot, self.beginnings(slot, &begins), begins));
+        let [forward, backward] = choices;
+        let rows = |starts: &Option<Physical>| starts.as_ref().map_or(f64::INFINITY, |plan| plan.estimate.rows);
+        let (slot, starts, begins) = if rows(&backward.1) < rows(&forward.1) { backward } else { forward };
+        let Some(starts) = starts.filter(|_| self.optimise) else {
+            return self.walk(self.nodes(subject), path, JoinKind::Inner, &[], needed);
+        };
+        if !path.route.may_stay() {
+            return self.walk(starts, path, JoinKind::Inner, &[], needed);
+        }
+        let others = self.nodes(slot);
+        if starts.cost + (starts.estimate.rows * cost::BUILD) + (others.estimate.rows * cost::PROBE)
+            > (others.estimate.rows - starts.estimate.rows) * WALK
+        {
+            return self.walk(others, path, JoinKind::Inner, &[], needed);
+        }
+        let both: Slots = [subject, object].into_iter().collect();
+        let goal = Goal { set: false, first: false };
+        let again = self.beginnings(slot, &begins).expect("it was made before");
+        let kept: Slots = [slot].into_iter().collect();
+        let alone = self.hash_join(others, again, JoinKind::Anti, &[], &[], Keep::All, false, &kept, goal);
+        let other = if slot == subject { object } else { subject };
+        let alone = if other == slot { alone } else { self.extend(alone, other, &Expr::Slot(slot), &both) };
+        let walked = self.walk(starts, path, JoinKind::Inner, &[], &both);
+        let columns = both.intersection(needed).copied().collect();
+        self.union(vec![walked, alone], columns)
+    }
+
+    /// The nodes at which a first step can begin, each once; `None` if it can begin anywhere.
+    fn beginnings(&self, slot: Slot, begins: &[Begin]) -> Option<Physical> {
+        let needed: Slots = [slot].into_iter().collect();
+        let scan = |begin: &Begin| {
+            let pattern = match *begin {
+                Begin::Subjects(id) => [At::Slot(slot), At::Constant(id), ANYTHING],
+                Begin::Objects(id) => [ANYTHING, At::Constant(id), At::Slot(slot)],
+                Begin::Anywhere => return None,
+            };
+            Some(self.scan(&Pattern(pattern), Some(slot), &needed, Goal { set: true, first: false }))
+        };
+        let mut all = begins.iter().map(scan).collect::<Option<Vec<Physical>>>()?;
+        if all.len() == 1 {
+            return all.pop();
+        }
+        Some(self.distinct(self.union(all, vec![slot])))
+    }
+
+    /// What statistics say of a path, from subjects to objects.
+    fn connected(&self, route: &Route) -> Connected {
+        let statistics = self.terms.store.statistics();
+        match route {
+            Route::Step(id) => match statistics.predicate(*id) {
+                Some(predicate) => Connected {
+                    starts: predicate.subjects.distinct as f64,
+                    ends: predicate.objects.distinct as f64,
+                    pairs: predicate.triples as f64,
+                    stays: false,
+                },
+                None => Connected { starts: 0.0, ends: 0.0, pairs: 0.0, stays: false },
+            },
+            Route::Not(_) => {
+                let (starts, ends) = (statistics.subjects as f64, statistics.objects as f64);
+                Connected { starts, ends, pairs: statistics.triples as f64, stays: false }
+            }
+            Route::Reverse(inner) => {
+                let inner = self.connected(inner);
+                Connected { starts: inner.ends, ends: inner.starts, ..inner }
+            }
+            Route::Sequence(a, b) => {
+                let (a, b) = (self.connected(a), self.connected(b));
+                let mut pairs = a.pairs * b.pairs / a.ends.max(b.starts).max(1.0);
+                let (mut starts, mut ends) = (a.starts.min(pairs), b.ends.min(pairs));
+                // Either may be the whole path if the other one is not gone.
+                for other in [(a.stays, b), (b.stays, a)].iter().filter(|(stays, _)| *stays).map(|(_, other)| other) {
+                    pairs += other.pairs;
+                    starts += other.starts;
+                    ends += other.ends;
+                }
+                Connected { starts, ends, pairs, stays: a.stays && b.stays }
+            }
+            Route::Either(a, b) => {
+                let (a, b) = (self.connected(a), self.connected(b));
+                Connected {
+                    starts: a.starts + b.starts,
+                    ends: a.ends + b.ends,
+                    pairs: a.pairs + b.pairs,
+                    stays: a.stays || b.stays,
+                }
+            }
+            Route::Optional(inner) => Connected { stays: true, ..self.connected(inner) },
+            Route::Any(inner) | Route::Many(inner) => {
+                let inner = self.connected(inner);
+                let pairs = (inner.pairs * REACHED).min(inner.starts * inner.ends).max(inner.pairs);
+                Connected { pairs, stays: inner.stays || matches!(route, Route::Any(_)), ..inner }
+            }
+        }
     }
 
     fn nodes(&self, slot: Slot) -> Physical {
@@ -68,24 +179,40 @@ impl Planner<'_> {
         let (a, b) = (source(path.subject), source(path.object));
         // Rows that have a start begin there: what a constant reaches would be remembered for each of their ends.
         let backward = matches!((a, b), (None, _) | (Some(Source::Constant(_)), Some(Source::Column(_))));
-        let (start, target, end) = if backward { (b, a, path.subject) } else { (a, b, path.object) };
+        let (start, target, at_start, end) =
+            if backward { (b, a, path.object, path.subject) } else { (a, b, path.subject, path.object) };
         let start = start.expect("an end of the path is known");
         let slots: Vec<Slot> = match (target, end) {
             (None, At::Slot(slot)) => vec![slot],
             _ => Vec::new(),
         };
         let mut both = input.estimate.clone();
-        let rows = input.estimate.rows * if target.is_some() { 0.5 } else { REACHED };
+        let mut connected = self.connected(&path.route);
+        if backward {
+            (connected.starts, connected.ends) = (connected.ends, connected.starts);
+        }
+        // As many rows as there are starts, and more, have one of them each.
+        let distinct = match at_start {
+            At::Slot(slot) => input.estimate.facts.get(&slot).map_or(1.0, |facts| facts.distinct.max(1.0)),
+            At::Constant(_) => 1.0,
+        };
+        let walked = input.estimate.rows * (connected.starts / distinct).min(1.0);
+        let reached = walked * connected.pairs / connected.starts.max(1.0);
+        let stay = if connected.stays { input.estimate.rows } else { 0.0 };
+        let rows = match target {
+            None => reached + stay,
+            Some(_) => input.estimate.rows.min(reached / connected.ends.max(1.0) + stay * 0.5),
+        };
         both = both.with_rows(rows);
-        both.facts.extend(
-            slots.iter().map(|slot| (*slot, Facts { distinct: rows.max(1.0), kinds: Kinds::ANY, certain: true })),
-        );
+        for slot in &slots {
+            both.facts.insert(*slot, Facts { distinct: rows.max(1.0), kinds: Kinds::ANY, certain: true });
+        }
         let spec = WalkSpec { automaton: Arc::new(Automaton::new(&path.route, backward)), start, target };
         let (join, columns) = self.join_spec(kind, &input, &slots, &[], conditions, needed, &both);
         let estimate = self.joined(kind, &input.estimate, both, conditions, &columns);
         Physical {
-            cost: input.cost + input.estimate.rows * REACHED * cost::SEARCH_FAR,
-            startup: input.startup + cost::SEARCH_FAR,
+            cost: input.cost + input.estimate.rows * WALK + reached * cost::SEARCH_FAR,
+            startup: input.startup + WALK,
             sorted: input.sorted.filter(|slot| columns.contains(slot)),
             op: Op::Walk(Box::new(input), path.clone(), Arc::new(spec), Arc::new(join)),
             columns,
@@ -140,7 +267,20 @@ impl Planner<'_> {
                     let rows = plans[x].estimate.rows.total_cmp(&plans[y].estimate.rows);
                     is_open(a, x).cmp(&is_open(b, y)).then(rows)
                 });
+            let is_better_alone = |walk: usize, plan: usize| {
+                let (path, input) = (walks[walk], &plans[plan]);
+                let alone = self.walk_alone(path, &inside);
+                let walked = input.estimate.rows * WALK;
+                let joined = alone.estimate.rows.min(input.estimate.rows) * cost::BUILD
+                    + alone.estimate.rows.max(input.estimate.rows) * cost::PROBE;
+                (!goal.first && alone.cost + joined < walked).then_some(alone)
+            };
             if let Some((walk, plan)) = next {
+                if let Some(alone) = is_better_alone(walk, plan) {
+                    walks.remove(walk);
+                    plans.push(alone);
+                    continue;
+                }
                 let (path, input) = (walks.remove(walk), plans.remove(plan));
                 plans.push(self.walk(input, path, JoinKind::Inner, &[], &inside));
             } else if let Some(path) = walks.pop() {

@@ -2,7 +2,8 @@
 
 use super::ast::{Term, Var};
 use super::{Result, Wrong};
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashSet;
+use std::collections::BTreeMap;
 
 /// The variables in scope of a pattern: SPARQL 1.1, §18.2.1.
 #[derive(Default)]
@@ -31,7 +32,7 @@ impl Scope {
 #[derive(Default)]
 pub(super) struct Blanks<'a> {
     /// Each label's number, and the pattern that it stands in.
-    labels: FxHashMap<&'a str, (u32, Option<u32>)>,
+    labels: BTreeMap<&'a str, (u32, Option<u32>)>,
     count: u32,
     patterns: u32,
     /// The basic graph pattern that is being read; in a template none, where any label may stand.

@@ -8,7 +8,7 @@ use crate::error::{QueryError, QueryErrorKind};
 use oxiri::Iri;
 use oxrdf::vocab::xsd;
 use oxrdf::{Literal, NamedNode};
-use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
 
 /// Bytes of stack that eight levels don't need all of.
 const ENOUGH: usize = 256 << 10;
@@ -25,10 +25,11 @@ pub(super) struct Parser<'a> {
     at: usize,
     pub(super) options: &'a ParseOptions<'a>,
     base: Option<Iri<String>>,
-    prefixes: FxHashMap<&'a str, String>,
+    prefixes: BTreeMap<&'a str, String>,
     /// The names of variables, by number.
     variables: Vec<String>,
-    by_name: FxHashMap<&'a str, Var>,
+    // No hashes: a text may be written so that many of its names have one.
+    by_name: BTreeMap<&'a str, Var>,
     pub(super) blanks: Blanks<'a>,
     pub(super) depth: usize,
     deepest: usize,
@@ -65,9 +66,9 @@ impl<'a> Parser<'a> {
             at: 0,
             options,
             base,
-            prefixes: FxHashMap::default(),
+            prefixes: BTreeMap::new(),
             variables: Vec::new(),
-            by_name: FxHashMap::default(),
+            by_name: BTreeMap::new(),
             blanks: Blanks::default(),
             depth: 0,
             deepest: 0,

@@ -11,9 +11,8 @@ pub(crate) use moment::{Date, DateTime, Duration, Time, Zone};
 pub(crate) use number::{Number, Rounding, rounded};
 
 use crate::terms::Terms;
-use rustc_hash::FxHasher;
 use std::cmp::Ordering;
-use std::hash::{Hash, Hasher};
+use std::hash::{BuildHasher as _, Hash};
 use vicus_rdf::{Id, Kind, TermView};
 
 const XSD: &str = "http://www.w3.org/2001/XMLSchema#";
@@ -199,20 +198,19 @@ pub(crate) fn value_key(terms: &Terms, id: Id) -> u64 {
             Value::Number(number) => key(number),
             Value::Boolean(value) => Id::boolean(value).bits(),
             // Many texts are one moment.
-            Value::DateTime(value) => hash(&value.instant()),
-            Value::Date(value) => hash(&value.start().instant()),
-            Value::Time(value) => hash(&value.instant()),
-            Value::Duration(value) => hash(&value.key()),
+            Value::DateTime(value) => hash(terms, &value.instant()),
+            Value::Date(value) => hash(terms, &value.start().instant()),
+            Value::Time(value) => hash(terms, &value.instant()),
+            Value::Duration(value) => hash(terms, &value.key()),
             _ => id.bits(),
         },
         _ => id.bits(),
     }
 }
 
-fn hash(value: &impl Hash) -> u64 {
-    let mut hasher = FxHasher::default();
-    value.hash(&mut hasher);
-    hasher.finish() | 1 << 63
+fn hash(terms: &Terms, value: &impl Hash) -> u64 {
+    // Keyed, since many moments of one hash could be chosen otherwise.
+    terms.key.hash_one(value) | 1 << 63
 }
 
 /// The order of ORDER BY, §15.1, made total: unbound, blank nodes, IRIs, then literals; numbers among each other by

@@ -1,11 +1,13 @@
 //! The engine against other ways to answer: a naive evaluator, numbers from other engines, and known rows.
 #![expect(clippy::disallowed_methods, reason = "tests read files")]
 
+mod exists;
 mod grammar;
 mod growth;
 mod large;
 mod meaning;
 mod naive;
+mod paths;
 mod plans;
 mod random;
 mod random_values;

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
 use vicus_rdf::Store;
-use vicus_sparql::{Form, Options, parse, plan};
+use vicus_sparql::{Form, Limits, Options, parse, plan};
 
 const SUBJECTS: [&str; 6] = ["<http://e/a>", "<http://e/b>", "<http://e/c>", "<http://e/p>", "_:x", "_:y"];
 const PREDICATES: [&str; 4] = ["<http://e/p>", "<http://e/q>", "<http://e/r>", "<http://e/s>"];
@@ -244,10 +244,13 @@ impl Writer<'_> {
     }
 
     fn operand(&mut self, depth: usize) -> String {
-        match self.chance.below(18) {
+        match self.chance.below(19) {
             14 if depth > 0 => format!("({} / {})", self.operand(depth - 1), self.operand(depth - 1)),
             15 => format!("{}({})", self.chance.pick(&["ABS", "CEIL", "FLOOR", "ROUND"]), self.variable()),
             16 => format!("{}({})", self.chance.pick(&["YEAR", "DAY", "HOURS", "SECONDS", "TZ"]), self.variable()),
+            18 if depth > 0 => {
+                format!("IF(EXISTS {{ {} }}, {}, 1)", self.group(depth - 1), self.operand(depth - 1))
+            }
             17 => {
                 let names = ["integer", "decimal", "double", "float", "string", "boolean", "dateTime", "date", "time"];
                 format!("<http://www.w3.org/2001/XMLSchema#{}>({})", self.chance.pick(&names), self.operand(0))
@@ -342,6 +345,26 @@ fn check(seed: u64) -> bool {
     check_query(seed, &data, &text).is_some()
 }
 
+/// Limits that a small graph goes beyond, each of them.
+fn low_limits(chance: &mut Chance) -> Limits {
+    Limits {
+        remembered_ends: chance.below(6),
+        steps: 1 + chance.below(5),
+        remembered_answers: chance.below(3),
+        batches: 1 + chance.below(2),
+        searched_keys: chance.below(3),
+        candidates: 1 + chance.below(4),
+        waiting_ids: chance.below(9),
+        part_rows: 1 + chance.below(3) as u64,
+        ordered_exhaustively: chance.below(4),
+        ordered_together: 2 + chance.below(3),
+        branches: chance.below(5),
+        unions: chance.below(3),
+        tries: chance.below(3),
+        tried_from_ns: 0,
+    }
+}
+
 /// Compares what the engine finds with what the naive evaluator finds. Returns the optimised plan; `None` if the query has
 /// no answer that can be compared.
 fn check_query(seed: u64, data: &str, text: &str) -> Option<String> {
@@ -360,6 +383,7 @@ fn check_query(seed: u64, data: &str, text: &str) -> Option<String> {
     let store = Arc::new(Store::of_ntriples(data.as_bytes()).expect("good N-Triples"));
     let parsed = parse(text).unwrap_or_else(|error| panic!("seed {seed}: {text}: {error}"));
     let mut explained = None;
+    let mut numbers = Chance::new(seed ^ 5);
     for optimise in [true, false] {
         for (envelope_rows, threads) in [(1, 1), (1, 3), (2, 1), (2, 2), (7, 8), (2048, 1), (2048, 4)] {
             // With threads, every pipeline is shared among several boxes.
@@ -367,6 +391,7 @@ fn check_query(seed: u64, data: &str, text: &str) -> Option<String> {
             let via_envelopes = if threads == 1 { 8 } else { 1 };
             // Without a cache, tables are split as soon as there is a row.
             let cache_bytes = if (envelope_rows, threads) == (2, 2) { 0 } else { 1 << 20 };
+            let limits = if envelope_rows % 2 == 0 { Limits::default() } else { low_limits(&mut numbers) };
             let options = Options {
                 envelope_rows,
                 via_envelopes,
@@ -374,6 +399,7 @@ fn check_query(seed: u64, data: &str, text: &str) -> Option<String> {
                 parallel_rows: 0,
                 cache_bytes,
                 optimise,
+                limits,
                 ..Options::default()
             };
             let plan = plan(&store, &parsed, &options).expect("supported");

@@ -4,7 +4,7 @@ use oxrdf::Term;
 use std::sync::mpsc;
 use vicus_flow::sequential;
 use vicus_rdf::Id;
-use vicus_sparql::Plan;
+use vicus_sparql::{Moment, Plan};
 
 /// A solution: the variables' values in the order of the projection.
 pub(crate) type Row = Vec<Option<Term>>;
@@ -42,13 +42,19 @@ impl Chance {
 
 /// All rows, in the order in which they come; tasks are picked by `choose`.
 pub(crate) fn rows_of(plan: &Plan, choose: impl FnMut(usize) -> usize) -> Vec<Row> {
+    rows_at(plan, Moment::default(), choose)
+}
+
+/// The same, of a run at some moment.
+pub(crate) fn rows_at(plan: &Plan, moment: Moment, choose: impl FnMut(usize) -> usize) -> Vec<Row> {
+    let run = plan.start(moment);
     let (send, receive) = mpsc::channel();
     let sink = plan.sink_operator(move |envelope| Ok(send.send(envelope.clone())?));
-    sequential::run(plan.model(), vec![(plan.sink(), sink)], choose)
+    sequential::run(plan.model(), run.operators([(plan.sink(), sink)]), choose)
         .unwrap_or_else(|error| panic!("{error}\n{}", plan.explain()));
     let mut rows = Vec::new();
     for envelope in receive {
-        let term = |bits: u64| (bits != 0).then(|| plan.term(Id::from_bits(bits)));
+        let term = |bits: u64| (bits != 0).then(|| run.term(Id::from_bits(bits)));
         for row in 0..envelope.rows() {
             rows.push(envelope.columns().iter().map(|column| term(column.u64s()[row])).collect());
         }
@@ -60,6 +66,7 @@ pub(crate) fn rows_of(plan: &Plan, choose: impl FnMut(usize) -> usize) -> Vec<Ro
 pub(crate) fn count_of(plan: &Plan) -> usize {
     let (send, receive) = mpsc::channel();
     let sink = plan.sink_operator(move |envelope| Ok(send.send(envelope.rows())?));
-    sequential::run(plan.model(), vec![(plan.sink(), sink)], |_| 0).unwrap_or_else(|error| panic!("{error}"));
+    let operators = plan.start(Moment::default()).operators([(plan.sink(), sink)]);
+    sequential::run(plan.model(), operators, |_| 0).unwrap_or_else(|error| panic!("{error}"));
     receive.iter().sum()
 }

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 use vicus_flow::sequential;
 use vicus_rdf::{Id, Store};
-use vicus_sparql::{Form, Options, ParseOptions, QueryError, QueryErrorKind, parse_with, plan};
+use vicus_sparql::{Form, Moment, Options, ParseOptions, QueryError, QueryErrorKind, parse_with, plan};
 
 const NOT_PASSED: &str = include_str!("not-passed.txt");
 
@@ -74,14 +74,15 @@ fn answer(store: &Arc<Store>, text: &str, base: &str, options: &Options) -> Resu
     let parsed = parse_with(text, &ParseOptions { base: Some(base), ..ParseOptions::default() })
         .map_err(|error| error.to_string())?;
     let plan = plan(store, &parsed, options).map_err(|error| error.to_string())?;
+    let run = plan.start(Moment::default());
     let (send, receive) = mpsc::channel();
     let sink = plan.sink_operator(move |envelope| Ok(send.send(envelope.clone())?));
-    sequential::run(plan.model(), vec![(plan.sink(), sink)], |_| 0).map_err(|error| error.to_string())?;
+    sequential::run(plan.model(), run.operators([(plan.sink(), sink)]), |_| 0).map_err(|error| error.to_string())?;
     let mut rows: Vec<Row> = Vec::new();
     for envelope in receive {
         for row in 0..envelope.rows() {
             let bits = envelope.columns().iter().map(|column| column.u64s()[row]);
-            rows.push(bits.map(|bits| (bits != 0).then(|| plan.term(Id::from_bits(bits)))).collect());
+            rows.push(bits.map(|bits| (bits != 0).then(|| run.term(Id::from_bits(bits)))).collect());
         }
     }
     Ok(match plan.form() {

@@ -9,7 +9,7 @@ use std::time::Instant;
 use vicus::{Envelope, Runtime, Totals};
 use vicus_rdf::Store;
 use vicus_rdf::load::LoadOptions;
-use vicus_sparql::{Options, Plan};
+use vicus_sparql::{Moment, Options, Plan};
 
 /// Names as people say them, and texts.
 const SP2B: [(&str, &str); 17] = [
@@ -108,7 +108,7 @@ pub(super) fn run(
             rows.fetch_add(envelope.rows() as u64, Ordering::Relaxed);
             Ok(())
         });
-        runtime.submit_with(plan.model(), vec![(plan.sink(), count)])
+        runtime.submit_with(plan.model(), plan.start(Moment::default()).operators([(plan.sink(), count)]))
     };
     let requests: Vec<_> = rows.iter().map(submit).collect();
     let mut totals = Totals::default();

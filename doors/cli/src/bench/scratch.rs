@@ -33,6 +33,15 @@ impl Scratch {
     }
 }
 
+impl Scratch {
+    /// A file with this text.
+    pub(super) fn write(&self, name: &str, text: &str) -> anyhow::Result<String> {
+        let path = self.folder.join(name);
+        std::fs::write(&path, text).with_context(|| format!("{}: can't be written", path.display()))?;
+        Ok(path.to_string_lossy().into_owned())
+    }
+}
+
 impl Drop for Scratch {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.folder);

@@ -8,7 +8,7 @@ use super::syntax::{NotInXml, Syntax};
 use sparesults::{QueryResultsFormat, QueryResultsSerializer};
 use vicus::{BoxError, BoxId, Envelope, Operator, Turn};
 use vicus_rdf::{Id, TermView};
-use vicus_sparql::{Form, Plan};
+use vicus_sparql::{Form, Moment, Plan, Run};
 
 /// How results are written.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -30,6 +30,7 @@ pub(super) enum Format {
 /// The end of one request's results. The box that it makes counts and writes; afterwards it says how many there were.
 pub(super) struct Writer {
     plan: Arc<Plan>,
+    run: Run,
     format: Format,
     name: String,
     rows: Arc<AtomicU64>,
@@ -59,9 +60,10 @@ impl Format {
 }
 
 impl Writer {
-    pub(super) fn new(plan: &Arc<Plan>, format: Format, name: &str) -> Writer {
+    pub(super) fn new(plan: &Arc<Plan>, moment: Moment, format: Format, name: &str) -> Writer {
         Writer {
             plan: Arc::clone(plan),
+            run: plan.start(moment),
             format,
             name: name.to_owned(),
             rows: Arc::default(),
@@ -71,9 +73,9 @@ impl Writer {
         }
     }
 
-    /// The operators of the plan's sinks.
+    /// The operators of the run, with those of its sinks.
     pub(super) fn operators(&self) -> Vec<(BoxId, Box<dyn Operator>)> {
-        self.plan.sinks().iter().map(|sink| (*sink, self.operator())).collect()
+        self.run.operators(self.plan.sinks().iter().map(|sink| (*sink, self.operator())))
     }
 
     fn operator(&self) -> Box<dyn Operator> {
@@ -82,6 +84,7 @@ impl Writer {
                 *self.head.lock().expect("nothing panics under this lock") = Some(syntax.head(variables));
                 Sink::Text(Text {
                     syntax,
+                    variables: variables.clone(),
                     before: syntax.columns(variables),
                     ready: String::new(),
                     head: Arc::clone(&self.head),
@@ -91,8 +94,8 @@ impl Writer {
             (Form::Select { .. }, None) if self.format == Format::Table => Sink::Table(Arc::clone(&self.table)),
             _ => Sink::Count,
         };
-        let (plan, rows, broken_pipe) = (Arc::clone(&self.plan), Arc::clone(&self.rows), Arc::clone(&self.broken_pipe));
-        Box::new(Rows { plan, rows, broken_pipe, held: 0, kind })
+        let (run, rows, broken_pipe) = (self.run.clone(), Arc::clone(&self.rows), Arc::clone(&self.broken_pipe));
+        Box::new(Rows { run, rows, broken_pipe, held: 0, kind })
     }
 
     /// Whether the reader of standard output has gone.
@@ -125,7 +128,7 @@ impl Writer {
             }
             (Form::Select { variables }, Format::Table) => {
                 let table = std::mem::take(&mut *self.table.lock().expect("the request has ended"));
-                write_table(&mut out, &self.plan, variables, &table)?;
+                write_table(&mut out, &self.run, variables, &table)?;
             }
             (Form::Select { .. }, format) => {
                 // There was no row to come after it.
@@ -141,7 +144,7 @@ impl Writer {
 
 /// The box at the end of a query.
 struct Rows {
-    plan: Arc<Plan>,
+    run: Run,
     rows: Arc<AtomicU64>,
     broken_pipe: Arc<AtomicBool>,
     /// Bytes of rows that wait to be written.
@@ -161,6 +164,7 @@ struct Text {
     syntax: Syntax,
     /// What comes before each column's term.
     before: Vec<String>,
+    variables: Vec<String>,
     /// Whole rows that standard output has not got yet, but while one is being made. Its room stays: what needed much once
     /// may do so again.
     ready: String,
@@ -177,7 +181,7 @@ impl Text {
     const MUCH: usize = 1 << 18;
 
     /// Adds the rows of an envelope, and writes what is ready.
-    fn take(&mut self, plan: &Plan, envelope: &Envelope, turn: &mut Turn<'_>) -> Result<(), BoxError> {
+    fn take(&mut self, run: &Run, envelope: &Envelope, turn: &mut Turn<'_>) -> Result<(), BoxError> {
         let columns: Vec<&[u64]> = envelope.columns().iter().map(|column| column.u64s()).collect();
         for row in 0..envelope.rows() {
             self.row = self.row.map(|row| row + 1);
@@ -188,9 +192,9 @@ impl Text {
                 let done = if id.is_unbound() {
                     syntax.cell(before, None, ready)
                 } else {
-                    plan.view(id, |view| syntax.cell(before, Some(view), ready))
+                    run.view(id, |view| syntax.cell(before, Some(view), ready))
                 };
-                done.map_err(|error| self.not_in_xml(error, plan, number, id))?;
+                done.map_err(|error| self.not_in_xml(error, run, number, id))?;
                 if self.ready.len() >= Text::MUCH {
                     turn.holds(self.ready.capacity() as u64)?;
                 }
@@ -228,13 +232,12 @@ impl Text {
     }
 
     #[cold]
-    fn not_in_xml(&self, NotInXml(character): NotInXml, plan: &Plan, column: usize, id: Id) -> BoxError {
-        let Form::Select { variables } = plan.form() else { unreachable!("ASK has no columns") };
+    fn not_in_xml(&self, NotInXml(character): NotInXml, run: &Run, column: usize, id: Id) -> BoxError {
         let row = self.row.map_or_else(String::new, |row| format!(" of row {row}"));
-        let shown = plan.view(id, cut);
+        let shown = run.view(id, cut);
         format!(
             "?{}{row} is {shown}: XML has no way to write the character U+{:04X}; --format json and tsv have",
-            variables[column],
+            self.variables[column],
             u32::from(character)
         )
         .into()
@@ -253,7 +256,7 @@ impl Operator for Rows {
                 table.push(kept);
                 turn.holds(self.held)?;
             }
-            Sink::Text(text) => text.take(&self.plan, &envelope, turn).map_err(|error| {
+            Sink::Text(text) => text.take(&self.run, &envelope, turn).map_err(|error| {
                 let Some(io) = error.downcast_ref::<io::Error>() else { return error };
                 self.broken_pipe.store(io.kind() == io::ErrorKind::BrokenPipe, Ordering::Release);
                 format!("standard output: {io}").into()
@@ -295,10 +298,10 @@ fn cut(view: TermView<'_>) -> String {
 }
 
 /// Columns as wide as their widest value, up to a limit that still fits a screen.
-fn write_table(out: &mut impl Write, plan: &Plan, variables: &[String], rows: &[Envelope]) -> io::Result<()> {
+fn write_table(out: &mut impl Write, run: &Run, variables: &[String], rows: &[Envelope]) -> io::Result<()> {
     let cell = |bits: u64| {
         let id = Id::from_bits(bits);
-        if id.is_unbound() { String::new() } else { plan.view(id, cut) }
+        if id.is_unbound() { String::new() } else { run.view(id, cut) }
     };
     let width = |column: usize| {
         let mut widest = variables[column].chars().count() + 1;

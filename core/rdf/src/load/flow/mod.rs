@@ -85,6 +85,8 @@ pub struct LoadOptions {
     /// A line of N-Triples, or a statement of Turtle up to its first triple, that is longer is an error, so that an endless
     /// one ends before the memory does.
     pub longest_line: usize,
+    /// What hashes of terms are keyed with; see [`Parsed::of_seed`](super::Parsed::of_seed).
+    pub hash_seed: u64,
     /// Indexes besides [`Order::USUAL`].
     pub orders: Vec<Order>,
     /// Over which nodes the store is laid, if there are several with threads: large indexes a range of rows on each, so
@@ -101,6 +103,7 @@ impl Default for LoadOptions {
             on_error: OnError::Fail,
             chunk_bytes: 1 << 20,
             longest_line: 64 << 20,
+            hash_seed: 0,
             orders: Vec::new(),
             over: None,
         }
@@ -149,6 +152,7 @@ impl Load {
             on_error: options.on_error,
             chunk_bytes: options.chunk_bytes.max(1),
             longest_line: options.longest_line,
+            hash_seed: options.hash_seed,
             over: options.over,
             begun: AtomicBool::new(false),
             buffers: Mutex::default(),
@@ -356,6 +360,7 @@ struct Shared {
     /// At least 1.
     chunk_bytes: usize,
     longest_line: usize,
+    hash_seed: u64,
     over: Option<Placement>,
     /// Whether a request has been made of it.
     begun: AtomicBool,

@@ -15,6 +15,7 @@ use crate::store::Store;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
+use vicus_flow::library::HashKey;
 use vicus_flow::{Bound, BoxId, BoxModel, Envelope, Model, ModelBuilder, Turn};
 
 /// A part has about this many terms or rows at most, so that merging it is some tens of milliseconds: between two
@@ -51,6 +52,7 @@ struct IndexOf {
     spo: Arc<Vec<Run>>,
     numbering: Arc<Numbering>,
     rdf_type: Option<Id>,
+    by: HashKey,
     over: Option<Placement>,
 }
 
@@ -125,7 +127,8 @@ pub(super) fn network(shared: &Arc<Shared>, readers: usize, workers: usize, orde
             shared.progress.enter(Phase::Indexes);
             for (output, &order) in orders.iter().enumerate() {
                 let (spo, numbering, over) = (Arc::clone(&spo), Arc::clone(&numbering), shared.over.clone());
-                let job = IndexOf { order, spo, numbering, rdf_type, over };
+                let by = HashKey::of_seed(shared.hash_seed);
+                let job = IndexOf { order, spo, numbering, rdf_type, by, over };
                 turn.send(output, jobs.put(job));
             }
         }))
@@ -227,13 +230,13 @@ fn cut_runs_box(workers: usize, runs: &Slots<Run>, run_parts: &Slots<RunPart>, m
 type Indexed = (Index, Option<CharacteristicSets>);
 
 fn make_index(job: IndexOf, turn: &Turn<'_>) -> Option<Indexed> {
-    let IndexOf { order, spo, numbering, rdf_type, over } = job;
+    let IndexOf { order, spo, numbering, rdf_type, by, over } = job;
     let lay = |index: &mut Index| over.iter().for_each(|over| index.lay(over));
     if order == Order::Spo {
         // The triples are in this order already: there is time to look at what subjects have.
         let mut index = index(order, &spo, &numbering);
         lay(&mut index);
-        let sets = CharacteristicSets::new(&index, rdf_type);
+        let sets = CharacteristicSets::new(&index, rdf_type, by);
         return Some((index, Some(sets)));
     }
     let run = derive_runs(&spo, order);

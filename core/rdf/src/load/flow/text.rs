@@ -155,7 +155,8 @@ impl Open {
         let format = match source.syntax {
             Syntax::NTriples => Format::Lines(Chunker::new(usize::MAX)),
             Syntax::Turtle => {
-                Format::Turtle(Box::new(TurtleReader::new(file, source.base.as_deref(), shared.on_error)?))
+                let reader = TurtleReader::new(file, source.base.as_deref(), shared.on_error)?;
+                Format::Turtle(Box::new(reader.of_seed(shared.hash_seed)))
             }
         };
         Ok(Open { file, reader: source.reader, buffer: Vec::new(), format })
@@ -245,11 +246,11 @@ pub(super) fn parse(
     let (shared, texts, pieces, loads) = (Arc::clone(shared), texts.clone(), pieces.clone(), Arc::clone(loads));
     let factory = move || {
         let (shared, texts, pieces, loads) = (Arc::clone(&shared), texts.clone(), pieces.clone(), Arc::clone(&loads));
-        let mut parsed = Parsed::default();
+        let mut parsed = Parsed::of_seed(shared.hash_seed);
         move |turn: &mut Turn<'_>| -> Result<(), BoxError> {
             match turn.take(0) {
                 Some(pill) if pill.is_pill() => {
-                    let parsed = std::mem::take(&mut parsed);
+                    let parsed = parsed.take();
                     if parsed.term_count() > 0 {
                         turn.send(0, pieces.put(Piece::new(parsed)));
                     }

@@ -127,7 +127,7 @@ mod tests {
     use sparesults::{QueryResultsFormat, QueryResultsParser, QueryResultsSerializer, SliceQueryResultsParserOutput};
     use std::sync::Arc;
     use vicus_rdf::{Id, Store};
-    use vicus_sparql::{Options, Plan, parse};
+    use vicus_sparql::{Moment, Options, Run, parse};
 
     const PIECES: [&str; 29] = [
         "",
@@ -163,7 +163,7 @@ mod tests {
     const DATATYPES: [&str; 7] = ["boolean", "integer", "decimal", "double", "string", "date", "float"];
 
     /// Terms of all kinds, a store that has them as objects, and a plan for it.
-    fn random_terms(seed: u64) -> (Vec<Term>, Arc<Store>, Plan) {
+    fn random_terms(seed: u64) -> (Vec<Term>, Arc<Store>, Run) {
         let mut state = seed;
         let mut below = |end: usize| {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -189,7 +189,7 @@ mod tests {
         let store = Arc::new(Store::of_ntriples(text.as_bytes()).expect("good N-Triples"));
         let parsed = parse("SELECT ?s ?o ?none { ?s ?p ?o }").expect("good SPARQL");
         let plan = vicus_sparql::plan(&store, &parsed, &Options::default()).expect("supported");
-        (terms, store, plan)
+        (terms, store, plan.start(Moment::default()))
     }
 
     fn names(variables: &[&str]) -> Vec<String> {
@@ -197,13 +197,13 @@ mod tests {
     }
 
     /// Rows of terms as text, without what comes before, between and behind them.
-    fn rows(syntax: Syntax, plan: &Plan, variables: &[String], rows: &[Vec<Option<Id>>]) -> Result<String, NotInXml> {
+    fn rows(syntax: Syntax, run: &Run, variables: &[String], rows: &[Vec<Option<Id>>]) -> Result<String, NotInXml> {
         let (before, mut out) = (syntax.columns(variables), String::new());
         for row in rows {
             syntax.begin_row(&mut out);
             for (before, id) in before.iter().zip(row) {
                 match *id {
-                    Some(id) => plan.view(id, |view| syntax.cell(before, Some(view), &mut out))?,
+                    Some(id) => run.view(id, |view| syntax.cell(before, Some(view), &mut out))?,
                     None => syntax.cell(before, None, &mut out)?,
                 }
             }
@@ -220,7 +220,7 @@ mod tests {
     /// Any term of a store, and none, is written as sparesults writes it.
     #[test]
     fn random_terms_are_lines_as_sparesults_writes_them() {
-        let (terms, store, plan) = random_terms(7);
+        let (terms, store, run) = random_terms(7);
         let blank = store.index(vicus_rdf::Order::Spo).keys()[0];
         let ids: Vec<Vec<Option<Id>>> =
             terms.iter().map(|term| vec![Some(blank), store.id(term.as_ref()), None]).collect();
@@ -230,10 +230,10 @@ mod tests {
             let serializer = QueryResultsSerializer::from_format(theirs);
             let mut writer = serializer.serialize_solutions_to_writer(Vec::new(), variables.clone()).unwrap();
             for term in &terms {
-                writer.serialize([(&variables[0], &plan.term(blank)), (&variables[1], term)]).unwrap();
+                writer.serialize([(&variables[0], &run.term(blank)), (&variables[1], term)]).unwrap();
             }
             let expected = String::from_utf8(writer.finish().unwrap()).unwrap();
-            let found = whole(ours, &names, &rows(ours, &plan, &names, &ids).unwrap());
+            let found = whole(ours, &names, &rows(ours, &run, &names, &ids).unwrap());
             for (found, expected) in found.split('\n').zip(expected.split('\n')) {
                 assert_eq!(found, expected, "{ours:?}");
             }
@@ -257,7 +257,7 @@ mod tests {
     #[test]
     fn sparesults_reads_back_what_random_rows_had() {
         for seed in 0..3u64 {
-            let (terms, store, plan) = random_terms(seed);
+            let (terms, store, run) = random_terms(seed);
             let blank = store.index(vicus_rdf::Order::Spo).keys()[0];
             let names = names(&["s", "o", "none", "ünï_1"]);
             for count in [0, 1, 2, terms.len()] {
@@ -271,9 +271,9 @@ mod tests {
                     })
                     .collect();
                 let expected: Vec<Vec<Option<Term>>> =
-                    ids.iter().map(|row| row.iter().map(|id| id.map(|id| plan.term(id))).collect()).collect();
+                    ids.iter().map(|row| row.iter().map(|id| id.map(|id| run.term(id))).collect()).collect();
                 for syntax in [Syntax::Json, Syntax::Xml] {
-                    let text = whole(syntax, &names, &rows(syntax, &plan, &names, &ids).unwrap());
+                    let text = whole(syntax, &names, &rows(syntax, &run, &names, &ids).unwrap());
                     let (variables, found) = read(syntax, &text);
                     assert_eq!(variables.iter().map(Variable::as_str).collect::<Vec<_>>(), names);
                     for (found, expected) in found.iter().zip(&expected) {

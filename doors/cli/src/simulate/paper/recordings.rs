@@ -15,7 +15,7 @@ use vicus::Runtime;
 use vicus_rdf::Store;
 use vicus_rdf::load::{LoadOptions, Source, Syntax};
 use vicus_sim::papers::{Figure, Recording};
-use vicus_sparql::{Options, Plan};
+use vicus_sparql::{Moment, Options, Plan};
 use vicus_trace::{BoxId, Log, SeatLog, Trace, What};
 
 /// How often a query runs.
@@ -176,7 +176,8 @@ fn run(plan: &Plan, room: &mut usize) -> anyhow::Result<Trace> {
     loop {
         let runtime = engine::start(Runtime::builder().strategy(las.clone()).quiet().record(*room), Some(1))?;
         let sink = |&sink| (sink, plan.sink_operator(|_: &vicus::Envelope| Ok(())));
-        runtime.submit_with(plan.model(), plan.sinks().iter().map(sink).collect()).wait()?;
+        let operators = plan.start(Moment::default()).operators(plan.sinks().iter().map(sink));
+        runtime.submit_with(plan.model(), operators).wait()?;
         let trace = runtime.trace().expect("it was asked to record");
         if trace.lost() == 0 {
             return Ok(trace);

@@ -1,0 +1,90 @@
+//! EXISTS within expressions.
+
+use crate::rows::{count_of, rows_of};
+use std::fmt::Write as _;
+use std::sync::Arc;
+use vicus_rdf::Store;
+use vicus_sparql::{Options, Plan, parse, plan};
+
+/// Nodes `n0` to `n17`, each with a link to the next one, to the one after that, and with its number.
+fn chain() -> Arc<Store> {
+    let mut text = String::new();
+    for node in 0..18 {
+        for step in 1..=2 {
+            writeln!(text, "<http://e/n{node}> <http://e/link{step}> <http://e/n{}> .", node + step).expect("a string");
+        }
+        writeln!(text, "<http://e/n{node}> <http://e/number> \"{node}\"^^<http://www.w3.org/2001/XMLSchema#integer> .")
+            .expect("a string takes everything");
+    }
+    Arc::new(Store::of_ntriples(text.as_bytes()).expect("good N-Triples"))
+}
+
+fn planned(text: &str) -> Plan {
+    let parsed = parse(&format!("PREFIX : <http://e/> {text}")).unwrap_or_else(|error| panic!("{text}: {error}"));
+    plan(&chain(), &parsed, &Options::default()).expect("supported")
+}
+
+/// The numbers for which the second column is true.
+fn numbers(plan: &Plan) -> Vec<usize> {
+    let mut numbers: Vec<usize> = rows_of(plan, |_| 0)
+        .iter()
+        .filter(|row| row[1].as_ref().is_some_and(|mark| mark.to_string().starts_with("\"true\"")))
+        .map(|row| match &row[0] {
+            Some(oxrdf::Term::Literal(number)) => number.value().parse().expect("a number"),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    numbers.sort_unstable();
+    numbers
+}
+
+/// The pattern was solved in the order in which it was written, for each row anew: with 54 triples and four patterns that
+/// have nothing in common until the last one, that took a minute.
+#[test]
+fn a_test_in_an_expression_is_planned_once_and_marks_rows() {
+    let late = "?a :link1 ?b . ?c :link2 ?d . ?e :link1 ?f . ?g :link2 ?h . ?x :link1 ?a . ?a :link1 ?c . ?c :link1 ?e . \
+                ?e :link1 ?g . ?g :number ?m";
+    for (test, last) in [
+        (format!("BIND (EXISTS {{ {late} }} AS ?y)"), 13),
+        (format!("BIND (IF(EXISTS {{ {late} }}, true, false) AS ?y)"), 13),
+        (format!("BIND (?n < 5 || EXISTS {{ SELECT ?x {{ {late} }} }} AS ?y)"), 13),
+        (format!("BIND (EXISTS {{ {late} FILTER (?m < ?n + 5) }} || ?n < 3 AS ?y)"), 13),
+        (format!("BIND (!(NOT EXISTS {{ {late} FILTER (?m > 9) }} || ?n < 2) AS ?y)"), 13),
+    ] {
+        let plan = planned(&format!("SELECT ?n ?y {{ ?x :number ?n {test} }}"));
+        let explained = plan.explain();
+        assert!(explained.contains("mark ") && !explained.contains("exists("), "{explained}");
+        let first = match &test {
+            test if test.contains("> 9") => 6,
+            _ => 0,
+        };
+        assert_eq!(numbers(&plan), (first..=last).collect::<Vec<_>>(), "{test}\n{explained}");
+        let filter = test.replace("BIND (", "FILTER ((").replace(" AS ?y)", ") || false)");
+        let plan = planned(&format!("SELECT ?n {{ ?x :number ?n {filter} }}"));
+        assert_eq!(count_of(&plan), last + 1 - first, "{}", plan.explain());
+    }
+}
+
+/// As above, where what is within depends on more than compatible values: the operand with the fewest solutions goes first,
+/// and what the values don't reach is solved once.
+#[test]
+fn a_test_that_is_no_join_is_not_solved_as_it_is_written() {
+    let wide = "?a :link1 ?b . ?c :link2 ?d . ?e :link1 ?f . ?g :link2 ?h . ?i :link1 ?j . ?k :link2 ?l";
+    for test in [
+        // Branches that look outside.
+        format!("EXISTS {{ {wide} {{ ?x :link1 ?b FILTER (?n < 7) }} UNION {{ ?a :link2 ?x FILTER (?n > 100) }} }}"),
+        // A sub-select with a group of its own.
+        format!(
+            "EXISTS {{ {wide} {{ SELECT ?x (COUNT(*) AS ?z) {{ ?x :link1 ?o FILTER (?n < 7) }} GROUP BY ?x }} ?x :link2 ?a }}"
+        ),
+    ] {
+        let plan = planned(&format!("SELECT ?n ?y {{ ?x :number ?n BIND ({test} AS ?y) }}"));
+        let names = numbers(&plan);
+        if test.contains("COUNT") {
+            // A sub-select has a variable ?n of its own.
+            assert!(names.is_empty(), "{test}");
+        } else {
+            assert_eq!(names, (0..7).collect::<Vec<_>>(), "{test}");
+        }
+    }
+}
