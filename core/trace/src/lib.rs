@@ -38,7 +38,8 @@
 //! * **with the envelope**: who receives it observes the clock of who sent it, and a refused sender that of the
 //!   receiver that resumes it;
 //! * **with a closure**: all closures share one clock, which who queues or ends one raises and who begins one, or
-//!   has waited for some, observes;
+//!   has waited for some, observes; as does who spawns or queues one that waits for others by its data: another seat
+//!   may have spawned it, and others may have run what it waited for;
 //! * **with the wake**: who wakes up observes the clock of the waker;
 //! * **with the request**: its first task carries the clock of the submission, and its end observes every seat's last.
 //!

@@ -2,7 +2,8 @@
 //!
 //! No lock and no allocation on the way. The Lamport clock travels with the box (a word in its cell), with the envelope,
 //! and with the wake (a word for each pool). Closures have one word together: whoever queues or ends one raises it, whoever
-//! begins one or has waited for some observes it. That orders more than has to be, and never an effect before its cause.
+//! begins one or has waited for some observes it, and so does who spawns or queues one that comes after others by its data. That
+//! orders more than has to be, and never an effect before its cause.
 //!
 //! Closures get numbers, by which a trace tells them apart: each seat counts its own, in steps of the number of seats.
 
@@ -401,7 +402,14 @@ impl Recorder {
         }
     }
 
-    /// What comes now comes after what closures did that this seat has waited for.
+    /// What this seat has recorded comes before what others record that wait for its closure.
+    pub(crate) fn turn_ends(&mut self) {
+        if let Some(on) = self.0.as_ref().filter(|on| on.keeps_events) {
+            on.tasks.fetch_max(on.log.clock(), Ordering::AcqRel);
+        }
+    }
+
+    /// What comes now comes after what closures did that this seat, or the closure that it makes or queues, has waited for.
     #[inline]
     pub(crate) fn tasks_waited_for(&mut self) {
         if let Some(on) = &mut self.0 {

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 use vicus_machine::{Runtime, TaskRequest, join, scope};
 use vicus_schedule::ALL;
-use vicus_topology::NodeId;
+use vicus_topology::{NodeId, Topology};
 use vicus_trace::{BoxId, Trace, What};
 
 /// A runtime for each strategy and several numbers of threads.
@@ -76,6 +76,85 @@ fn a_trace_says_who_spawned_each_task() {
     let branches = children(first.index).into_iter().flat_map(children).map(|branch| children(branch).len());
     assert_eq!(branches.collect::<Vec<_>>(), [1, 1]);
     assert_eq!((spawners.len(), data[0]), (9, 2));
+}
+
+/// What tasks with data left in a trace that two threads with one cache recorded, under each strategy.
+fn recorded_on_two_threads(f: impl Fn() + Sync) -> impl Iterator<Item = (&'static str, Trace)> {
+    ALL.into_iter().map(move |strategy| {
+        let topology = Topology::parse("node:1 l3:1 core:2").unwrap();
+        let builder = Runtime::builder().topology(topology).threads(2).strategy(strategy.name().parse().unwrap());
+        let runtime = builder.quiet().record(1 << 12).start();
+        runtime.run(&f);
+        let trace = runtime.trace().expect("it was recorded");
+        assert_eq!(trace.lost(), 0, "{}", strategy.name());
+        (strategy.name(), trace)
+    })
+}
+
+/// A thread's logical clock runs ahead of the other one's, which runs a single task meanwhile.
+fn get_ahead() {
+    (0..50).for_each(|_| _ = join(|| (), || ()));
+}
+
+fn wait_for(flag: &AtomicBool) {
+    while !flag.load(Ordering::Acquire) {
+        std::thread::yield_now();
+    }
+}
+
+/// What happened: kernels with dependences, recorded on two threads, failed `Trace::check` in every second run. A task that waits for
+/// another is queued by the thread on which that one ends, and this thread had not seen the clock of the one that had spawned it: the
+/// task was queued before it was spawned, or both had the same number.
+#[test]
+fn a_task_that_is_let_go_elsewhere_is_queued_after_it_was_spawned() {
+    let traces = recorded_on_two_threads(|| {
+        let (begun, may_end) = (&AtomicBool::new(false), &AtomicBool::new(false));
+        let (mut data, spawner) = ([0u64; 4], std::thread::current().id());
+        scope(|scope| {
+            let data = scope.share(&mut data);
+            scope.task().writes(data.part(..)).spawn(move |_| {
+                assert_ne!(std::thread::current().id(), spawner, "the spawner is busy");
+                begun.store(true, Ordering::Release);
+                wait_for(may_end);
+            });
+            wait_for(begun);
+            get_ahead();
+            (0..4).for_each(|at| scope.task().reads(data.part(at..at + 1)).spawn(|_| ()));
+            may_end.store(true, Ordering::Release);
+        });
+    });
+    for (strategy, trace) in traces {
+        assert_eq!(trace.check(), [], "{strategy}");
+    }
+}
+
+/// What happened: as above, with a task whose predecessor was over when it was spawned. It need not wait, and its spawner had not seen
+/// the clock of the thread on which the predecessor had run.
+#[test]
+fn a_task_is_spawned_after_the_start_of_what_it_need_not_wait_for_any_more() {
+    let traces = recorded_on_two_threads(|| {
+        let (is_over, mut data) = (&AtomicBool::new(false), [0u64; 2]);
+        scope(|scope| {
+            let data = scope.share(&mut data);
+            scope.task().writes(data.part(..)).spawn(|_| get_ahead());
+            scope.task().writes(data.part(..)).spawn(|_| ());
+            scope.task().reads(data.part(..1)).spawn(|_| is_over.store(true, Ordering::Release));
+            wait_for(is_over);
+            scope.task().reads(data.part(1..)).spawn(|_| ());
+        });
+    });
+    for (strategy, trace) in traces {
+        assert_eq!(trace.check(), [], "{strategy}");
+        let events: Vec<What> = trace.merged().map(|entry| entry.event.what).collect();
+        let spawned: Vec<(usize, BoxId)> = (0..)
+            .zip(&events)
+            .filter_map(|(at, what)| if let What::Spawned { who, .. } = what { Some((at, *who)) } else { None })
+            .collect();
+        let [_, (_, predecessor), _, (spawned, _)] = spawned[..] else { panic!("{strategy}: {spawned:?}") };
+        let is_begun = |what: &What| *what == What::UserCodeBegins { who: predecessor };
+        let begun = events.iter().position(is_begun);
+        assert!(begun < Some(spawned), "{strategy}: begun {begun:?}, spawned {spawned}");
+    }
 }
 
 /// Scopes one after the other: in the merged trace, no task begins before it is queued, and none of a scope is queued before

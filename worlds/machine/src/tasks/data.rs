@@ -556,6 +556,11 @@ impl Turn {
 
 impl Drop for Turn {
     fn drop(&mut self) {
+        #[expect(unsafe_code, reason = "the worker of the task that runs")]
+        // SAFETY: turns end in tasks; `here` gave it, and nobody has a reference to it.
+        unsafe {
+            (*here()).recorder.turn_ends();
+        }
         let waiting = {
             let mut waiting = self.node.waiting.lock().expect("nothing panics under this lock");
             if !self.is_done {
@@ -574,7 +579,7 @@ impl Drop for Turn {
                 let worker = unsafe { &mut *here() };
                 // It goes on with what was just written.
                 let kind = if queued.queue.is_some() { queued.kind } else { Kind::Immediate };
-                worker.queue(Queued { kind, ..queued });
+                worker.lets_go(Queued { kind, ..queued });
             }
         }
     }

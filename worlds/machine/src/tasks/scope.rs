@@ -183,9 +183,11 @@ impl<'scope> Scope<'scope> {
                 turn.ends();
             }
         });
+        // Those that it follows may have run elsewhere, and be over.
+        worker.recorder.tasks_waited_for();
         worker.recorder.task_spawned(task);
         if let Some(queued) = node.is_spawned(Queued { task, kind, queue }) {
-            worker.queue(queued);
+            worker.lets_go(queued);
         }
     }
 
@@ -308,6 +310,12 @@ impl Worker {
         };
         self.spawned = self.spawned.wrapping_add(1);
         self.shared.plan.home_queue(self.seat, node, self.spawned)
+    }
+
+    /// Queues a task that waits for nobody any more. Another seat may have spawned it, and others may have run what it waited for.
+    pub(super) fn lets_go(&mut self, queued: Queued) {
+        self.recorder.tasks_waited_for();
+        self.queue(queued);
     }
 
     /// Queues a task that waits for nobody.
