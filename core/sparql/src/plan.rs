@@ -158,7 +158,7 @@ fn planned(store: &Arc<Store>, parsed: &Parsed, options: &Options, stop: &Stop<'
     let terms = Arc::new(Terms::with(store, base, options.limits, options.hash_seed));
     // Terms are what takes time in this.
     let mut id = |term: TermRef<'_>| if stop.is_stopped() { Id::UNBOUND } else { terms.id(term) };
-    let mut translated = translate::translate(&parsed.query, &mut id);
+    let mut translated = translate::translate(&parsed.query, stop, &mut id);
     if options.optimise {
         translated.node = optimise::optimise(translated.node, &mut translated.names, stop);
     }

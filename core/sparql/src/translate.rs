@@ -3,6 +3,7 @@
 use crate::algebra::{Aggregate, At, Column, Fold, Group, Node, Path, Pattern, Slot, Slots, SortKey, Table};
 use crate::expression::{Arithmetic, Compare, Expr, Function};
 use crate::route::Route;
+use crate::stop::Stop;
 use crate::syntax::ast::{self, Element, Expression, FoldName, Item, Query, Select, Term, Var, Verb};
 use oxrdf::{NamedNode, TermRef};
 use rustc_hash::FxHashMap;
@@ -19,9 +20,12 @@ pub(crate) struct Translated {
 }
 
 /// Turns terms to ids by `id`, which has to give equal terms the same id.
-pub(crate) fn translate(query: &Query, id: &mut dyn FnMut(TermRef<'_>) -> Id) -> Translated {
+///
+/// Stops where `stop` says so: the result is wrong then.
+pub(crate) fn translate(query: &Query, stop: &Stop<'_>, id: &mut dyn FnMut(TermRef<'_>) -> Id) -> Translated {
     let mut translator = Translator {
         id,
+        stop,
         variables: &query.variables,
         names: Vec::new(),
         blanks: FxHashMap::default(),
@@ -95,12 +99,17 @@ struct Groups {
     names: Names,
     keys: Vec<Slot>,
     folds: Vec<Aggregate>,
+    /// The results of these.
+    results: Slots,
+    /// The results for variables of which some value is taken.
+    samples: FxHashMap<Slot, Slot>,
     /// What was computed for aggregates, and where.
     computed: Vec<(Expr, Slot)>,
 }
 
 struct Translator<'a> {
     id: &'a mut dyn FnMut(TermRef<'_>) -> Id,
+    stop: &'a Stop<'a>,
     variables: &'a [String],
     names: Vec<String>,
     /// The slots of blank nodes. A label stands in one basic graph pattern only.
@@ -155,7 +164,8 @@ impl Translator<'_> {
             let mut inside: Names = vars.zip(slots.iter().copied()).collect();
             self.rows_of(select, &mut inside)
         };
-        made.possible.retain(|slot| slots.contains(slot));
+        let projected: Slots = slots.iter().copied().collect();
+        made.possible.retain(|slot| projected.contains(slot));
         made.node = Node::Project(Box::new(made.node), slots);
         if select.distinct {
             made.node = Node::Distinct(Box::new(made.node));
@@ -249,7 +259,15 @@ impl Translator<'_> {
                 }
             });
         }
-        Groups { inner, names, keys, folds: Vec::new(), computed: Vec::new() }
+        Groups {
+            inner,
+            names,
+            keys,
+            folds: Vec::new(),
+            results: Slots::new(),
+            samples: FxHashMap::default(),
+            computed: Vec::new(),
+        }
     }
 
     /// The slot of an aggregate's result. Equal aggregates are one.
@@ -296,6 +314,7 @@ impl Translator<'_> {
             return known.slot;
         }
         let slot = self.fresh("_:aggregate");
+        groups.results.insert(slot);
         groups.folds.push(Aggregate { slot, fold, of, rows, distinct });
         slot
     }
@@ -307,13 +326,28 @@ impl Translator<'_> {
             && let Some(mut groups) = self.groups.take()
         {
             let below = groups.names.get(&var).copied().filter(|slot| groups.inner.possible.contains(slot));
-            let slot = below.map(|slot| self.folded(&mut groups, Fold::Sample, vec![slot], false, false));
+            let slot = below.map(|below| match groups.samples.get(&below) {
+                Some(known) => *known,
+                None => {
+                    let slot = self.sampled(&mut groups, below);
+                    groups.samples.insert(below, slot);
+                    slot
+                }
+            });
             self.groups = Some(groups);
             if let Some(slot) = slot {
                 return slot;
             }
         }
         self.slot(var, scope)
+    }
+
+    /// The slot of some value that a variable has in a group.
+    fn sampled(&mut self, groups: &mut Groups, of: Slot) -> Slot {
+        let slot = self.fresh("_:sample");
+        groups.results.insert(slot);
+        groups.folds.push(Aggregate { slot, fold: Fold::Sample, of: vec![of], rows: false, distinct: false });
+        slot
     }
 
     /// The slot that has an expression's value on top of an operator, which computes it if need be.
@@ -555,6 +589,9 @@ impl Translator<'_> {
 
     /// The expression as it is seen where these slots may have values: variables that can't be bound there are errors.
     fn visible(&mut self, expression: &Expression, possible: &Slots, scope: &mut Names) -> Expr {
+        if self.stop.is_stopped() {
+            return Expr::Error;
+        }
         let mut expr = if expression.has_exists() {
             let mut inside = possible.clone();
             inside.extend(&self.outer);
@@ -565,10 +602,9 @@ impl Translator<'_> {
         } else {
             self.expression(expression, scope)
         };
-        let folds = self.groups.as_ref().map_or(&[][..], |groups| &groups.folds);
-        let is_seen = |slot: Slot| {
-            possible.contains(&slot) || self.outer.contains(&slot) || folds.iter().any(|fold| fold.slot == slot)
-        };
+        let none = Slots::new();
+        let results = self.groups.as_ref().map_or(&none, |groups| &groups.results);
+        let is_seen = |slot: Slot| possible.contains(&slot) || self.outer.contains(&slot) || results.contains(&slot);
         expr.replace(&|slot| if is_seen(slot) { Expr::Slot(slot) } else { Expr::Error });
         expr
     }

@@ -185,6 +185,13 @@ fn what_a_test_collects_is_bounded() {
                  OPTIONAL { ?a ?b ?c . ?d ?e ?f FILTER (?c < ?x) } } GROUP BY ?s HAVING (COUNT(?f) > 1) } }";
     fails(
         &["query", "--data", &data, "--memory-limit", "8M", "--format", "count", query],
+        &["8.0 MiB", "hash build", "holds"],
+    );
+    // No join can answer this one: a filter does, row by row.
+    let query = "SELECT * { ?s ?p ?o FILTER (EXISTS { { SELECT DISTINCT * { ?x ?q ?y . ?a ?b ?c \
+                 FILTER (STR(?c) != STR(?o)) } } FILTER (?y = 'none') } || ?o = 1) }";
+    fails(
+        &["query", "--data", &data, "--memory-limit", "8M", "--format", "count", query],
         &["8.0 MiB", "filter", "holds"],
     );
 }

@@ -85,6 +85,11 @@ fn cast(name: &NamedNode) -> Option<Cast> {
     })
 }
 
+/// Operands of one rank, from left to right.
+fn chain(first: Expression, others: Vec<(Arithmetic, Expression)>) -> Expression {
+    if others.is_empty() { first } else { Expression::Chain(Box::new(first), others) }
+}
+
 impl<'a> Parser<'a> {
     pub(super) fn expression(&mut self) -> Result<Expression> {
         self.deeper(Self::or)
@@ -127,19 +132,19 @@ impl<'a> Parser<'a> {
     }
 
     fn and(&mut self) -> Result<Expression> {
-        let first = self.relational()?;
+        let first = self.beside(Self::relational)?;
         if self.kind() != Kind::And {
             return Ok(first);
         }
         let mut all = vec![first];
         while self.take(Kind::And) {
-            all.push(self.relational()?);
+            all.push(self.beside(Self::relational)?);
         }
         Ok(Expression::And(all))
     }
 
     fn relational(&mut self) -> Result<Expression> {
-        let left = self.additive()?;
+        let left = self.beside(Self::additive)?;
         let operator = match self.kind() {
             Kind::Equal => Compare::Equal,
             Kind::NotEqual => Compare::NotEqual,
@@ -167,39 +172,38 @@ impl<'a> Parser<'a> {
             _ => return Ok(left),
         };
         self.skip();
-        let right = self.additive()?;
+        let right = self.beside(Self::additive)?;
         Ok(Expression::Compare(operator, Box::new(left), Box::new(right)))
     }
 
     fn additive(&mut self) -> Result<Expression> {
-        self.chain(Self::multiplicative, |kind| match kind {
-            Kind::Plus => Some(Arithmetic::Add),
-            Kind::Minus => Some(Arithmetic::Subtract),
-            _ => None,
-        })
+        let first = self.beside(Self::multiplicative)?;
+        let mut others = Vec::new();
+        loop {
+            let operator = match self.kind() {
+                Kind::Plus => Arithmetic::Add,
+                Kind::Minus => Arithmetic::Subtract,
+                _ => return Ok(chain(first, others)),
+            };
+            self.skip();
+            others.push((operator, self.beside(Self::multiplicative)?));
+            self.raise(1)?;
+        }
     }
 
     fn multiplicative(&mut self) -> Result<Expression> {
-        self.chain(Self::unary, |kind| match kind {
-            Kind::Star => Some(Arithmetic::Multiply),
-            Kind::Slash => Some(Arithmetic::Divide),
-            _ => None,
-        })
-    }
-
-    fn chain(
-        &mut self,
-        operand: fn(&mut Self) -> Result<Expression>,
-        operator: fn(Kind) -> Option<Arithmetic>,
-    ) -> Result<Expression> {
-        let first = operand(self)?;
+        let first = self.unary()?;
         let mut others = Vec::new();
-        while let Some(operator) = operator(self.kind()) {
+        loop {
+            let operator = match self.kind() {
+                Kind::Star => Arithmetic::Multiply,
+                Kind::Slash => Arithmetic::Divide,
+                _ => return Ok(chain(first, others)),
+            };
             self.skip();
-            others.push((operator, operand(self)?));
-            self.is_deep(others.len())?;
+            others.push((operator, self.unary()?));
+            self.raise(1)?;
         }
-        Ok(if others.is_empty() { first } else { Expression::Chain(Box::new(first), others) })
     }
 
     fn unary(&mut self) -> Result<Expression> {
@@ -209,7 +213,7 @@ impl<'a> Parser<'a> {
         Ok(match self.kind() {
             Kind::Bang => {
                 self.skip();
-                Expression::Not(Box::new(self.deeper(Self::unary)?))
+                Expression::Not(Box::new(self.deeper(Self::primary)?))
             }
             Kind::Plus => {
                 self.skip();
@@ -275,13 +279,15 @@ impl<'a> Parser<'a> {
         let operands = if is_aggregate {
             self.skip();
             self.skip();
-            let first = self.in_aggregate(at, "an aggregate", Self::expression)?;
-            let mut all = vec![first];
-            while self.take(Kind::Comma) {
-                all.push(self.expression()?);
-            }
+            self.in_aggregate(at, "an aggregate", |parser| {
+                parser.expression()?;
+                while parser.take(Kind::Comma) {
+                    parser.expression()?;
+                }
+                Ok(())
+            })?;
             self.need(Kind::Close, "`,`, `)` or an operator")?;
-            all
+            Vec::new()
         } else {
             self.operands(0, usize::MAX, "a function")?
         };

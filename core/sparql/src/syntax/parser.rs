@@ -32,6 +32,8 @@ pub(super) struct Parser<'a> {
     by_name: BTreeMap<&'a str, Var>,
     pub(super) blanks: Blanks<'a>,
     pub(super) depth: usize,
+    /// How many levels lie below this one, of what has been read on it. Invariant: with [`Parser::depth`] no more than may be.
+    height: usize,
     deepest: usize,
     /// What the text asks for first that is not supported.
     unsupported: Option<(usize, &'static str)>,
@@ -71,6 +73,7 @@ impl<'a> Parser<'a> {
             by_name: BTreeMap::new(),
             blanks: Blanks::default(),
             depth: 0,
+            height: 0,
             deepest: 0,
             unsupported: None,
             aggregates: Aggregates::InPattern,
@@ -219,8 +222,9 @@ impl<'a> Parser<'a> {
 
     /// Reads something that is nested one level deeper.
     pub(super) fn deeper<R>(&mut self, read: impl FnOnce(&mut Self) -> Result<R>) -> Result<R> {
+        let height = std::mem::take(&mut self.height);
         self.depth += 1;
-        self.is_deep(0)?;
+        self.raise(0)?;
         let done = if self.depth.is_multiple_of(8) {
             // What calls may have any stack, and a text decides how deep this goes.
             stacker::maybe_grow(ENOUGH, MORE, || read(self))
@@ -228,12 +232,22 @@ impl<'a> Parser<'a> {
             read(self)
         };
         self.depth -= 1;
+        self.height = height.max(self.height + 1);
         done
     }
 
-    /// Notes that something stands on `more` others, which the engine's tree has below one another.
-    pub(super) fn is_deep(&mut self, more: usize) -> Result<()> {
-        let depth = self.depth + more;
+    /// Reads something that stands beside what has been read: the higher of both counts.
+    pub(super) fn beside<R>(&mut self, read: impl FnOnce(&mut Self) -> Result<R>) -> Result<R> {
+        let height = std::mem::take(&mut self.height);
+        let done = read(self);
+        self.height = self.height.max(height);
+        done
+    }
+
+    /// As many levels are put on top of what has been read on this one: the engine's tree has it below them.
+    pub(super) fn raise(&mut self, levels: usize) -> Result<()> {
+        self.height += levels;
+        let depth = self.depth + self.height;
         self.deepest = self.deepest.max(depth);
         if depth > self.options.depth {
             let limit = self.options.depth;

@@ -53,8 +53,6 @@ impl<'a> Parser<'a> {
         let mut scope = Scope::default();
         // The basic graph pattern that goes on: only a filter doesn't end it.
         let mut pattern = None;
-        // Parts that stand on all parts before.
-        let mut stacked = 0;
         loop {
             if self.at_triples() {
                 self.blanks.pattern = Some(*pattern.get_or_insert_with(|| self.blanks.next_pattern()));
@@ -74,8 +72,8 @@ impl<'a> Parser<'a> {
                 pattern = None;
                 let element = self.element(at, &mut scope)?;
                 if matches!(element, Element::Optional(_) | Element::Minus(_) | Element::Bind(..)) {
-                    stacked += 1;
-                    self.is_deep(stacked)?;
+                    // It stands on all parts before.
+                    self.raise(1)?;
                 }
                 group.elements.push(element);
             }

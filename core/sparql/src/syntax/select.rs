@@ -37,9 +37,7 @@ impl<'a> Parser<'a> {
         self.modifiers(&mut select, &mut scope)?;
         let is_computed = |item: &Item| matches!(item, Item::Computed(..));
         let computed = selected.iter().filter(|one| is_computed(&one.item)).count();
-        let keys = select.group_by.iter().filter(|item| is_computed(item)).count();
-        let sorted = select.order_by.iter().filter(|key| !matches!(key.value, Expression::Var(..))).count();
-        self.is_deep(computed + keys + sorted + self.aggregate_count)?;
+        self.raise(computed)?;
         if is_star {
             if select.is_grouped {
                 let message = "`SELECT *` can't stand with GROUP BY or aggregates: name what is selected";
@@ -242,7 +240,10 @@ impl<'a> Parser<'a> {
             select.values = Some(values);
         }
         select.is_grouped = !select.group_by.is_empty() || self.aggregate_count > 0;
-        Ok(())
+        // Each value that is computed stands on the one before.
+        let keys = select.group_by.iter().filter(|item| matches!(item, Item::Computed(..))).count();
+        let sorted = select.order_by.iter().filter(|key| !matches!(key.value, Expression::Var(..))).count();
+        self.raise(keys + sorted + self.aggregate_count)
     }
 
     /// Whether brackets or the call of a function begin here: no modifier does.

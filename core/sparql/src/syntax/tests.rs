@@ -109,6 +109,7 @@ fn what_the_grammar_forbids_is_refused() {
         ("ASK { ?s A ?o }", 10),
         ("ASK { ?s ?p ?o FILTER ?o }", 23),
         ("ASK { ?s ?p ?o FILTER (1 < 2 < 3) }", 30),
+        ("ASK { ?s ?p ?o FILTER (!!?o) }", 25),
         ("SELECT { ?s ?p ?o }", 8),
         ("SELECT ?s { ?s ?p ?o } LIMIT 1 LIMIT 2", 32),
         ("SELECT ?s { ?s ?p ?o } ORDER BY", 32),
@@ -155,7 +156,6 @@ fn depth_is_an_error_before_the_stack_ends() {
     let deep: Vec<String> = vec![
         nest(100_000),
         format!("ASK {}{}", "{".repeat(100_000), "}".repeat(100_000)),
-        format!("ASK {{ FILTER ({}1) }}", "!".repeat(100_000)),
         format!("ASK {{ FILTER ({}1{}) }}", "STR(".repeat(100_000), ")".repeat(100_000)),
         format!("ASK {{ FILTER (1{}) }}", " + 1".repeat(100_000)),
         format!("ASK {{ FILTER (1{}) }}", " * 1".repeat(100_000)),
@@ -171,6 +171,11 @@ fn depth_is_an_error_before_the_stack_ends() {
         format!("SELECT * {{ ?s ?p ?o }} ORDER BY {}", "STR(?s) ".repeat(2000)),
         format!("SELECT (COUNT(*) AS ?n) {{ ?s ?p ?o }} GROUP BY {}", "(STR(?s)) ".repeat(2000)),
         format!("SELECT (1 AS ?x) {{ ?s ?p ?o }} HAVING {}", "(COUNT(STR(?s)) > 1) ".repeat(2000)),
+        // Levels that stand on others count with what they stand on.
+        format!("ASK {{ FILTER {}1{} }}", "(".repeat(100), (" + 1".repeat(50) + ")").repeat(100)),
+        format!("ASK {}?s ?p ?o{}", "{".repeat(100), (" OPTIONAL {}".repeat(50) + "}").repeat(100)),
+        format!("ASK {{ ?s ?p ?o }} ORDER BY {}", "(?s + 1) ".repeat(2000)),
+        format!("ASK {{ ?s ?p ?o }} GROUP BY {}", "(?s + 1) ".repeat(2000)),
     ];
     for text in &deep {
         assert!(is_too_large(text), "{}: {:?}", &text[..60], parse(text).err());
@@ -216,6 +221,7 @@ fn much_text_that_lies_side_by_side_is_read() {
             "<http://e/s> my-ns:a-b-c <http://e/a-b+c> . ".repeat(100_000)
         ),
         format!("ASK {{ FILTER (1{}) }}", " || 1".repeat(100_000)),
+        format!("ASK {{ FILTER (1{}) }}", " || 1 + 1 * 2 < 3 && -1 = 2".repeat(20_000)),
         format!("ASK {{ {{}} {} }}", "UNION {} ".repeat(100_000)),
         format!("ASK {{ ?s a{} ?o }}", "/a|a".repeat(100_000)),
         format!("SELECT {variables} {{ VALUES ({variables}) {{ }} }}"),
