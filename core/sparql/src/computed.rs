@@ -6,6 +6,7 @@
 use hashbrown::HashTable;
 use rapidhash::v3::{RapidSecrets, rapidhash_v3_nano_inline};
 use vicus_flow::library::HashKey;
+use vicus_flow::{Grow, NoMemory};
 use vicus_rdf::{Id, Kind};
 
 /// A dictionary that grows. Ids say the places of their terms.
@@ -95,16 +96,25 @@ impl Computed {
     }
 
     /// Adds a term that is not there yet. Panics at the 2^32nd, and if its key has 4 GiB.
-    pub(crate) fn add(&mut self, kind: Kind, key: &str) -> Id {
+    ///
+    /// # Errors
+    /// There is not enough memory for it. All is as it was.
+    pub(crate) fn add(&mut self, kind: Kind, key: &str) -> Result<Id, NoMemory> {
         let (hash, number) = (self.hash(kind, key), self.places.len());
-        let place = self.write(kind, key);
-        self.places.push(place);
+        self.places.grow(1)?;
         let entry = Entry { hash, place: u32::try_from(number).expect("fewer than 2^32 terms") };
         if self.tables.is_empty() {
             self.tables.resize_with(1 << TABLE_BITS, HashTable::new);
         }
-        self.tables[table(hash)].insert_unique(spread(hash), entry, |entry| spread(entry.hash));
-        Id::computed(kind, self.first + number)
+        let table = &mut self.tables[table(hash)];
+        if table.len() == table.capacity() {
+            let bytes = (2 * table.len().max(1) * size_of::<Entry>()) as u64;
+            table.try_reserve(1, |entry| spread(entry.hash)).map_err(|_| NoMemory { bytes })?;
+        }
+        let place = self.write(kind, key)?;
+        self.places.push(place);
+        self.tables[self::table(hash)].insert_unique(spread(hash), entry, |entry| spread(entry.hash));
+        Ok(Id::computed(kind, self.first + number))
     }
 
     fn hash(&self, kind: Kind, key: &str) -> u32 {
@@ -112,18 +122,20 @@ impl Computed {
         (hash ^ hash >> 32) as u32 ^ kind as u32
     }
 
-    fn write(&mut self, kind: Kind, key: &str) -> Place {
+    fn write(&mut self, kind: Kind, key: &str) -> Result<Place, NoMemory> {
         let room = |piece: &String| piece.capacity() - piece.len();
         if self.pieces.last().is_none_or(|piece| room(piece) < key.len()) {
             let next = self.pieces.last().map_or(FIRST_PIECE, |piece| (piece.capacity() * 2).min(LARGEST_PIECE));
-            self.pieces.push(String::with_capacity(next.max(key.len())));
+            let (mut piece, bytes) = (String::new(), next.max(key.len()));
+            piece.try_reserve_exact(bytes).map_err(|_| NoMemory { bytes: bytes as u64 })?;
+            self.pieces.push(piece);
         }
         let number = u32::try_from(self.pieces.len() - 1).expect("fewer than 2^32 pieces");
         let piece = self.pieces.last_mut().expect("there is one with room");
         let start = piece.len();
         piece.push_str(key);
         let offset = |at: usize| u32::try_from(at).expect("a piece of less than 4 GiB");
-        Place { kind, piece: number, start: offset(start), end: offset(piece.len()) }
+        Ok(Place { kind, piece: number, start: offset(start), end: offset(piece.len()) })
     }
 }
 
@@ -145,8 +157,8 @@ mod tests {
     fn a_key_is_found_by_its_kind_and_text_and_by_its_id() {
         let mut computed = Computed::new(RapidSecrets::seed(0));
         let keys: Vec<String> = (0..5000).map(|number| format!("{number}{}", "é".repeat(number % 700))).collect();
-        let ids: Vec<Id> = keys.iter().map(|key| computed.add(Kind::String, key)).collect();
-        let iri = computed.add(Kind::Iri, &keys[7]);
+        let ids: Vec<Id> = keys.iter().map(|key| computed.add(Kind::String, key).unwrap()).collect();
+        let iri = computed.add(Kind::Iri, &keys[7]).unwrap();
         for (key, id) in keys.iter().zip(&ids) {
             assert_eq!((computed.find(Kind::String, key), computed.key(*id)), (Some(*id), key.as_str()));
         }
@@ -154,7 +166,7 @@ mod tests {
         assert_eq!((computed.find(Kind::Iri, &keys[8]), computed.find(Kind::String, "none")), (None, None));
         assert_eq!(computed.end(), keys.len() + 1);
         let mut more = Computed::behind(&computed);
-        let next = more.add(Kind::String, "none");
+        let next = more.add(Kind::String, "none").unwrap();
         assert_eq!((more.key(next), more.has(next), computed.has(next), more.has(iri)), ("none", true, false, false));
     }
 
@@ -163,13 +175,13 @@ mod tests {
         let mut computed = Computed::new(RapidSecrets::seed(0));
         let key = "x".repeat(90);
         for number in 0..100_000 {
-            computed.add(Kind::String, &format!("{number}{key}"));
+            computed.add(Kind::String, &format!("{number}{key}")).unwrap();
         }
         // 9.5 MB, in pieces of 1 MiB; ten smaller ones go before them.
         assert!(computed.pieces.len() <= 20, "{} pieces", computed.pieces.len());
         assert!(computed.pieces.iter().all(|piece| piece.capacity() <= LARGEST_PIECE));
         // One that is larger than any piece has its own.
-        let long = computed.add(Kind::String, &"y".repeat(3 << 20));
+        let long = computed.add(Kind::String, &"y".repeat(3 << 20)).unwrap();
         assert_eq!(computed.key(long).len(), 3 << 20);
     }
 

@@ -4,8 +4,10 @@
 //! inside of them, and a path is a regular expression over steps: Thompson, "Regular expression search algorithm",
 //! CACM 1968. The search visits each pair of a state and a node once, whatever is nested in what.
 
+use crate::boxes::room_for_one;
 use hashbrown::HashSet;
 use std::sync::Arc;
+use vicus_flow::Grow;
 use vicus_flow::library::HashKey;
 use vicus_rdf::{Id, Order, Store};
 
@@ -205,12 +207,17 @@ impl Search {
     }
 
     fn reach(&mut self, state: u32, node: Id, found: &mut Vec<u64>) {
+        room_for_one(self.seen.len(), self.seen.capacity(), size_of::<(u32, Id)>(), || {
+            self.seen.try_reserve(1).is_ok()
+        });
         if !self.seen.insert((state, node)) {
             return;
         }
         if state != LAST {
+            self.open.grow_or_give_up(1);
             self.open.push(Place { state, node, edge: 0, done: 0 });
         } else if self.target.is_none_or(|target| target == node) {
+            found.grow_or_give_up(1);
             found.push(node.bits());
             self.is_over = self.target.is_some();
         }

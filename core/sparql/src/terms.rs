@@ -1,5 +1,6 @@
 //! The terms that a plan can name: those of the store, and those that its query mentions or computes.
 
+use crate::boxes::room_for_one;
 use crate::computed::Computed;
 use crate::limits::Limits;
 use crate::value::DateTime;
@@ -11,9 +12,9 @@ use rapidhash::v3::RapidSecrets;
 use std::cell::{Cell, OnceCell};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use vicus_flow::library::HashKey;
-use vicus_flow::{BoxError, OverBudget, Turn};
+use vicus_flow::{BoxError, OverBudget, Turn, give_up};
 use vicus_rdf::{Encoded, Encoder, Id, Kind, Store, TermView};
 
 /// A store, the other terms that a query mentions, and those that one run of it computes.
@@ -210,7 +211,9 @@ impl Terms {
     /// The blank node that was made for this label, a simple string, and row; or a new one.
     pub(crate) fn blank(&self, label: &str, row: i64) -> Id {
         let label = self.string(label);
-        let mut blanks = self.blanks.lock().expect("nothing panics under this lock");
+        // One who gave up for want of memory left it as it was.
+        let mut blanks = self.blanks.lock().unwrap_or_else(PoisonError::into_inner);
+        room_for_one(blanks.len(), blanks.capacity(), size_of::<((Id, i64), Id)>(), || blanks.try_reserve(1).is_ok());
         *blanks.entry((label, row)).or_insert_with(|| {
             self.book(2 * size_of::<((Id, i64), Id)>());
             self.fresh_blank()
@@ -252,10 +255,11 @@ impl Terms {
     fn add(&self, kind: Kind, key: &str) -> Id {
         let mut computed = self.computed.write().expect("nothing panics under this lock");
         // Another instance may have been quicker.
-        computed.find(kind, key).unwrap_or_else(|| {
-            self.book(Computed::bytes_of(key));
-            computed.add(kind, key)
-        })
+        let added = computed
+            .find(kind, key)
+            .map_or_else(|| computed.add(kind, key).inspect(|_| self.book(Computed::bytes_of(key))), Ok);
+        drop(computed);
+        added.unwrap_or_else(|error| give_up(error))
     }
 
     /// The term with this id. Panics for unbound.

@@ -8,7 +8,7 @@ use std::io::IsTerminal;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use vicus::{FlowError, OverBudget, Request, Runtime, RuntimeBuilder, Topology, Totals};
+use vicus::{FlowError, NoMemory, OverBudget, Request, Runtime, RuntimeBuilder, Topology, Totals};
 use vicus_rdf::load::{Load, LoadError, LoadOptions, Phase, Source};
 use vicus_rdf::{Placement, Store};
 use vicus_schedule::MOST_THREADS;
@@ -131,12 +131,20 @@ pub(crate) fn plain(stopped: Stopped) -> anyhow::Error {
             anyhow::Error::msg(format!("its time was up while {doing}: it was cancelled (--timeout)"))
         }
         Stopped::Over(error) => anyhow::Error::msg(format!("{error} (--memory-limit)")),
+        // The input may be right: the box says what the memory was for.
+        Stopped::Failed(failed @ FlowError::Failed { .. }) if is_no_memory(&failed) => {
+            anyhow::Error::msg(failed.to_string())
+        }
         Stopped::Failed(FlowError::Failed { error, .. }) => match error.downcast_ref() {
             Some(LoadError::TooLong { .. }) => anyhow::Error::msg(format!("{error} (--max-line)")),
             _ => anyhow::Error::new(Boxed(error)),
         },
         Stopped::Failed(error) => error.into(),
     }
+}
+
+fn is_no_memory(error: &FlowError) -> bool {
+    matches!(error, FlowError::Failed { error, .. } if error.is::<NoMemory>())
 }
 
 /// An error that several own.

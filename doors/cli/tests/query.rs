@@ -263,6 +263,48 @@ fn a_deep_query_needs_no_large_stack_of_the_shell() {
     }
 }
 
+/// A query whose memory could not be had, under `ulimit -v` for one, ended the process: `memory allocation of 134217728 bytes
+/// failed`, and SIGABRT.
+#[test]
+fn memory_that_can_not_be_had_is_an_error_of_the_box_that_asked() {
+    let line =
+        |n: u64| format!("<http://e/s{n}> <http://e/p> {n} .\n<http://e/s{n}> <http://e/q> <http://e/s{}> .\n", n % 97);
+    let data = file("no-memory.ttl", (0..9000).map(line).collect::<String>());
+    // All pairs: 81 million rows, which the limit has no room for.
+    let pairs = "?a <http://e/p> ?v . ?b <http://e/q> ?w";
+    // The rows of the built side have room, and their table has not.
+    let some = format!("{{ SELECT ?a ?b {{ {pairs} }} LIMIT 14000000 }}");
+    let queries = [
+        ("hash build", format!("SELECT * {{ {some} {some} }}")),
+        ("distinct", format!("SELECT DISTINCT ?a ?b {{ {pairs} }}")),
+        ("sort", format!("SELECT * {{ {pairs} }} ORDER BY ?w ?v")),
+        ("aggregate", format!("SELECT ?a ?b (SUM(?v) AS ?sum) {{ {pairs} }} GROUP BY ?a ?b")),
+    ];
+    for (name, query) in &queries {
+        let limited =
+            "ulimit -v 800000; exec \"$0\" query --threads 2 --memory-limit 100G --format count --data \"$1\" \"$2\"";
+        let mut command = Command::new("sh");
+        let output = command
+            .args(["-c", limited, env!("CARGO_BIN_EXE_vicus"), &data, query])
+            .output()
+            .expect("there is a shell");
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(1), "{name}: {:?} {said}", output.status);
+        assert!(!said.contains("memory allocation of") && !said.contains("panicked"), "{name}: {said}");
+        let error = said.lines().last().unwrap_or_default();
+        assert!(error.starts_with("vicus: query query: box ") && error.contains(" failed: "), "{name}: {said}");
+        assert!(error.ends_with(" of memory can't be had"), "{name}: {said}");
+        eprintln!("{name}: {error}");
+    }
+    // The limit is enough for a query that needs little.
+    let few = format!(
+        "ulimit -v 800000; exec \"$0\" query --threads 2 --data \"$1\" --format count 'SELECT * {{ {pairs} }} LIMIT 5'"
+    );
+    let output =
+        Command::new("sh").args(["-c", &few, env!("CARGO_BIN_EXE_vicus"), &data]).output().expect("there is a shell");
+    assert_eq!(stdout(&output), "query\t5\n");
+}
+
 #[test]
 fn a_base_and_unknown_functions_are_the_users_choice() {
     let data = file("base.nt", PEOPLE);

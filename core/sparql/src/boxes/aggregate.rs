@@ -6,14 +6,15 @@
 
 use super::distinct::Wide;
 use super::parted::{Parted, Table};
-use super::{Growth, Inputs, envelope_of, interleave, slices};
+use super::{Growth, Inputs, envelope_of, had, interleave, slices};
 use crate::algebra::Fold;
 use crate::evaluate::{Evaluator, Scratch};
 use crate::expression::Arithmetic;
 use crate::terms::{Made, Terms};
 use crate::value::{Number, Value, extreme_order};
+use std::fmt;
 use std::sync::Arc;
-use vicus_flow::{BoxError, Envelope, Operator, Turn};
+use vicus_flow::{BoxError, Envelope, Grow, NoMemory, Operator, Turn, give_up};
 use vicus_rdf::Id;
 
 /// What is folded, over columns.
@@ -111,6 +112,23 @@ enum State {
     Text(u64, Option<String>),
 }
 
+/// Appends to a string that may become long.
+fn append(text: &mut String, more: &str) {
+    let bytes = (text.len() + more.len()) as u64;
+    text.try_reserve(more.len()).unwrap_or_else(|_| give_up(NoMemory { bytes }));
+    text.push_str(more);
+}
+
+/// A writer that appends.
+struct Growing<'a>(&'a mut String);
+
+impl fmt::Write for Growing<'_> {
+    fn write_str(&mut self, more: &str) -> fmt::Result {
+        append(self.0, more);
+        Ok(())
+    }
+}
+
 /// In a part's count: there was an error.
 const FAILED: u64 = 1 << 63;
 
@@ -158,10 +176,10 @@ impl State {
                 if let (Some(text), Fold::Concat(separator), 1..) = (text, fold, part) {
                     let before = text.len();
                     if *count > 0 {
-                        text.push_str(separator);
+                        append(text, separator);
                     }
                     *count += part;
-                    terms.view(id, |view| view.write_lexical(&mut *text)).expect("a string takes everything");
+                    terms.view(id, |view| view.write_lexical(&mut Growing(text))).expect("a string takes everything");
                     let grown = text.len() - before;
                     if !terms.fits(text.len()) {
                         text.clear();
@@ -271,6 +289,7 @@ impl Groups {
         if self.slots[slot] > 0 {
             return self.slots[slot] as usize - 1;
         }
+        self.states.grow_or_give_up(self.spec.folds.len());
         self.states.extend(self.spec.folds.iter().map(|fold| State::new(&fold.fold)));
         self.enter(key, hash)
     }
@@ -279,9 +298,10 @@ impl Groups {
     fn enter(&mut self, key: &[u64], key_hash: u64) -> usize {
         let number = self.count;
         self.count += 1;
+        self.keys.grow_or_give_up(key.len());
         self.keys.extend_from_slice(key);
         if self.count * 2 > self.slots.len() {
-            let mut slots = vec![0u32; self.slots.len() * 4];
+            let mut slots: Vec<u32> = had(Vec::zeroed(self.slots.len() * 4));
             std::mem::swap(&mut self.slots, &mut slots);
             for number in slots.into_iter().filter(|number| *number > 0) {
                 let key = &self.keys[(number as usize - 1) * key.len()..number as usize * key.len()];
@@ -379,11 +399,12 @@ impl Table for Groups {
     fn move_to(mut self, tables: &mut [Groups], part: &dyn Fn(u64) -> usize) {
         let (keys, folds) = (self.spec.keys.len(), self.spec.folds.len());
         let mut states = std::mem::take(&mut self.states).into_iter();
-        let mut moved = Vec::with_capacity(self.count);
+        let mut moved = had(Vec::with_room(self.count));
         for number in 0..self.count {
             let key = &self.keys[number * keys..(number + 1) * keys];
             let hash = self.terms.key.hash(key.iter().copied());
             let home = part(hash);
+            tables[home].states.grow_or_give_up(folds);
             tables[home].states.extend(states.by_ref().take(folds));
             moved.push((home, tables[home].enter(key, hash) as u64));
         }

@@ -5,10 +5,10 @@
 //! wait until there are enough of them for a part of the table: [`Parted`].
 
 use super::parted::{Parted, Table};
-use super::{Inputs, Outbox, slices};
+use super::{Inputs, Outbox, had, slices};
 use crate::limits::Limits;
 use vicus_flow::library::HashKey;
-use vicus_flow::{BoxError, Envelope, Operator, Turn};
+use vicus_flow::{BoxError, Envelope, Grow, Operator, Turn};
 
 pub(crate) struct Distinct {
     seen: Box<dyn Seen>,
@@ -186,7 +186,8 @@ impl<const N: usize> Set<N> {
         }
         if slots > self.slots.len() {
             self.taken = 0;
-            for row in std::mem::replace(&mut self.slots, vec![[EMPTY; N]; slots]) {
+            let fresh = had(Vec::filled(slots, [EMPTY; N]));
+            for row in std::mem::replace(&mut self.slots, fresh) {
                 if row[0] != EMPTY {
                     self.enter(&row, self.by.hash(row.iter().copied()) as usize & (slots - 1));
                 }
@@ -205,6 +206,7 @@ impl<const N: usize> Table for Set<N> {
     }
 
     fn add(&mut self, rows: &[u64], fresh: &mut Vec<u32>) {
+        fresh.grow_or_give_up(rows.len() / N);
         let mut starts = [0; BATCH];
         let mut first = 0;
         for batch in rows.as_chunks::<N>().0.chunks(BATCH) {
@@ -277,6 +279,7 @@ impl Wide {
             match self.slots[place] {
                 0 => {
                     self.slots[place] = u32::try_from(count + 1).expect("fewer than 2^32 distinct rows");
+                    self.rows.grow_or_give_up(self.width);
                     self.rows.extend_from_slice(row);
                     return true;
                 }
@@ -292,7 +295,7 @@ impl Wide {
     }
 
     fn grow(&mut self) {
-        let mut slots = vec![0u32; self.slots.len() * 4];
+        let mut slots: Vec<u32> = had(Vec::zeroed(self.slots.len() * 4));
         let mask = slots.len() - 1;
         for (number, row) in self.rows.chunks(self.width).enumerate() {
             let mut place = self.by.hash(row.iter().copied()) as usize & mask;
@@ -315,6 +318,7 @@ impl Table for Wide {
     }
 
     fn add(&mut self, rows: &[u64], fresh: &mut Vec<u32>) {
+        fresh.grow_or_give_up(rows.len() / self.width);
         for (number, row) in rows.chunks_exact(self.width).enumerate() {
             if self.enter(row) {
                 fresh.push(number as u32);

@@ -6,12 +6,12 @@
 
 use super::join::{Place, Probe};
 use super::loose::{Choice, Loose, Sides};
-use super::slices;
+use super::{had, slices};
 use crate::terms::Terms;
 use crate::value::value_key;
 use std::sync::Arc;
 use vicus_flow::library::HashKey;
-use vicus_flow::{Column, Envelope, EnvelopeBuilder, Room, Turn};
+use vicus_flow::{Column, Envelope, EnvelopeBuilder, Grow, Room, Turn};
 use vicus_rdf::Id;
 
 /// A pair of columns that must agree.
@@ -94,6 +94,7 @@ impl Builder {
     pub(crate) fn add(&mut self, envelope: Envelope) {
         let envelope = envelope.compact();
         self.bytes += envelope.held_bytes();
+        self.envelopes.grow_or_give_up(1);
         self.envelopes.push(envelope);
     }
 
@@ -110,7 +111,7 @@ impl Builder {
         let rows: usize = envelopes.iter().map(Envelope::rows).sum();
         assert!(u32::try_from(rows).is_ok(), "fewer than 2^32 rows are built into one table");
         let column = |number: usize| {
-            let mut values = Vec::with_capacity(rows);
+            let mut values = had(Vec::with_room(rows));
             envelopes.iter().for_each(|envelope| values.extend_from_slice(envelope.column(number).u64s()));
             values
         };
@@ -131,11 +132,11 @@ impl Builder {
         let bits = if keys.is_empty() { 0 } else { bits };
         let buckets: Vec<u32> = {
             let slices: Vec<&[u64]> = keys.iter().map(Vec::as_slice).collect();
-            let mut buckets = Vec::new();
+            let mut buckets = had(Vec::with_room(rows));
             hashes(self.terms.key, &slices, rows, 64 - bits, &mut buckets);
             buckets
         };
-        let mut starts = vec![0u32; (1 << bits) + 1];
+        let mut starts: Vec<u32> = had(Vec::zeroed((1 << bits) + 1));
         for &bucket in &buckets {
             starts[bucket as usize + 1] += 1;
         }
@@ -145,8 +146,8 @@ impl Builder {
         if stopped() {
             return None;
         }
-        let mut next = starts.clone();
-        let mut order = vec![0u32; rows];
+        let mut next = had(Vec::copied(&starts));
+        let mut order: Vec<u32> = had(Vec::zeroed(rows));
         for (row, &bucket) in buckets.iter().enumerate() {
             let place = &mut next[bucket as usize];
             order[*place as usize] = row as u32;
@@ -263,6 +264,7 @@ impl HashTable {
 /// The bucket of each row.
 fn hashes(by: HashKey, keys: &[&[u64]], rows: usize, shift: u32, into: &mut Vec<u32>) {
     into.clear();
+    into.grow_or_give_up(rows);
     match keys {
         [] => into.resize(rows, 0),
         [key] => into.extend(key.iter().map(|&id| (by.mix(id) >> shift) as u32)),
@@ -278,8 +280,8 @@ fn reduce(
     starts: &[u32],
     better: impl Fn(usize, usize) -> bool,
 ) -> (Vec<u32>, Vec<u32>) {
-    let mut kept: Vec<u32> = Vec::with_capacity(order.len());
-    let mut kept_starts = Vec::with_capacity(starts.len());
+    let mut kept: Vec<u32> = had(Vec::with_room(order.len()));
+    let mut kept_starts = had(Vec::with_room(starts.len()));
     kept_starts.push(0);
     for bucket in starts.windows(2) {
         let first = kept.len();

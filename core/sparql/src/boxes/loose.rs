@@ -11,7 +11,9 @@
 //! unbound is a value like others. Each search ends at partners, whatever they and the row leave open: no row is compared
 //! with all others.
 
+use super::had;
 use super::join::Place;
+use vicus_flow::Grow;
 use vicus_flow::library::HashKey;
 
 /// Both sides of a join, as columns.
@@ -117,8 +119,8 @@ impl Table {
         let bits = (sides.built.max(2) as u64).next_power_of_two().trailing_zeros();
         let shift = 64 - bits;
         let mut is_there = vec![false; 1 << sides.searched().len()];
-        let mut starts = vec![0u32; (1 << bits) + 1];
-        let mut buckets: Vec<u32> = Vec::with_capacity(sides.built);
+        let mut starts: Vec<u32> = had(Vec::zeroed((1 << bits) + 1));
+        let mut buckets: Vec<u32> = had(Vec::with_room(sides.built));
         for row in 0..sides.built {
             if row % ROWS == 0 && stopped() {
                 return None;
@@ -136,8 +138,8 @@ impl Table {
         for bucket in 1..starts.len() {
             starts[bucket] += starts[bucket - 1];
         }
-        let mut next = starts.clone();
-        let mut order = vec![0u32; sides.built];
+        let mut next = had(Vec::copied(&starts));
+        let mut order: Vec<u32> = had(Vec::zeroed(sides.built));
         for (row, &bucket) in buckets.iter().enumerate() {
             if row % ROWS == 0 && stopped() {
                 return None;

@@ -23,13 +23,32 @@ pub(crate) mod values;
 pub(crate) mod walk;
 
 use std::sync::OnceLock;
-use vicus_flow::{Column, Envelope, EnvelopeBuilder, Room, Schema, Turn, Type};
+use vicus_flow::{Column, Envelope, EnvelopeBuilder, Grow, NoMemory, Room, Schema, Turn, Type, give_up};
 
 /// The schema of envelopes with so many columns of ids. Those of few columns are made once.
 pub(crate) fn schema(columns: usize) -> Schema {
     static FEW: [OnceLock<Schema>; 32] = [const { OnceLock::new() }; 32];
     let make = || Schema::new((0..columns).map(|column| (format!("c{column}"), Type::U64)));
     FEW.get(columns).map_or_else(make, |schema| schema.get_or_init(make).clone())
+}
+
+/// What was allocated. If the memory could not be had, the box gives up and its request fails alone.
+pub(crate) fn had<T>(allocated: Result<T, NoMemory>) -> T {
+    allocated.unwrap_or_else(|error| give_up(error))
+}
+
+/// Before something is added to a hash table with so many items of a size: where it is full, it `grows`, or the box gives up.
+pub(crate) fn room_for_one(count: usize, capacity: usize, item: usize, grows: impl FnOnce() -> bool) {
+    if count == capacity && !grows() {
+        give_up(NoMemory { bytes: (2 * (count + 1) * item) as u64 });
+    }
+}
+
+/// As `collect`, where there may be so many items that there is no memory for them: see [`had`].
+pub(crate) fn collected<T>(items: impl ExactSizeIterator<Item = T>) -> Vec<T> {
+    let mut all = had(Vec::with_room(items.len()));
+    all.extend(items);
+    all
 }
 
 /// The columns of an envelope as slices.
@@ -129,6 +148,7 @@ impl Outbox {
 /// The rows of columns, one after the other.
 pub(crate) fn interleave(columns: &[&[u64]], into: &mut Vec<u64>) {
     into.clear();
+    into.grow_or_give_up(columns.iter().map(|column| column.len()).sum());
     match columns {
         [column] => into.extend_from_slice(column),
         [a, b] => into.extend(a.iter().zip(*b).flat_map(|(&a, &b)| [a, b])),

@@ -6,6 +6,7 @@
 //! half of what the tables hold, or some kilobytes for each.
 
 use crate::limits::Limits;
+use vicus_flow::Grow;
 
 /// Rows with the same keys meet in it. Rows are flat: `width` ids for each, one after the other.
 pub(crate) trait Table: Send + Sized {
@@ -104,7 +105,9 @@ impl<T: Table> Parted<T> {
         let width = self.parts[0].table.width();
         for row in rows.chunks_exact(width) {
             let part = part_of(self.parts[0].table.hash(row), count);
-            self.parts[part].waiting.extend_from_slice(row);
+            let waiting = &mut self.parts[part].waiting;
+            waiting.grow_or_give_up(width);
+            waiting.extend_from_slice(row);
         }
         self.unseen += rows.len() / width;
         if self.unseen < count * ROWS_TO_A_LOOK {
@@ -176,7 +179,9 @@ impl<T: Table> Parted<T> {
         self.outgrown.clear();
         for part in std::mem::take(&mut self.parts) {
             for row in part.waiting.chunks_exact(part.table.width()) {
-                parts[part_of(part.table.hash(row), more)].waiting.extend_from_slice(row);
+                let waiting = &mut parts[part_of(part.table.hash(row), more)].waiting;
+                waiting.grow_or_give_up(row.len());
+                waiting.extend_from_slice(row);
             }
             self.outgrown.push(Some(part.table));
         }

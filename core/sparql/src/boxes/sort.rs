@@ -1,11 +1,11 @@
 //! ORDER BY: collects everything, sorts by integers, and puts it out in envelopes.
 
-use super::Growth;
+use super::{Growth, collected, had};
 use crate::terms::Terms;
 use crate::value::total_order;
 use std::cmp::Ordering;
 use std::sync::Arc;
-use vicus_flow::{BoxError, Envelope, Operator, Turn};
+use vicus_flow::{BoxError, Envelope, Grow, Operator, Turn};
 use vicus_rdf::{Id, Kind};
 
 /// A column to sort by.
@@ -35,6 +35,7 @@ impl Rows {
     pub(crate) fn add(&mut self, envelope: &Envelope) {
         self.columns.resize(envelope.columns().len(), Vec::new());
         for (values, column) in self.columns.iter_mut().zip(envelope.columns()) {
+            values.grow_or_give_up(column.u64s().len());
             values.extend_from_slice(column.u64s());
         }
         self.count += envelope.rows();
@@ -69,14 +70,14 @@ impl Rows {
             key.iter_mut().for_each(|key| *key = !*key);
         }
         match &mut keys[..] {
-            [] => Some((0..self.count as u32).collect()),
+            [] => Some(collected(0..self.count as u32)),
             [key] => {
-                let mut pairs: Vec<(u64, u32)> = key.iter().copied().zip(0..).collect();
+                let mut pairs: Vec<(u64, u32)> = collected(key.iter().copied().zip(0..self.count as u32));
                 sort_unless(&mut pairs, NUMBERS, Ord::cmp, stopped)?;
-                Some(pairs.into_iter().map(|(_, row)| row).collect())
+                Some(collected(pairs.into_iter().map(|(_, row)| row)))
             }
             keys => {
-                let mut order: Vec<u32> = (0..self.count as u32).collect();
+                let mut order: Vec<u32> = collected(0..self.count as u32);
                 let compare = |&a: &u32, &b: &u32| {
                     let keys = keys.iter().map(|key| key[a as usize].cmp(&key[b as usize]));
                     keys.chain([a.cmp(&b)]).find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
@@ -109,7 +110,7 @@ fn sort_unless<T: Copy>(
     }
     let mut run = shortest;
     while run < items.len() {
-        let mut merged = Vec::with_capacity(items.len());
+        let mut merged = had(Vec::with_room(items.len()));
         for pair in items.chunks(2 * run) {
             let (mut a, mut b) = pair.split_at(run.min(pair.len()));
             while let (Some(first), Some(second)) = (a.first(), b.first()) {
@@ -156,20 +157,20 @@ pub(crate) fn compare(terms: &Terms, by: &[By], a: (&Envelope, usize), b: (&Enve
 /// Integers that are ordered as the column's terms are: the ids themselves, or the places of the distinct ids in order.
 fn sort_keys(terms: &Terms, column: &[u64], stopped: &dyn Fn() -> bool) -> Option<Vec<u64>> {
     if column.iter().all(|&bits| is_ordered(bits)) {
-        return Some(column.to_vec());
+        return Some(had(Vec::copied(column)));
     }
-    let mut distinct: Vec<u64> = column.to_vec();
+    let mut distinct: Vec<u64> = had(Vec::copied(column));
     sort_unless(&mut distinct, NUMBERS, Ord::cmp, stopped)?;
     distinct.dedup();
-    let mut ranked: Vec<u32> = (0..distinct.len() as u32).collect();
+    let mut ranked: Vec<u32> = collected(0..distinct.len() as u32);
     let id = |place: u32| Id::from_bits(distinct[place as usize]);
     let by_term = |&a: &u32, &b: &u32| total_order(terms, id(a), id(b)).then(a.cmp(&b));
     sort_unless(&mut ranked, OTHERS, by_term, stopped)?;
-    let mut ranks = vec![0; distinct.len()];
+    let mut ranks: Vec<u64> = had(Vec::zeroed(distinct.len()));
     for (rank, &place) in ranked.iter().enumerate() {
         ranks[place as usize] = rank as u64;
     }
-    let mut keys = Vec::with_capacity(column.len());
+    let mut keys = had(Vec::with_room(column.len()));
     for part in column.chunks(OTHERS) {
         if stopped() {
             return None;

@@ -2,7 +2,7 @@
 
 use super::index_probe::Source;
 use super::join::{Core, JoinSpec, Place, Probe};
-use super::slices;
+use super::{room_for_one, slices};
 use crate::limits::Limits;
 use crate::route::{Automaton, Search, is_node};
 use crate::terms::Terms;
@@ -110,6 +110,8 @@ impl Probe for WalkProbe {
                 self.is_searching = !self.search.go_on(&mut steps, most, &mut self.found);
                 self.current.end = self.found.len();
                 if !self.is_searching {
+                    let (known, size) = (&mut self.known, size_of::<((Id, Option<Id>), Range<usize>)>());
+                    room_for_one(known.len(), known.capacity(), size, || known.try_reserve(1).is_ok());
                     self.known.insert((start, target), self.current.clone());
                 }
             }
