@@ -38,6 +38,7 @@ pub trait Grow: Sized {
     fn grow_exactly(&mut self, more: usize) -> Result<(), NoMemory>;
 
     /// As [`Grow::grow`], from where no error can be returned; see [`give_up`].
+    #[inline]
     fn grow_or_give_up(&mut self, more: usize) {
         self.grow(more).unwrap_or_else(|error| give_up(error));
     }
@@ -137,11 +138,18 @@ macro_rules! grow {
 
             #[inline]
             fn grow(&mut self, more: usize) -> Result<(), NoMemory> {
-                let len = self.len();
-                // Where there is not as much as to double it, what is wanted may be there.
-                self.try_reserve(more)
-                    .or_else(|_| self.try_reserve_exact(more))
-                    .map_err(|_| grown_bytes::<T>(len, more))
+                #[cold]
+                #[inline(never)]
+                fn grow_now<T>(grown: &mut $type<T>, more: usize) -> Result<(), NoMemory> {
+                    let len = grown.len();
+                    // Where there is not as much as to double it, what is wanted may be there.
+                    grown
+                        .try_reserve(more)
+                        .or_else(|_| grown.try_reserve_exact(more))
+                        .map_err(|_| grown_bytes::<T>(len, more))
+                }
+                // Rows ask one by one, and nearly always there is room.
+                if self.capacity() - self.len() >= more { Ok(()) } else { grow_now(self, more) }
             }
 
             fn grow_exactly(&mut self, more: usize) -> Result<(), NoMemory> {
