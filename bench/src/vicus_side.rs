@@ -41,7 +41,8 @@ impl Peer for Vicus {
             count.fetch_add(envelope.rows() as u64, Ordering::Relaxed);
             Ok(())
         });
-        let request = self.runtime.submit_with(plan.model(), plan.start(Moment::default()).operators([(plan.sink(), sink)]));
+        let request =
+            self.runtime.submit_with(plan.model(), plan.start(Moment::default()).operators([(plan.sink(), sink)]));
         match request.wait_for(limit) {
             Some(ended) => ended.map(drop)?,
             None => {

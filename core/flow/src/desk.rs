@@ -15,7 +15,7 @@ pub struct Activation {
     pub kind: Kind,
     /// Which box.
     pub index: BoxId,
-    /// Where the data lies for which it is to be run, if its envelope said so ([`Envelope::at_home`]).
+    /// Where the data lies for which it is to be run, if its envelope said so ([`Envelope::at_home`](crate::Envelope::at_home)).
     pub home: Option<Place>,
 }
 

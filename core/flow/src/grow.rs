@@ -81,6 +81,7 @@ pub trait Grow: Sized {
     ///
     /// # Errors
     /// There is not so much memory.
+    #[inline]
     fn filled(count: usize, value: Self::Item) -> Result<Vec<Self::Item>, NoMemory>
     where
         Self::Item: Clone,

@@ -338,7 +338,7 @@ impl Instance {
         self.id
     }
 
-    /// Bounds what its boxes hold together, in bytes; see [`Turn::holds`]. To be called before it starts.
+    /// Bounds what its boxes hold together, in bytes; see [`Turn::holds`](crate::Turn::holds). To be called before it starts.
     pub fn set_budget(&self, bytes: u64) {
         self.budget.store(bytes, Ordering::Relaxed);
     }
