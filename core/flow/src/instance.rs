@@ -704,7 +704,8 @@ mod loom_models {
     #[test]
     fn loom_a_request_is_settled_once_and_not_too_early() {
         let mut net = ModelBuilder::new("one box");
-        let source = net.source(BoxModel::new("source", || |_: &mut Turn<'_>| Ok(())).output(&Schema::new::<&str>([])));
+        let source =
+            net.source(BoxModel::new("source", || |_: &mut crate::Turn<'_>| Ok(())).output(&Schema::new::<&str>([])));
         net.end(source.output(0));
         let model = net.build().unwrap();
         loom::model(move || {
