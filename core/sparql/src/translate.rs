@@ -91,6 +91,14 @@ fn add_all(slots: &mut Slots, mut other: Slots) {
     slots.extend(other);
 }
 
+/// OFFSET and LIMIT, which an ASK may have as well.
+fn sliced(mut made: Made, select: &Select) -> Made {
+    if select.offset > 0 || select.limit.is_some() {
+        made.node = Node::Slice(Box::new(made.node), select.offset, select.limit);
+    }
+    made
+}
+
 /// The groups of rows that expressions see.
 struct Groups {
     /// What is grouped, with what aggregates need computed.
@@ -145,7 +153,7 @@ impl Translator<'_> {
     /// §18.2.4 and §18.2.5. Only projected variables are those of the outside.
     fn select(&mut self, select: &Select, is_ask: bool, scope: &mut Names) -> Made {
         if is_ask {
-            return self.rows_of(select, scope);
+            return sliced(self.rows_of(select, scope), select);
         }
         let mut slots = Vec::with_capacity(select.projection.len());
         for item in &select.projection {
@@ -170,10 +178,7 @@ impl Translator<'_> {
         if select.distinct {
             made.node = Node::Distinct(Box::new(made.node));
         }
-        if select.offset > 0 || select.limit.is_some() {
-            made.node = Node::Slice(Box::new(made.node), select.offset, select.limit);
-        }
-        made
+        sliced(made, select)
     }
 
     /// A SELECT's rows in order, before they are projected.

@@ -97,3 +97,16 @@ fn a_long_chain_is_answered() {
     let sum = " + 1".repeat(900);
     assert_eq!(rows(&format!("SELECT (0{sum} AS ?n) {{ }}")), ["900"]);
 }
+
+/// ASK's OFFSET and LIMIT were read and left out.
+#[test]
+fn an_ask_skips_rows_as_it_is_told() {
+    let store = Arc::new(Store::of_turtle(DATA.as_bytes(), None).expect("good Turtle"));
+    for (text, answer) in [("OFFSET 3", true), ("OFFSET 4", false), ("LIMIT 0", false), ("LIMIT 1", true)] {
+        let parsed = parse(&format!("ASK {{ ?s ?p ?o }} {text}")).expect("good SPARQL");
+        for optimise in [true, false] {
+            let plan = plan(&store, &parsed, &Options { optimise, ..Options::default() }).expect("supported");
+            assert_eq!(!rows_of(&plan, |_| 0).is_empty(), answer, "{text}");
+        }
+    }
+}
