@@ -1,7 +1,7 @@
 //! Deals rows to outputs by the hash of their keys.
 
 use super::HashKey;
-use crate::{BoxError, BoxModel, Envelope, EnvelopeBuilder, Grow, Operator, Schema, Turn, Type};
+use crate::{Attachment, BoxError, BoxModel, Envelope, EnvelopeBuilder, Grow, Operator, Schema, Turn, Type};
 
 /// Sends each row to one of `parts` outputs: rows with equal values in the columns `keys` to the same one, by their hash. Takes and
 /// makes columns of [`Type::U64`] only; panics for others.
@@ -14,7 +14,7 @@ pub fn partition(schema: &Schema, keys: &[usize], parts: usize, by: HashKey) -> 
     let model = BoxModel::new("partition", move || Partition {
         keys: keys.clone(),
         by,
-        parts: (0..parts).map(|_| Part { builder: EnvelopeBuilder::of_u64s(width), rows: 0 }).collect(),
+        parts: (0..parts).map(|_| Part { builder: EnvelopeBuilder::of_u64s(width), rows: 0, attached: Vec::new() }).collect(),
         targets: Vec::new(),
         ends: vec![0; parts],
         order: Vec::new(),
@@ -58,7 +58,11 @@ impl Partition {
 struct Part {
     builder: EnvelopeBuilder,
     rows: usize,
+    attached: Vec<Attachment>,
 }
+
+/// Rows that keep more than so many bytes alive beside their columns don't wait for others.
+const MOST_ATTACHED: u64 = 1 << 20;
 
 impl Part {
     fn take(&mut self, turn: &Turn<'_>, envelope: &Envelope, rows: &[u32]) {
@@ -69,12 +73,20 @@ impl Part {
             self.builder.u64s(place).extend(rows.iter().map(|&row| column[row as usize]));
         }
         self.rows += rows.len();
+        if !rows.is_empty() {
+            Attachment::add_all(&mut self.attached, envelope.attached());
+        }
+    }
+
+    fn is_due(&self, rows: usize) -> bool {
+        self.rows >= rows || self.attached.iter().map(Attachment::bytes).sum::<u64>() > MOST_ATTACHED
     }
 
     fn send(&mut self, output: usize, turn: &mut Turn<'_>) {
         if self.rows > 0 {
             let columns = self.builder.finish_columns(turn);
-            turn.send(output, Envelope::of_rows(columns, std::mem::take(&mut self.rows)));
+            let envelope = Envelope::of_rows(columns, std::mem::take(&mut self.rows));
+            turn.send(output, envelope.with(&std::mem::take(&mut self.attached)));
         }
     }
 }
@@ -113,7 +125,7 @@ impl Operator for Partition {
         }
         // About as many envelopes leave as come, and of their size: small ones at first.
         for (output, part) in self.parts.iter_mut().enumerate() {
-            if part.rows >= envelope.rows() {
+            if part.is_due(envelope.rows()) {
                 part.send(output, turn);
             }
         }
