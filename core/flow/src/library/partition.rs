@@ -14,7 +14,9 @@ pub fn partition(schema: &Schema, keys: &[usize], parts: usize, by: HashKey) -> 
     let model = BoxModel::new("partition", move || Partition {
         keys: keys.clone(),
         by,
-        parts: (0..parts).map(|_| Part { builder: EnvelopeBuilder::of_u64s(width), rows: 0, attached: Vec::new() }).collect(),
+        parts: (0..parts)
+            .map(|_| Part { builder: EnvelopeBuilder::of_u64s(width), rows: 0, attached: Vec::new() })
+            .collect(),
         targets: Vec::new(),
         ends: vec![0; parts],
         order: Vec::new(),
@@ -137,7 +139,7 @@ impl Operator for Partition {
 mod tests {
     use super::*;
     use crate::{Bound, ModelBuilder, library, sequential};
-    use std::sync::mpsc;
+    use std::sync::{Arc, mpsc};
 
     #[test]
     fn equal_keys_meet_and_no_row_is_lost() {
@@ -185,6 +187,53 @@ mod tests {
                 }
             }
             assert!(seen.iter().all(|seen| *seen), "all rows came");
+        }
+    }
+
+    /// Rows that were copied into other envelopes lost what their own envelopes kept alive.
+    #[test]
+    fn rows_keep_what_is_attached_to_the_envelopes_that_they_came_in() {
+        let schema = Schema::new([("key", Type::U64), ("origin", Type::U64)]);
+        for seed in 0..20 {
+            let mut net = ModelBuilder::new("partition and merge");
+            net.default_bound(Bound { envelopes: 2, ..Bound::default() });
+            // An envelope's rows have its number, which is attached to it as well.
+            let source = |turn: &mut Turn<'_>| -> Result<(), BoxError> {
+                turn.take(0);
+                for number in 0..30u64 {
+                    let keys: Vec<u64> = (0..1 + number % 7).map(|row| number * 7 + row).collect();
+                    let origins = vec![number; keys.len()];
+                    let kept = Attachment::new(Arc::new(number), number);
+                    turn.send(0, Envelope::new([keys.into(), origins.into()]).with(&[kept]));
+                }
+                turn.send_pill(0);
+                Ok(())
+            };
+            let source = net.source(BoxModel::new("source", move || source).output(&schema));
+            let parts = net.add(partition(&schema, &[0], 3, HashKey::of_seed(seed)));
+            net.connect(source.output(0), parts.input(0));
+            let compare = |(a, i): (&Envelope, usize), (b, j): (&Envelope, usize)| {
+                a.column(0).u64s()[i].cmp(&b.column(0).u64s()[j])
+            };
+            let merge = net.add(library::merge(&schema, 3, 1 + seed as usize % 9, compare));
+            (0..3).for_each(|part| {
+                let hold = net.add(library::hold(&schema));
+                net.connect(parts.output(part), hold.input(0));
+                net.connect(hold.output(0), merge.input(part));
+            });
+            let (send, receive) = mpsc::channel();
+            let sink = net.add(library::sink("sink", &schema, move |envelope| Ok(send.send(envelope)?)));
+            net.connect(merge.output(0), sink.input(0));
+            net.end(sink.output(0));
+            sequential::run(&net.build().unwrap(), Vec::new(), library::any_order(seed)).unwrap();
+            let mut rows = 0;
+            for envelope in receive {
+                rows += envelope.rows();
+                let kept: Vec<u64> = envelope.attached().iter().map(Attachment::bytes).collect();
+                let origins = envelope.column(1).u64s();
+                assert!(origins.iter().all(|origin| kept.contains(origin)), "seed {seed}: {origins:?} of {kept:?}");
+            }
+            assert_eq!(rows, (0..30).map(|number| 1 + number % 7).sum::<usize>(), "seed {seed}");
         }
     }
 }
