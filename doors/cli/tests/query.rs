@@ -164,10 +164,13 @@ fn long_strings_are_booked_as_they_are_made() {
 /// each was wanted for one row.
 #[test]
 fn computed_strings_need_no_more_memory_than_the_rows_on_their_way() {
-    let data = file("passing.nt", (0..40).map(|n| format!("<http://e/{n}> <http://e/p> \"{n}\" .\n")).collect::<String>());
+    let data =
+        file("passing.nt", (0..40).map(|n| format!("<http://e/{n}> <http://e/p> \"{n}\" .\n")).collect::<String>());
     // 16,000 strings that all differ, of 4 kB each.
     let pad = "x".repeat(4000);
-    let bind = format!("?a ?p ?b . ?c ?p ?d . ?e ?p ?f FILTER (STRLEN(?f) = 1) BIND (CONCAT(?b, ?d, \"-\", ?f, \"{pad}\") AS ?x)");
+    let bind = format!(
+        "?a ?p ?b . ?c ?p ?d . ?e ?p ?f FILTER (STRLEN(?f) = 1) BIND (CONCAT(?b, ?d, \"-\", ?f, \"{pad}\") AS ?x)"
+    );
     let streaming = format!("SELECT ?x {{ {bind} FILTER (CONTAINS(?x, \"9-1x\")) }}");
     let folded = format!("SELECT (SUM(STRLEN(?x)) AS ?n) (MAX(?x) AS ?last) {{ {bind} }}");
     let joined = format!("SELECT ?x {{ {{ {bind} }} ?g ?p ?d }}");

@@ -55,7 +55,7 @@ fn below(plan: &mut Physical, kept: Kept) {
                     expr.slots().into_iter().for_each(|slot| inner[slot.0] = true);
                     Make::Expr(expr.clone())
                 }
-                Make::Expr(expr) if !kept && expr.computes() => Make::Passing(expr.clone()),
+                Make::Expr(expr) if !kept => Make::Passing(expr.clone()),
                 other => other.clone(),
             });
             let made: Arc<[Make]> = made.collect();

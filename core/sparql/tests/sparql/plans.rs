@@ -253,6 +253,7 @@ fn computed_terms_go_with_the_last_row_that_has_them() {
     for (text, rows, most) in [
         (format!("SELECT ?x {{ {bind} }}"), 60, 0),
         (format!("SELECT ?x ?y {{ {bind} BIND (UCASE(?x) AS ?y) FILTER (?x != ?y) }}"), 60, 0),
+        (format!("SELECT ?y {{ {bind} BIND (COALESCE(?x, ?p) AS ?y) }}"), 60, 0),
         (format!("SELECT ?x {{ {bind} FILTER (CONTAINS(?x, \"-\") && STR(?x) != \"\") }} LIMIT 50"), 50, 0),
         (format!("SELECT ?x {{ {{ {bind} }} UNION {{ ?p :by ?t BIND (STR(?t) AS ?x) }} }} OFFSET 7"), 113, 0),
         (format!("SELECT ?x ?a {{ {{ {bind} }} OPTIONAL {{ ?p :by ?a }} }}"), 60, 0),
