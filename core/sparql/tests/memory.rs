@@ -42,6 +42,10 @@ fn texts(count: usize) -> Vec<(&'static str, String)> {
         ("numbers in VALUES", format!("SELECT * {{ VALUES ?x {{ {} }} }}", each(&|_| "1 ".to_owned()))),
         ("strings in VALUES", format!("SELECT * {{ VALUES ?x {{ {} }} }}", each(&|n| format!("'{n}'")))),
         ("IRIs in VALUES", format!("SELECT * {{ VALUES ?x {{ {} }} }}", each(&|n| format!("<a:{n}>")))),
+        (
+            "names with a long prefix",
+            format!("PREFIX p:<a:{}> SELECT * {{ VALUES ?x {{ {} }} }}", "x".repeat(150), each(&|n| format!("p:{n} "))),
+        ),
         ("rows of VALUES", format!("SELECT * {{ VALUES (?x ?y) {{ {} }} }}", each(&|_| "(1 2)".to_owned()))),
         ("IN", format!("SELECT * {{ ?s ?p ?o FILTER (?o IN (1{})) }}", each(&|_| ",1".to_owned()))),
         ("CONCAT", format!("SELECT (CONCAT(''{}) AS ?x) {{ }}", each(&|_| ",''".to_owned()))),
@@ -49,6 +53,7 @@ fn texts(count: usize) -> Vec<(&'static str, String)> {
         ("projected", format!("SELECT {} {{ }}", each(&|n| format!("?{n} ")))),
         ("objects", format!("SELECT * {{ ?s ?p 1{} }}", few(&|_| ",1".to_owned()))),
         ("triples", format!("SELECT * {{ {} }}", few(&|n| format!("?x ?y{n} ?z{n}.")))),
+        ("paths of many objects", format!("SELECT * {{ ?s <a:>|<b:>|<c:> 1{} }}", few(&|_| ",1".to_owned()))),
         ("paths", format!("SELECT * {{ ?s <a:>{} ?o }}", few(&|_| "|<a:>".to_owned()))),
         ("sequences", format!("SELECT * {{ ?s <a:>{} ?o }}", few(&|_| "/<a:>".to_owned()))),
         ("UNION", format!("SELECT * {{ {{}}{} }}", few(&|_| "UNION{}".to_owned()))),

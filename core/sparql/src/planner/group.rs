@@ -177,14 +177,14 @@ fn only_in_patterns(nodes: &[Node], slot: Slot) -> bool {
 
 /// The group as a union of groups, one for each branch of its first union; `None` if it has no union, or too many.
 fn distributed(nodes: &[Node], conditions: &[Expr], limits: &Limits) -> Option<Vec<(Vec<Node>, Vec<Expr>)>> {
-    let branches: usize = nodes.iter().map(|node| if let Node::Union(all) = node { all.len() } else { 1 }).product();
     // Each is planned twice, once by itself and once with its branches apart; nested ones would double that each time.
     if nodes.iter().map(unions).sum::<usize>() > limits.unions {
         return None;
     }
     let at = nodes.iter().position(|node| matches!(node, Node::Union(_)))?;
     let Node::Union(all) = &nodes[at] else { unreachable!("found above") };
-    if nodes.len() < 2 || branches > limits.branches {
+    let count = |node: &Node| if let Node::Union(all) = node { all.len() } else { 1 };
+    if nodes.len() < 2 || nodes.iter().map(count).fold(1, usize::saturating_mul) > limits.branches {
         return None;
     }
     let branch = |branch: &Node| {

@@ -330,6 +330,17 @@ fn a_walk_is_cut_into_turns_and_ends_when_nobody_waits() {
     assert_eq!(count_of(&planned(&store, "ASK { ?x :next* :7 . ?x :next :9 }")), 1);
 }
 
+/// The number of ways through 64 unions of two branches is beyond 64 bits: planning panicked, in builds that look for overflows, and
+/// otherwise took it for 0.
+#[test]
+fn a_group_of_many_unions_is_planned() {
+    let store = library(3);
+    let unions = "{ ?p :year ?y } UNION { ?p :year ?y } ".repeat(64);
+    let explained = planned(&store, &format!("ASK {{ {unions} }}")).explain();
+    let scans = explained.lines().filter(|line| line.contains("?p year ?y") || line.contains("/year>")).count();
+    assert!(scans >= 128, "{explained}");
+}
+
 #[test]
 fn deeply_nested_unions_are_planned_in_no_time() {
     let store = library(30);
