@@ -215,6 +215,12 @@ impl Plan {
         Box::new(library::sink_operator(move |envelope| on_rows(&envelope)))
     }
 
+    /// Whether it is thought to make few rows, and no operator's work is shared: then a caller that runs it on its own thread is
+    /// quicker than several threads that wake each other. Estimates may be wrong.
+    pub fn is_short(&self) -> bool {
+        self.lowered.is_short
+    }
+
     /// About how many bytes of memory it takes with one running instance of its model: by its boxes and their columns. What a
     /// request holds beyond this its boxes book themselves.
     pub fn bytes(&self) -> u64 {
