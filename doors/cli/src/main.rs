@@ -2,6 +2,7 @@
 
 mod bench;
 mod calibrate;
+mod doing;
 mod engine;
 mod generate;
 mod input;
@@ -18,11 +19,14 @@ mod topology;
 mod trace;
 
 use clap::{Parser, Subcommand};
+use doing::Doing;
 use std::process::ExitCode;
 
-/// Columns of envelopes and tables lie on the node of the seat that fills them.
+/// Columns of envelopes and tables lie on the node of the seat that fills them. Where there is not even memory for something small,
+/// the command says so.
 #[global_allocator]
-static ALLOCATOR: vicus::Allocator = vicus::Allocator::new();
+static ALLOCATOR: vicus::Allocator<vicus::LastWords> =
+    vicus::Allocator::with_small(vicus::LastWords::new(doing::last_words));
 
 /// Locality-aware parallel data processing: load RDF, ask SPARQL, look at the machine.
 #[derive(Parser)]
@@ -67,7 +71,15 @@ fn main() -> ExitCode {
 }
 
 fn run() -> ExitCode {
-    let done = match Cli::parse().command {
+    let command = Cli::parse().command;
+    let _doing = match command {
+        Command::Generate(_) => Doing::Generating,
+        Command::Simulate(_) => Doing::Simulating,
+        Command::Trace(_) => Doing::Reading,
+        _ => Doing::Something,
+    }
+    .begin();
+    let done = match command {
         Command::Generate(args) => generate::run(args),
         Command::Query(args) => query::run(args),
         Command::Topology(args) => topology::run(args),
@@ -86,8 +98,17 @@ fn run() -> ExitCode {
         // What is wrong with the environment is told as what is wrong with options.
         Err(error) if error.is::<clap::Error>() => error.downcast::<clap::Error>().expect("it was asked").exit(),
         Err(error) => {
-            eprintln!("vicus: {error:#}");
+            eprintln!("vicus: {}", told(&error));
             ExitCode::FAILURE
         }
     }
+}
+
+/// An error with its causes, without those that it has told itself.
+fn told(error: &anyhow::Error) -> String {
+    error.chain().map(ToString::to_string).fold(String::new(), |told, cause| match told.is_empty() {
+        true => cause,
+        false if told.ends_with(&cause) => told,
+        false => format!("{told}: {cause}"),
+    })
 }
