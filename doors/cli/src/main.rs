@@ -14,6 +14,7 @@ mod query;
 mod simulate;
 mod strategies;
 mod strategy;
+mod tell;
 mod threads;
 mod topology;
 mod trace;
@@ -21,6 +22,7 @@ mod trace;
 use clap::{Parser, Subcommand};
 use doing::Doing;
 use std::process::ExitCode;
+use tell::tell;
 
 /// Columns of envelopes and tables lie on the node of the seat that fills them. Where there is not even memory for something small,
 /// the command says so.
@@ -71,7 +73,20 @@ fn main() -> ExitCode {
 }
 
 fn run() -> ExitCode {
-    let command = Cli::parse().command;
+    let command = match Cli::try_parse() {
+        Ok(cli) => cli.command,
+        // Help that can't be written is no help.
+        Err(error) if !error.use_stderr() => {
+            return match tell::printed(error.print()) {
+                Ok(()) => ExitCode::SUCCESS,
+                Err(error) => {
+                    tell(format_args!("vicus: {}", tell::whole(&error)));
+                    ExitCode::FAILURE
+                }
+            };
+        }
+        Err(error) => error.exit(),
+    };
     let _doing = match command {
         Command::Generate(_) => Doing::Generating,
         Command::Simulate(_) => Doing::Simulating,
@@ -92,23 +107,14 @@ fn run() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if error.downcast_ref::<interrupt::Interrupted>().is_some() => {
-            eprintln!("vicus: {error}");
+            tell(format_args!("vicus: {error}"));
             ExitCode::from(interrupt::STATUS as u8)
         }
         // What is wrong with the environment is told as what is wrong with options.
         Err(error) if error.is::<clap::Error>() => error.downcast::<clap::Error>().expect("it was asked").exit(),
         Err(error) => {
-            eprintln!("vicus: {}", told(&error));
+            tell(format_args!("vicus: {}", tell::whole(&error)));
             ExitCode::FAILURE
         }
     }
-}
-
-/// An error with its causes, without those that it has told itself.
-fn told(error: &anyhow::Error) -> String {
-    error.chain().map(ToString::to_string).fold(String::new(), |told, cause| match told.is_empty() {
-        true => cause,
-        false if told.ends_with(&cause) => told,
-        false => format!("{told}: {cause}"),
-    })
 }
