@@ -2,6 +2,7 @@
 
 mod sp2b;
 
+use crate::tell::tell;
 use anyhow::Context;
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -41,7 +42,7 @@ struct Sp2b {
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     let What::Sp2b(args) = args.what;
     let triples = sp2b_file(&args.output, args.triples, args.seed)?;
-    eprintln!("{triples} triples in {}", args.output.display());
+    tell(format_args!("{triples} triples in {}", args.output.display()));
     Ok(())
 }
 
