@@ -86,6 +86,8 @@ pub(crate) struct Lowered {
     pub(crate) operators: Vec<Made>,
     /// For the boxes whose operators look at terms.
     pub(crate) makers: Arc<[(BoxId, Maker)]>,
+    /// See [`Plan::is_short`](crate::Plan::is_short).
+    pub(crate) is_short: bool,
 }
 
 /// What an operator became.
@@ -108,6 +110,7 @@ pub(crate) fn lower(plan: &Physical, terms: &Arc<Terms>, options: &Options) -> L
         options: *options,
         operators: Vec::new(),
         makers: Vec::new(),
+        rows: 0.0,
         at: None,
     };
     lowering.net.default_bound(Bound { envelopes: options.via_envelopes.max(1), ..Bound::default() });
@@ -123,11 +126,15 @@ pub(crate) fn lower(plan: &Physical, terms: &Arc<Terms>, options: &Options) -> L
         sink
     });
     let sinks = sinks.collect();
-    let (operators, makers) = (lowering.operators, lowering.makers);
+    let (operators, makers, rows) = (lowering.operators, lowering.makers, lowering.rows);
     let model =
         lowering.net.build().unwrap_or_else(|error| panic!("a plan is a tree from sources to the sink: {error}"));
-    Lowered { model, sinks, operators, makers: makers.into() }
+    let is_short = rows < options.parallel_rows as f64 / SHORT && operators.iter().all(|made| made.degree <= 1);
+    Lowered { model, sinks, operators, makers: makers.into(), is_short }
 }
+
+/// A plan is short if all its operators make a part of this of the rows from which on work is shared.
+const SHORT: f64 = 4.0;
 
 /// What stands above an operator, up to the next one that takes everything before it puts anything out.
 #[derive(Clone, Copy, Default)]
@@ -151,6 +158,8 @@ struct Lowering<'a> {
     options: Options,
     operators: Vec<Made>,
     makers: Vec<(BoxId, Maker)>,
+    /// Rows that all operators are thought to make.
+    rows: f64,
     /// The operator whose boxes are being added.
     at: Option<usize>,
 }
@@ -170,6 +179,7 @@ impl Lowering<'_> {
     fn add(&mut self, plan: &Physical, above: Pipeline) -> Vec<OutputId> {
         let at = self.operators.len();
         self.operators.push(Made::default());
+        self.rows += plan.estimate.rows;
         let outer = self.at.replace(at);
         let outputs = self.operator(plan, above);
         self.at = outer;

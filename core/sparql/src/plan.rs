@@ -194,7 +194,8 @@ impl Plan {
     }
 
     /// The box that receives envelopes of solutions: for each variable a column of [`Id::bits`], 0 where it is unbound.
-    /// Its own operator drops them; give each instance one made by [`Plan::sink_operator`].
+    /// Its own operator drops them; give each instance one made by [`Plan::sink_operator`]. Of a term that the query computed, an
+    /// id means something as long as the envelope or a copy of it is there.
     pub fn sink(&self) -> BoxId {
         self.lowered.sinks[0]
     }
@@ -212,6 +213,12 @@ impl Plan {
         mut on_rows: impl FnMut(&Envelope) -> Result<(), BoxError> + Send + 'static,
     ) -> Box<dyn Operator> {
         Box::new(library::sink_operator(move |envelope| on_rows(&envelope)))
+    }
+
+    /// Whether it is thought to make few rows, and no operator's work is shared: then a caller that runs it on its own thread is
+    /// quicker than several threads that wake each other. Estimates may be wrong.
+    pub fn is_short(&self) -> bool {
+        self.lowered.is_short
     }
 
     /// About how many bytes of memory it takes with one running instance of its model: by its boxes and their columns. What a
@@ -278,13 +285,13 @@ impl Run {
     }
 
     /// The term that an id in a solution stands for, whether the store has it or the query computed it. Panics for
-    /// unbound.
+    /// unbound, and if the query computed it and the envelopes of solutions that have it have been dropped.
     pub fn term(&self, id: Id) -> Term {
         self.terms.term(id)
     }
 
-    /// Looks at the term that an id in a solution stands for, without a copy of one that the store has. Panics for
-    /// unbound.
+    /// Looks at the term that an id in a solution stands for, without a copy of one that the store has. Panics as
+    /// [`Run::term`] does.
     pub fn view<R>(&self, id: Id, look: impl FnOnce(TermView<'_>) -> R) -> R {
         self.terms.view(id, look)
     }

@@ -35,7 +35,8 @@ impl Operator for Union {
                 Some(column) => envelope.column(*column).clone(),
                 None => unbound[0].clone(),
             });
-            turn.send(0, Envelope::of_rows(columns.collect(), rows));
+            let made = Envelope::of_rows(columns.collect(), rows);
+            turn.send(0, super::attach(made, envelope.attached()));
         }
         Ok(())
     }
