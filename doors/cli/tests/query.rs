@@ -486,7 +486,8 @@ fn timings_are_objects_a_line_with_the_promised_keys() {
             assert!(line[key].is_number(), "{key} in {line}");
         }
         let taken: u64 = line["taken"].as_object().unwrap().values().map(|n| n.as_u64().unwrap()).sum();
-        assert!(taken > 0 && taken <= line["tasks"].as_u64().unwrap());
+        // A short query runs on the thread that asks, which takes nothing from a queue.
+        assert!(taken <= line["tasks"].as_u64().unwrap());
     }
     assert_eq!(lines[2]["triples"], 4);
     assert!(lines[2]["load_ms"].is_number() && lines[2]["peak_rss_mib"].as_f64().unwrap() > 0.0);
@@ -522,6 +523,11 @@ fn a_traced_query_obeys_the_box_protocol() {
             assert_eq!(traced, reported(far), "{strategy}, far {far}");
         }
         assert!(reported(false) > 0, "{reports}");
+        let reports = reports.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+        for report in reports.filter(|report| report["taken"].is_object()) {
+            let taken: u64 = report["taken"].as_object().unwrap().values().map(|n| n.as_u64().unwrap()).sum();
+            assert!(taken > 0 && taken <= report["tasks"].as_u64().unwrap(), "{report}");
+        }
         let summary = stdout(&run(&["trace", "summary", trace]));
         assert!(summary.contains("termination") && summary.contains("initialization"), "{summary}");
     }
