@@ -87,7 +87,7 @@ impl RuntimeBuilder {
     }
 
     /// How long a caller that submits a request with [`Runtime::submit_here`] works for it before the runtime's threads do; by
-    /// default 250 µs.
+    /// default a millisecond.
     pub fn caller_works(mut self, long: Duration) -> Self {
         self.caller_works = Some(long);
         self
