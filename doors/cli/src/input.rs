@@ -69,7 +69,9 @@ fn open_one(path: &OsStr, syntax: Option<Syntax>, reading: &mut Reading) -> anyh
 /// A file's own address, which relative IRIs in it are resolved against (RFC 3986, §5.1.3).
 fn base_of(path: &Path) -> std::io::Result<String> {
     let mut base = "file://".to_owned();
-    for byte in path.canonicalize()?.to_string_lossy().bytes() {
+    // A pipe of the shell's, `<(command)`, has a name that leads nowhere.
+    let place = path.canonicalize().or_else(|_| std::path::absolute(path))?;
+    for byte in place.to_string_lossy().bytes() {
         match byte {
             b'/' | b'-' | b'.' | b'_' | b'~' | b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' => base.push(char::from(byte)),
             _ => base.push_str(&format!("%{byte:02X}")),

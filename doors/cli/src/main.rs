@@ -107,7 +107,7 @@ fn run() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if error.downcast_ref::<interrupt::Interrupted>().is_some() => {
-            tell(format_args!("vicus: {error}"));
+            tell(format_args!("vicus: {}", tell::whole(&error)));
             ExitCode::from(interrupt::STATUS as u8)
         }
         // What is wrong with the environment is told as what is wrong with options.
