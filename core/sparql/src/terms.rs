@@ -3,7 +3,7 @@
 use crate::boxes::room_for_one;
 use crate::computed::Computed;
 use crate::limits::Limits;
-use crate::value::DateTime;
+use crate::value::{DateTime, Numbers};
 use hashbrown::HashMap;
 use oxiri::Iri;
 use oxrdf::vocab::xsd;
@@ -26,6 +26,8 @@ pub(crate) struct Terms {
     pub(crate) limits: Limits,
     /// What ids are hashed with.
     pub(crate) key: HashKey,
+    /// Which numbers there may be: those of unsettled terms may be any.
+    pub(crate) numbers: Numbers,
     base: Option<Iri<String>>,
     moment: Moment,
     /// Those that the query mentions: the same for all runs.
@@ -138,6 +140,7 @@ impl Terms {
             store: Arc::clone(store),
             limits,
             key,
+            numbers: Numbers::Floats,
             base,
             moment: Moment::default(),
             computed: RwLock::new(Computed::behind(&mentioned)),
@@ -149,16 +152,18 @@ impl Terms {
         }
     }
 
-    /// What is known so far, as what the query mentions; nothing is left here.
-    pub(crate) fn settled(&self) -> Terms {
+    /// What is known so far, as what the query mentions, which may come across these numbers; nothing is left here.
+    pub(crate) fn settled(&self, numbers: Numbers) -> Terms {
         let mentioned = self.computed.write().expect("nothing panics under this lock").emptied();
-        Terms::behind(&self.store, self.base.clone(), self.limits, self.key, Arc::new(mentioned)).at(self.moment)
+        let settled = Terms::behind(&self.store, self.base.clone(), self.limits, self.key, Arc::new(mentioned));
+        Terms { numbers, ..settled }.at(self.moment)
     }
 
     /// What a run begins with.
     pub(crate) fn at(&self, moment: Moment) -> Terms {
         let mentioned = Arc::clone(&self.mentioned);
-        Terms { moment, ..Terms::behind(&self.store, self.base.clone(), self.limits, self.key, mentioned) }
+        let settled = Terms::behind(&self.store, self.base.clone(), self.limits, self.key, mentioned);
+        Terms { moment, numbers: self.numbers, ..settled }
     }
 
     /// Whether a string may have so many bytes. If not, the query ends with an error: see [`Made::hold`].
