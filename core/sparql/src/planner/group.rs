@@ -171,12 +171,18 @@ impl Planner<'_> {
         while members.len() > most {
             members = self.parts(members, most, &mut conditions);
         }
-        let mut wanted = needed.clone();
-        wanted.extend(conditions.iter().flat_map(Expr::slots));
-        // What several have is joined by.
-        let mut holders: FxHashMap<Slot, usize> = FxHashMap::default();
-        let scopes: Vec<Slots> = members.iter().map(Member::possible).collect();
-        scopes.iter().flatten().for_each(|slot| *holders.entry(*slot).or_default() += 1);
+        let mut wanted = Slots::new();
+        let (mut holders, mut scopes): (FxHashMap<Slot, usize>, Vec<Slots>) = (FxHashMap::default(), Vec::new());
+        if members.iter().all(|member| matches!(member, Member::Pattern(_))) {
+            // Patterns have few slots, whichever are wanted.
+            scopes.resize(members.len(), Slots::new());
+        } else {
+            wanted = needed.clone();
+            wanted.extend(conditions.iter().flat_map(Expr::slots));
+            // What several have is joined by.
+            scopes.extend(members.iter().map(Member::possible));
+            scopes.iter().flatten().for_each(|slot| *holders.entry(*slot).or_default() += 1);
+        }
         let leaves = members.into_iter().zip(&scopes).map(|(member, scope)| {
             let visible = || scope.iter().copied().filter(|slot| wanted.contains(slot) || holders[slot] > 1).collect();
             match member {
