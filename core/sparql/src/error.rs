@@ -40,6 +40,8 @@ pub enum QueryErrorKind {
     TooLong,
     /// The text is nested more deeply than [`ParseOptions::depth`](crate::ParseOptions::depth).
     TooDeep,
+    /// Written out, with its prefixes and with paths for each object, it is far larger than its text.
+    TooLarge,
     /// Planning it takes more steps than [`Options::plan_steps`](crate::Options::plan_steps).
     TooManySteps,
     /// Planning it takes more memory than [`Options::plan_bytes`](crate::Options::plan_bytes).

@@ -26,6 +26,7 @@ mod limits;
 mod lower;
 mod optimise;
 mod parse;
+mod passing;
 mod plan;
 mod planner;
 mod route;

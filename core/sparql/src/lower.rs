@@ -90,6 +90,8 @@ pub(crate) struct Lowered {
     pub(crate) operators: Vec<Made>,
     /// For the boxes whose operators look at terms.
     pub(crate) makers: Arc<[(BoxId, Maker)]>,
+    /// See [`Plan::is_short`](crate::Plan::is_short).
+    pub(crate) is_short: bool,
 }
 
 /// What an operator became.
@@ -113,6 +115,7 @@ pub(crate) fn lower(plan: &Physical, terms: &Arc<Terms>, options: &Options, stop
         options: *options,
         operators: Vec::new(),
         makers: Vec::new(),
+        rows: 0.0,
         at: None,
         widest: boxes::schema(widest(plan)),
         stop,
@@ -130,11 +133,15 @@ pub(crate) fn lower(plan: &Physical, terms: &Arc<Terms>, options: &Options, stop
         sink
     });
     let sinks = sinks.collect();
-    let (operators, makers) = (lowering.operators, lowering.makers);
+    let (operators, makers, rows) = (lowering.operators, lowering.makers, lowering.rows);
     let model =
         lowering.net.build().unwrap_or_else(|error| panic!("a plan is a tree from sources to the sink: {error}"));
-    Lowered { model, sinks, operators, makers: makers.into() }
+    let is_short = rows < options.parallel_rows as f64 / SHORT && operators.iter().all(|made| made.degree <= 1);
+    Lowered { model, sinks, operators, makers: makers.into(), is_short }
 }
+
+/// A plan is short if all its operators make a part of this of the rows from which on work is shared.
+const SHORT: f64 = 4.0;
 
 /// What stands above an operator, up to the next one that takes everything before it puts anything out.
 #[derive(Clone, Copy, Default)]
@@ -158,6 +165,8 @@ struct Lowering<'a> {
     options: Options,
     operators: Vec<Made>,
     makers: Vec<(BoxId, Maker)>,
+    /// Rows that all operators are thought to make.
+    rows: f64,
     /// The operator whose boxes are being added.
     at: Option<usize>,
     /// Of which all schemas are a beginning: a schema has a name for each column.
@@ -210,6 +219,7 @@ impl Lowering<'_> {
     fn add(&mut self, plan: &Physical, above: Pipeline) -> Vec<OutputId> {
         let at = self.operators.len();
         self.operators.push(Made::default());
+        self.rows += plan.estimate.rows;
         let outer = self.at.replace(at);
         let outputs = if self.stop.works(plan.columns.len()) || self.stop.is_stopped() {
             let columns = plan.columns.iter().map(|_| Column::new(Vec::new())).collect();

@@ -43,8 +43,8 @@ pub struct Options {
     /// How much is remembered and tried.
     pub limits: Limits,
     /// As many steps at most as planning takes. A step is a look at an operator, at a variable of one, or at a way to join: some
-    /// ten nanoseconds. Most queries take less than a thousandth of the default number, 30,000 triples or 990 OPTIONALs that
-    /// bind a variable each about half of it. What meets it first has very many variables in very many operators.
+    /// ten nanoseconds. Most queries take less than a thousandth of the default number, 990 OPTIONALs that bind a variable
+    /// each an eighth, 30,000 triples a half. What meets it first has very many variables in very many operators.
     pub plan_steps: u64,
     /// As many bytes of memory at most as planning holds, as it counts them.
     pub plan_bytes: u64,
@@ -241,7 +241,8 @@ impl Plan {
     }
 
     /// The box that receives envelopes of solutions: for each variable a column of [`Id::bits`], 0 where it is unbound.
-    /// Its own operator drops them; give each instance one made by [`Plan::sink_operator`].
+    /// Its own operator drops them; give each instance one made by [`Plan::sink_operator`]. Of a term that the query computed, an
+    /// id means something as long as the envelope or a copy of it is there.
     pub fn sink(&self) -> BoxId {
         self.lowered.sinks[0]
     }
@@ -259,6 +260,12 @@ impl Plan {
         mut on_rows: impl FnMut(&Envelope) -> Result<(), BoxError> + Send + 'static,
     ) -> Box<dyn Operator> {
         Box::new(library::sink_operator(move |envelope| on_rows(&envelope)))
+    }
+
+    /// Whether it is thought to make few rows, and no operator's work is shared: then a caller that runs it on its own thread is
+    /// quicker than several threads that wake each other. Estimates may be wrong.
+    pub fn is_short(&self) -> bool {
+        self.lowered.is_short
     }
 
     /// About how many bytes of memory it takes with one running instance of its model: by its boxes and their columns. What a
@@ -353,13 +360,13 @@ impl Run {
     }
 
     /// The term that an id in a solution stands for, whether the store has it or the query computed it. Panics for
-    /// unbound.
+    /// unbound, and if the query computed it and the envelopes of solutions that have it have been dropped.
     pub fn term(&self, id: Id) -> Term {
         self.terms.term(id)
     }
 
-    /// Looks at the term that an id in a solution stands for, without a copy of one that the store has. Panics for
-    /// unbound.
+    /// Looks at the term that an id in a solution stands for, without a copy of one that the store has. Panics as
+    /// [`Run::term`] does.
     pub fn view<R>(&self, id: Id, look: impl FnOnce(TermView<'_>) -> R) -> R {
         self.terms.view(id, look)
     }

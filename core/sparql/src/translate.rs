@@ -44,7 +44,7 @@ pub(crate) fn translate(query: &Query, stop: &Stop<'_>, id: &mut dyn FnMut(TermR
 }
 
 /// Steps that a triple pattern takes, for its terms.
-const PATTERN_STEPS: usize = 8;
+const PATTERN_STEPS: usize = 16;
 
 /// Which slot a variable has, inside one SELECT.
 type Names = FxHashMap<Var, Slot>;
@@ -61,11 +61,11 @@ impl Made {
     }
 
     /// Joins another operator; joins of joins are one join.
-    fn join(&mut self, other: Made) {
+    fn join(&mut self, other: Made, stop: &Stop<'_>) {
         let mut all = operands(std::mem::replace(&mut self.node, Node::unit()));
         all.extend(operands(other.node));
         self.node = joined(all);
-        add_all(&mut self.possible, other.possible);
+        add_all(&mut self.possible, other.possible, stop);
     }
 
     fn extend(&mut self, slot: Slot, expr: Expr) {
@@ -86,11 +86,15 @@ fn joined(mut all: Vec<Node>) -> Node {
     if all.len() == 1 { all.remove(0) } else { Node::Join(all) }
 }
 
-/// Adds all of another set. The smaller one is moved, so that deep patterns with many variables stay cheap.
-fn add_all(slots: &mut Slots, mut other: Slots) {
+/// Adds all of another set. The smaller one is moved, so that deep patterns with many variables stay cheap; those of the larger
+/// one are moved to make room.
+fn add_all(slots: &mut Slots, mut other: Slots, stop: &Stop<'_>) {
     if other.len() > slots.len() {
         std::mem::swap(slots, &mut other);
     }
+    let last = slots.iter().last().copied();
+    let between = other.iter().filter(|slot| Some(**slot) < last && !slots.contains(slot)).count();
+    stop.works(other.len() + between * slots.len() / 32);
     slots.extend(other);
 }
 
@@ -233,7 +237,7 @@ impl Translator<'_> {
         }
         made.node = made.node.filtered(conditions);
         if let Some(values) = values {
-            made.join(values);
+            made.join(values, self.stop);
         }
         for (slot, mut expr) in computed {
             self.number_rows(&mut made.node, &mut expr);
@@ -420,10 +424,10 @@ impl Translator<'_> {
         let mut parts: Vec<Node> = Vec::new();
         let mut possible = Slots::new();
         for element in &group.elements {
-            // A set of variables may be moved to make room for a smaller one; what stands on all before has its own.
+            // What stands on all before has a set of variables of its own.
             let has_own = matches!(element, Element::Optional(_) | Element::Minus(_) | Element::Bind(..));
             let own = if has_own { possible.len() } else { 0 };
-            if self.stop.works(possible.len() / 32 + own + 1) || self.stop.holds(2 * size_of::<Slot>() * own) {
+            if self.stop.works(3 * own + 1) || self.stop.holds(2 * size_of::<Slot>() * own) {
                 break;
             }
             match element {
@@ -443,7 +447,7 @@ impl Translator<'_> {
                     let mut all = Vec::with_capacity(groups.len());
                     for group in groups {
                         let made = self.group(group, scope);
-                        add_all(&mut possible, made.possible);
+                        add_all(&mut possible, made.possible, self.stop);
                         match made.node {
                             Node::Union(inner) => all.extend(inner),
                             other => all.push(other),
@@ -453,18 +457,18 @@ impl Translator<'_> {
                 }
                 Element::Values(values) => {
                     let made = self.values(values, scope);
-                    add_all(&mut possible, made.possible);
+                    add_all(&mut possible, made.possible, self.stop);
                     parts.push(made.node);
                 }
                 Element::Select(select) => {
                     let made = self.select(select, false, scope);
-                    add_all(&mut possible, made.possible);
+                    add_all(&mut possible, made.possible, self.stop);
                     parts.push(made.node);
                 }
                 Element::Optional(group) => {
                     let (right, filters) = self.unfiltered(group, scope);
                     let left = Operand::new(joined(std::mem::take(&mut parts)));
-                    add_all(&mut possible, right.possible);
+                    add_all(&mut possible, right.possible, self.stop);
                     // Filters directly inside see both sides.
                     let conditions = self.conditions(&filters, &possible, scope);
                     parts.push(Node::LeftJoin { left, right: Operand::new(right.node), conditions });

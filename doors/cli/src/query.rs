@@ -319,7 +319,13 @@ fn answer(
                 let shown = repeat == 1 && copy == 0 && !args.explain;
                 let format = if shown { args.format } else { Format::Count };
                 let writer = Writer::new(&plan, moment, format, &question.name);
-                (runtime.submit_within(plan.model(), writer.operators(), budget), writer)
+                let operators = writer.operators();
+                // Copies that are to run at once begin on the runtime's threads.
+                let request = match args.concurrent {
+                    1 => engine::submit(runtime, &plan, operators, budget, until),
+                    _ => runtime.submit_within(plan.model(), operators, budget),
+                };
+                (request, writer)
             })
             .collect();
         let mut totals = Totals::default();

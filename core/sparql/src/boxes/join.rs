@@ -206,7 +206,7 @@ impl Core {
             Part::Left(column) => input.column(*column).clone(),
             _ => fresh.next().expect("one for each other part"),
         });
-        Envelope::of_rows(columns.collect(), input.rows())
+        super::attach(Envelope::of_rows(columns.collect(), input.rows()), input.attached())
     }
 
     /// Applies the condition to the candidates and puts out what this kind of join makes of them.
@@ -268,7 +268,7 @@ impl Core {
     }
 
     fn put_out_pairs(&mut self, input: &Envelope, probe: &impl Probe, turn: &Turn<'_>) {
-        self.outbox.add(turn, self.left.len(), |builder| {
+        self.outbox.add(turn, input.attached(), self.left.len(), |builder| {
             for (column, part) in self.spec.output.iter().enumerate() {
                 gather_part(*part, input, probe, &self.left, &self.right, &mut builder.u64s(column));
             }

@@ -45,7 +45,8 @@ impl Operator for Union {
                 columns[column.to as usize] = Some(envelope.column(column.from as usize).clone());
             }
             let columns = columns.into_iter().map(|column| column.unwrap_or_else(|| unbound[0].clone()));
-            turn.send(0, Envelope::of_rows(columns.collect(), rows));
+            let made = Envelope::of_rows(columns.collect(), rows);
+            turn.send(0, super::attach(made, envelope.attached()));
         }
         Ok(())
     }

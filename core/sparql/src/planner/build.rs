@@ -36,7 +36,7 @@ pub(crate) mod cost {
 }
 
 /// Steps that making an operator takes, and a column of it or of its inputs.
-const OPERATOR_STEPS: usize = 256;
+const OPERATOR_STEPS: usize = 128;
 const COLUMN_STEPS: usize = 3;
 const MANY_COLUMNS: usize = 8192;
 

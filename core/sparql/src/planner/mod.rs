@@ -10,6 +10,7 @@ mod estimate;
 mod group;
 mod order;
 mod outer;
+mod passing;
 mod sideways;
 mod walk;
 
@@ -222,6 +223,12 @@ impl<'a> Planner<'a> {
 
     /// The plan of a whole query: columns exactly as `select` has them, or for ASK at most one row.
     pub(crate) fn query(&self, node: &Node, select: Option<&[Slot]>) -> Physical {
+        let mut plan = self.selected(node, select);
+        passing::let_pass(&mut plan);
+        plan
+    }
+
+    fn selected(&self, node: &Node, select: Option<&[Slot]>) -> Physical {
         match select {
             None => {
                 let goal = Goal { set: self.optimise, first: self.optimise };

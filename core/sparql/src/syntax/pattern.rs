@@ -7,6 +7,7 @@ use super::token::Kind;
 use super::{Result, Wrong};
 use oxrdf::NamedNode;
 use oxrdf::vocab::rdf;
+use std::sync::Arc;
 
 /// Where triples stand.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -195,7 +196,7 @@ impl<'a> Parser<'a> {
             }
         }
         for Triple { subject, verb, object } in &triples.all {
-            for end in [subject, object] {
+            for end in [&**subject, object] {
                 if let Term::Var(var) = end {
                     scope.add(*var);
                 }
@@ -229,7 +230,7 @@ impl<'a> Parser<'a> {
         if is_nested && !self.at_verb(triples.whose) {
             return Ok(());
         }
-        self.properties(&subject, triples)
+        self.properties(&Arc::new(subject), triples)
     }
 
     /// Whether a list with members or a blank node with properties begins here.
@@ -256,15 +257,18 @@ impl<'a> Parser<'a> {
     }
 
     /// Predicates and objects, separated by `;`.
-    fn properties(&mut self, subject: &Term, triples: &mut Triples) -> Result<()> {
+    fn properties(&mut self, subject: &Arc<Term>, triples: &mut Triples) -> Result<()> {
         loop {
+            let first = self.tokens_read();
             let verb = self.verb(triples.whose)?;
+            let signs = self.tokens_read() - first;
             loop {
                 let object = self.node(triples, "a triple's object")?;
-                triples.all.push(Triple { subject: subject.clone(), verb: verb.clone(), object });
+                triples.all.push(Triple { subject: Arc::clone(subject), verb: verb.clone(), object });
                 if !self.take(Kind::Comma) {
                     break;
                 }
+                self.repeat(signs)?;
             }
             if !self.take(Kind::Semicolon) {
                 return Ok(());
@@ -286,8 +290,8 @@ impl<'a> Parser<'a> {
             return Err(self.unexpected("a triple's predicate"));
         }
         Ok(Verb::Path(match whose {
-            Where::Pattern => self.path()?,
-            Where::Template(_) => Path::Iri(self.predicate()?),
+            Where::Pattern => Arc::new(self.path()?),
+            Where::Template(_) => Arc::new(Path::Iri(self.predicate()?)),
         }))
     }
 
@@ -312,7 +316,7 @@ impl<'a> Parser<'a> {
             let first = parser.blanks.fresh();
             parser.may_stand(&first, at, triples.whose)?;
             if parser.take(Kind::BracketOpen) {
-                parser.properties(&first, triples)?;
+                parser.properties(&Arc::new(first.clone()), triples)?;
                 parser.need(Kind::BracketClose, "`]`, `;` or `,`")?;
                 return Ok(first);
             }
@@ -321,8 +325,8 @@ impl<'a> Parser<'a> {
             loop {
                 let object = parser.node(triples, "a list's member")?;
                 let mut link = |predicate: oxrdf::NamedNodeRef<'_>, object| {
-                    let verb = Verb::Path(Path::Iri(predicate.into_owned()));
-                    triples.all.push(Triple { subject: cell.clone(), verb, object });
+                    let verb = Verb::Path(Arc::new(Path::Iri(predicate.into_owned())));
+                    triples.all.push(Triple { subject: Arc::new(cell.clone()), verb, object });
                 };
                 link(rdf::FIRST, object);
                 if parser.take(Kind::Close) {

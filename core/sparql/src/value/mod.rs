@@ -153,7 +153,7 @@ fn bounds(name: &str) -> Option<(Option<Number>, Option<Number>)> {
 
 /// `=` of two terms: equal terms, or equal values. `None` is an error.
 pub(crate) fn equal(terms: &Terms, a: Id, b: Id) -> Option<bool> {
-    if a == b {
+    if terms.is_same(a, b) {
         // All but NaN are equal to themselves.
         return match a.kind() {
             Kind::Typed => match terms.view(a, Value::of_view) {

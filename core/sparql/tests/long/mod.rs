@@ -156,6 +156,11 @@ long! {
     "blank nodes": |c| format!("SELECT * {{ {} }}", each!(c, n, "_:b{n} <a:p> _:b{}.", n + 1));
     "a list": |c| format!("SELECT * {{ ?s ?p ({}) }}", each!(c, "1 "));
     "objects": |c| format!("SELECT * {{ ?s ?p 1{} }}", each!(c, n, ",{n}"));
+    "paths of many objects": |c| format!("SELECT * {{ ?s <a:>|<b:>|<c:> 1{} }}", each!(c, ",1"));
+    "names with a long prefix": |c| {
+        format!("PREFIX p:<a:{}> SELECT * {{ VALUES ?x {{ {} }} }}", "x".repeat(150), each!(c, n, "p:{n} "))
+    };
+    "white space": |c| format!("SELECT * {{ {} }}", " ".repeat(c));
     "CONCAT": |c| format!("SELECT (CONCAT(''{}) AS ?x) {{ }}", each!(c, ",''"));
     "COALESCE": |c| format!("SELECT (COALESCE(?o{}) AS ?x) {{ ?s ?p ?o }}", each!(c, n, ",?v{n}"));
     "IF": |c| format!("SELECT ({}1{} AS ?x) {{ ?s ?p ?o }}", each!(c, n, "IF(?o,{n},"), each!(c, ")"));
