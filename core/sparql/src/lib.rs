@@ -31,6 +31,7 @@ mod plan;
 mod planner;
 mod route;
 mod slots;
+mod stack;
 mod stop;
 mod syntax;
 mod terms;

@@ -4,7 +4,7 @@ use crate::boxes::room_for_one;
 use crate::computed::Computed;
 use crate::limits::Limits;
 use crate::passing::{Passing, Segments, segment_of};
-use crate::value::DateTime;
+use crate::value::{DateTime, Numbers};
 use hashbrown::HashMap;
 use oxiri::Iri;
 use oxrdf::vocab::xsd;
@@ -27,6 +27,8 @@ pub(crate) struct Terms {
     pub(crate) limits: Limits,
     /// What ids are hashed with.
     pub(crate) key: HashKey,
+    /// Which numbers there may be: those of unsettled terms may be any.
+    pub(crate) numbers: Numbers,
     base: Option<Arc<Iri<String>>>,
     moment: Moment,
     /// Those that the query mentions: the same for all runs.
@@ -154,6 +156,7 @@ impl Terms {
             store: Arc::clone(store),
             limits,
             key,
+            numbers: Numbers::Floats,
             base,
             moment: Moment::default(),
             mentioned,
@@ -170,6 +173,7 @@ impl Terms {
             store: Arc::clone(&self.store),
             limits: self.limits,
             key: self.key,
+            numbers: self.numbers,
             base: self.base.clone(),
             moment: self.moment,
             mentioned: Arc::clone(&self.mentioned),
@@ -183,16 +187,18 @@ impl Terms {
         self.passing.as_ref()
     }
 
-    /// What is known so far, as what the query mentions; nothing is left here.
-    pub(crate) fn settled(&self) -> Terms {
+    /// What is known so far, as what the query mentions, which may come across these numbers; nothing is left here.
+    pub(crate) fn settled(&self, numbers: Numbers) -> Terms {
         let mentioned = self.run.kept.write().expect("nothing panics under this lock").emptied();
-        Terms::behind(&self.store, self.base.clone(), self.limits, self.key, Arc::new(mentioned)).at(self.moment)
+        let settled = Terms::behind(&self.store, self.base.clone(), self.limits, self.key, Arc::new(mentioned));
+        Terms { numbers, ..settled }.at(self.moment)
     }
 
     /// What a run begins with.
     pub(crate) fn at(&self, moment: Moment) -> Terms {
         let mentioned = Arc::clone(&self.mentioned);
-        Terms { moment, ..Terms::behind(&self.store, self.base.clone(), self.limits, self.key, mentioned) }
+        let settled = Terms::behind(&self.store, self.base.clone(), self.limits, self.key, mentioned);
+        Terms { moment, numbers: self.numbers, ..settled }
     }
 
     /// Whether a string may have so many bytes. If not, the query ends with an error: see [`Made::hold`].

@@ -130,7 +130,7 @@ impl Core {
     /// One invocation: goes on with the envelope at hand, or takes the next.
     pub(super) fn act(&mut self, turn: &mut Turn<'_>, probe: &mut impl Probe) -> Result<(), BoxError> {
         self.advance(turn, probe);
-        self.made.hold(&self.terms, turn, probe.bytes())
+        self.made.hold(&self.terms, turn, probe.bytes() + self.selector.bytes())
     }
 
     fn advance(&mut self, turn: &mut Turn<'_>, probe: &mut impl Probe) {
@@ -220,7 +220,7 @@ impl Core {
                 });
             }
             let columns: Vec<&[u64]> = self.scratch.iter().map(Vec::as_slice).collect();
-            let held = probe.bytes();
+            let held = probe.bytes() + self.selector.bytes();
             let stopped = |more| self.made.gives_up(&self.terms, turn, held + more);
             self.selector.select(&columns, self.left.len(), &mut self.kept, &stopped);
             if self.kept.len() < self.left.len() {

@@ -7,6 +7,7 @@ use crate::boxes::extend::Make;
 use crate::boxes::index_probe::Source;
 use crate::boxes::join::{JoinSpec, Part};
 use crate::expression::Expr;
+use crate::stack::deep;
 use std::sync::Arc;
 
 /// Of each column, whether its terms must have one id each, which is kept until the run's end.
@@ -19,6 +20,10 @@ pub(super) fn let_pass(plan: &mut Physical) {
 }
 
 fn below(plan: &mut Physical, kept: Kept) {
+    deep(|| of_operator(plan, kept));
+}
+
+fn of_operator(plan: &mut Physical, kept: Kept) {
     match &mut plan.op {
         Op::Values(_) | Op::Scan(..) | Op::Nodes => {}
         Op::Walk(input, _, walk, spec) => {
@@ -65,8 +70,7 @@ fn below(plan: &mut Physical, kept: Kept) {
         Op::Union(inputs, maps) => {
             for (input, map) in inputs.iter_mut().zip(maps.iter()) {
                 let mut inner = vec![false; input.columns.len()];
-                let bound = map.iter().zip(&kept).filter_map(|(column, kept)| Some((((*column)?), *kept)));
-                bound.for_each(|(column, kept)| inner[column] |= kept);
+                map.iter().for_each(|column| inner[column.from as usize] |= kept[column.to as usize]);
                 below(input, inner);
             }
         }

@@ -26,6 +26,7 @@ pub(crate) struct Query {
 /// A query or a sub-query.
 #[derive(Clone, Debug)]
 pub(crate) struct Select {
+    /// Empty for the `*` of a sub-query.
     pub(crate) projection: Vec<Item>,
     /// `SELECT *`: no name of the pattern is hidden from the outside.
     pub(crate) is_star: bool,

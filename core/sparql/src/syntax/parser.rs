@@ -54,6 +54,8 @@ pub(super) struct Parser<'a> {
     pub(super) aggregates: Aggregates,
     /// How many were read, of the SELECT that is being read.
     pub(super) aggregate_count: usize,
+    /// How many EXISTS were read since levels were counted for them: each stands on the pattern that it tests.
+    tests: usize,
 }
 
 /// Whether an aggregate may stand somewhere.
@@ -93,6 +95,7 @@ impl<'a> Parser<'a> {
             unsupported: None,
             aggregates: Aggregates::InPattern,
             aggregate_count: 0,
+            tests: 0,
         })
     }
 
@@ -269,7 +272,7 @@ impl<'a> Parser<'a> {
             let message = format!(
                 "the query is nested more than {limit} levels deep: brackets, and operators and patterns that stand on the one before"
             );
-            return Err(Self::too_large(self.place(), message));
+            return Err(Box::new(Wrong { at: self.place(), message, kind: QueryErrorKind::TooDeep }));
         }
         Ok(())
     }
@@ -307,6 +310,20 @@ impl<'a> Parser<'a> {
             return Err(Self::too_large(at, message));
         }
         Ok(())
+    }
+
+    /// Reads the pattern of an EXISTS, which is one more test of what it stands at.
+    pub(super) fn test<R>(&mut self, read: impl FnOnce(&mut Self) -> Result<R>) -> Result<R> {
+        let tests = std::mem::take(&mut self.tests);
+        let done = read(self);
+        self.tests = tests + 1;
+        done
+    }
+
+    /// As [`Parser::raise`], with a level for each test that was read and stands on the pattern before.
+    pub(super) fn raise_with_tests(&mut self, levels: usize) -> Result<()> {
+        let tests = std::mem::take(&mut self.tests);
+        self.raise(levels + tests)
     }
 
     pub(super) fn not_supported(&mut self, at: usize, what: &'static str) {

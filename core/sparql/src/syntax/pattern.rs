@@ -27,6 +27,22 @@ pub(super) struct Template {
     pub(super) name: &'static str,
 }
 
+/// How many paths of any length there are in one that is written.
+fn walks_of(triple: &Triple) -> usize {
+    fn of_path(path: &Path) -> usize {
+        match path {
+            Path::Iri(_) | Path::Not(..) => 0,
+            Path::Inverse(inner) => of_path(inner),
+            Path::Sequence(all) | Path::Alternative(all) => all.iter().map(of_path).sum(),
+            Path::Optional(_) | Path::Any(_) | Path::Many(_) => 1,
+        }
+    }
+    match &triple.verb {
+        Verb::Var(_) => 0,
+        Verb::Path(path) => of_path(path),
+    }
+}
+
 /// The triples that are being read.
 struct Triples {
     whose: Where,
@@ -58,6 +74,8 @@ impl<'a> Parser<'a> {
             if self.at_triples() {
                 self.blanks.pattern = Some(*pattern.get_or_insert_with(|| self.blanks.next_pattern()));
                 let triples = self.triples_block(&mut scope)?;
+                // Each path of any length is walked from what the others have found.
+                self.raise(triples.iter().map(walks_of).sum())?;
                 match group.elements.last_mut() {
                     Some(Element::Triples(all)) => all.extend(triples),
                     _ => group.elements.push(Element::Triples(triples)),
@@ -69,13 +87,12 @@ impl<'a> Parser<'a> {
             let at = self.place();
             if self.take_word("FILTER") {
                 group.elements.push(Element::Filter(self.constraint()?));
+                self.raise_with_tests(0)?;
             } else {
                 pattern = None;
                 let element = self.element(at, &mut scope)?;
-                if matches!(element, Element::Optional(_) | Element::Minus(_) | Element::Bind(..)) {
-                    // It stands on all parts before.
-                    self.raise(1)?;
-                }
+                let stands_on_all = matches!(element, Element::Optional(_) | Element::Minus(_) | Element::Bind(..));
+                self.raise_with_tests(usize::from(stands_on_all))?;
                 group.elements.push(element);
             }
             self.take(Kind::Dot);

@@ -10,8 +10,8 @@ fn wrong(text: &str) -> QueryError {
     }
 }
 
-fn is_too_large(text: &str) -> bool {
-    parse(text).err().is_some_and(|error| error.kind == QueryErrorKind::TooLarge)
+fn is_too_deep(text: &str) -> bool {
+    parse(text).err().is_some_and(|error| error.kind == QueryErrorKind::TooDeep)
 }
 
 #[test]
@@ -178,7 +178,7 @@ fn depth_is_an_error_before_the_stack_ends() {
         format!("ASK {{ ?s ?p ?o }} GROUP BY {}", "(?s + 1) ".repeat(2000)),
     ];
     for text in &deep {
-        assert!(is_too_large(text), "{}: {:?}", &text[..60], parse(text).err());
+        assert!(is_too_deep(text), "{}: {:?}", &text[..60], parse(text).err());
     }
     // Comparisons in a row are no expression, however many there are.
     assert_eq!(wrong(&format!("ASK {{ FILTER (1 {} 2) }}", "< ".repeat(15_000))).kind, QueryErrorKind::Syntax);
@@ -186,7 +186,7 @@ fn depth_is_an_error_before_the_stack_ends() {
     assert!(parse_with(&nest(7), &limit).is_ok());
     let error =
         parse_with(&format!("ASK {{\n FILTER {}", nest(20).replace("ASK { FILTER ", "")), &limit).err().unwrap();
-    assert_eq!((error.line, error.kind), (2, QueryErrorKind::TooLarge));
+    assert_eq!((error.line, error.kind), (2, QueryErrorKind::TooDeep));
     assert!(error.message.contains("more than 10 levels"), "{}", error.message);
 }
 
@@ -278,7 +278,7 @@ fn a_text_has_so_many_bytes_at_most() {
     assert!(parse_with("ASK { }", &limit).is_ok());
     let error = parse_with("ASK { ?s ?p ?o . ?o ?q ?s }", &limit).err().unwrap();
     assert_eq!(error.to_string(), "the query has 27 bytes, and 20 at most are read");
-    assert_eq!(error.kind, QueryErrorKind::TooLarge);
+    assert_eq!(error.kind, QueryErrorKind::TooLong);
 }
 
 #[test]
