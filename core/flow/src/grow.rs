@@ -6,6 +6,25 @@
 use crate::{NoMemory, give_up};
 use std::alloc::{self, Layout};
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// How many threads ask at the moment so that they can be refused.
+static ASKING: AtomicUsize = AtomicUsize::new(0);
+
+/// Asks an allocator for memory whose lack the caller survives. All of [`Grow`] asks so; for other collections.
+#[inline]
+pub fn refusable<R>(ask: impl FnOnce() -> R) -> R {
+    ASKING.fetch_add(1, Ordering::Relaxed);
+    let answer = ask();
+    ASKING.fetch_sub(1, Ordering::Relaxed);
+    answer
+}
+
+/// Whether what an allocator is asked for may be refused, for an allocator that ends the process otherwise: some thread of the
+/// process asks with [`refusable`].
+pub fn is_refusable() -> bool {
+    ASKING.load(Ordering::Relaxed) > 0
+}
 
 /// A collection whose memory can be refused.
 ///
@@ -56,7 +75,7 @@ pub trait Grow: Sized {
         Ok(new)
     }
 
-    /// So many zeros. The system has them cheaper than who writes them.
+    /// So many zeros. The system has them cheaper than writing them would be.
     ///
     /// # Errors
     /// There is not so much memory.
@@ -72,7 +91,7 @@ pub trait Grow: Sized {
         #[expect(unsafe_code, reason = "a vector of fresh zeros, which has no safe way to be refused")]
         // SAFETY: the layout has a size; the memory is a vector's, with so many values that are zero, which `Plain` allows.
         unsafe {
-            let at = alloc::alloc_zeroed(layout).cast::<Self::Item>();
+            let at = refusable(|| alloc::alloc_zeroed(layout)).cast::<Self::Item>();
             if at.is_null() { Err(refused()) } else { Ok(Vec::from_raw_parts(at, count, count)) }
         }
     }
@@ -153,9 +172,7 @@ macro_rules! grow {
                 fn grow_now<T>(grown: &mut $type<T>, more: usize) -> Result<(), NoMemory> {
                     let len = grown.len();
                     // Where there is not as much as to double it, what is wanted may be there.
-                    grown
-                        .try_reserve(more)
-                        .or_else(|_| grown.try_reserve_exact(more))
+                    refusable(|| grown.try_reserve(more).or_else(|_| grown.try_reserve_exact(more)))
                         .map_err(|_| grown_bytes::<T>(len, more))
                 }
                 // Rows ask one by one, and nearly always there is room.
@@ -164,7 +181,7 @@ macro_rules! grow {
 
             fn grow_exactly(&mut self, more: usize) -> Result<(), NoMemory> {
                 let len = self.len();
-                self.try_reserve_exact(more).map_err(|_| grown_bytes::<T>(len, more))
+                refusable(|| self.try_reserve_exact(more)).map_err(|_| grown_bytes::<T>(len, more))
             }
         }
     };

@@ -41,6 +41,9 @@ const LARGE: usize = 64 << 10;
 
 /// For [`vicus::LastWords`]. What has no requests, ends.
 pub(crate) fn last_words(bytes: usize) -> Option<&'static str> {
+    if vicus::is_refusable() {
+        return None;
+    }
     let now = NOW.load(Ordering::Relaxed);
     let has_requests = now <= Doing::Loading as u8;
     (bytes < LARGE || !has_requests).then(|| BEGINNINGS[usize::from(now)])
