@@ -30,7 +30,7 @@ pub(crate) mod measure;
 mod prediction;
 pub(crate) mod queries;
 mod scratch;
-mod shop;
+pub(crate) mod shop;
 mod short;
 mod spin;
 

@@ -9,10 +9,11 @@ use std::io::IsTerminal;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use vicus::{FlowError, NoMemory, OverBudget, Request, Runtime, RuntimeBuilder, Topology, Totals};
+use vicus::{BoxId, FlowError, NoMemory, Operator, OverBudget, Request, Runtime, RuntimeBuilder, Topology, Totals};
 use vicus_rdf::load::{Load, LoadError, LoadOptions, Phase, Source};
 use vicus_rdf::{Placement, Store};
 use vicus_schedule::MOST_THREADS;
+use vicus_sparql::Plan;
 
 /// How loading went.
 pub(crate) struct Loaded {
@@ -64,6 +65,21 @@ pub(crate) fn load(
     })
 }
 
+/// Submits a query's request. One that is thought to be short begins on this thread, which looks after its time and after Ctrl-C
+/// meanwhile.
+pub(crate) fn submit(
+    runtime: &Runtime,
+    plan: &Plan,
+    operators: Vec<(BoxId, Box<dyn Operator>)>,
+    budget: u64,
+    until: Option<Instant>,
+) -> Request {
+    match plan.is_short() {
+        true => runtime.submit_here(plan.model(), operators, budget, &|| over(until, "running").is_some()),
+        false => runtime.submit_within(plan.model(), operators, budget),
+    }
+}
+
 /// How often somebody who waits looks whether Ctrl-C was pressed.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -73,7 +89,11 @@ pub(crate) fn wait(request: &Request, until: Option<Instant>, mut meanwhile: imp
     let mut next = until.map_or(PAUSE, |until| PAUSE.min(until.saturating_duration_since(Instant::now())));
     loop {
         if let Some(result) = request.wait_for(next) {
-            return result.map_err(Stopped::Failed);
+            return result.map_err(|error| match error {
+                // It gave up by itself while it ran on this thread.
+                FlowError::Cancelled => over(until, "running").unwrap_or(Stopped::Failed(error)),
+                error => Stopped::Failed(error),
+            });
         }
         meanwhile();
         let left = until.map(|until| until.saturating_duration_since(Instant::now()));

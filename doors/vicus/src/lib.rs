@@ -35,7 +35,7 @@
 
 pub use vicus_flow::{
     Bound, BoxCounts, BoxError, BoxId, BoxModel, Column, Envelope, EnvelopeBuilder, FlowError, Grow, Model,
-    ModelBuilder, ModelError, NoMemory, Operator, OverBudget, Schema, SentTooMuch, Totals, Turn, Type, Zero, give_up,
+    ModelBuilder, ModelError, NoMemory, Operator, OverBudget, Plain, Schema, SentTooMuch, Totals, Turn, Type, give_up,
     library,
 };
 pub use vicus_machine::{

@@ -5,6 +5,7 @@
 
 mod allocator;
 mod boxes;
+mod caller;
 mod deque;
 mod discover;
 mod heaps;

@@ -153,7 +153,8 @@ impl<'a> Evaluator<'a> {
             }
             Expr::SameTerm(a, b) => {
                 let (a, b) = (self.eval(a, row)?, self.eval(b, row)?);
-                Some(self.id_of(a) == self.id_of(b))
+                let (a, b) = (self.id_of(a), self.id_of(b));
+                Some(self.terms.is_same(a, b))
             }
             Expr::In(needle, all) => {
                 let needle = self.eval(needle, row)?;
@@ -194,7 +195,9 @@ impl<'a> Evaluator<'a> {
     fn compare(&self, operator: Compare, a: &Val, b: &Val) -> Option<bool> {
         if let Compare::Equal | Compare::NotEqual = operator {
             let equal = match (a, b) {
-                (Val::Id(a), Val::Id(b)) if a == b || a.kind() != Kind::Typed && b.kind() != Kind::Typed => {
+                (Val::Id(a), Val::Id(b))
+                    if self.terms.is_same(*a, *b) || a.kind() != Kind::Typed && b.kind() != Kind::Typed =>
+                {
                     value::equal(self.terms, *a, *b)?
                 }
                 (Val::Id(_), Val::Id(_)) => self.value(a).equals(&self.value(b))?,
