@@ -28,7 +28,7 @@ pub struct LastWords {
 }
 
 /// As much is in reserve.
-const RESERVE: usize = 64 << 20;
+const RESERVE: usize = 4 << 20;
 
 impl LastWords {
     /// The function is told how many bytes could not be had. What it says is how the message begins, the program's name and what it is
@@ -37,7 +37,7 @@ impl LastWords {
         LastWords { begin, reserve: AtomicPtr::new(ptr::null_mut()) }
     }
 
-    /// Puts 64 MiB of addresses aside, if there are none any more. A block that the program can't do without is then had once more
+    /// Puts 4 MiB of addresses aside, if there are none any more. A block that the program can't do without is then had once more
     /// before the process ends: so what can be refused, and asks at the same time, is refused instead.
     pub fn reserve(&self) {
         if !self.reserve.load(Ordering::Acquire).is_null() {
