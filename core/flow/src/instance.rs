@@ -346,11 +346,13 @@ impl Instance {
     /// Books a box's bytes, in portions so that the boxes of a request rarely meet at its sum.
     pub(crate) fn hold(&self, held: &AtomicU64, bytes: u64) -> Result<(), OverBudget> {
         const PORTION: u64 = 1 << 16;
+        const LITTLE: u64 = 1 << 10;
         let before = held.load(Ordering::Relaxed);
         if bytes <= before && before - bytes < 2 * PORTION {
             return Ok(());
         }
-        let after = bytes.next_multiple_of(PORTION);
+        // Many boxes of a large model hold little, and must not seem to hold much together.
+        let after = bytes.next_multiple_of(if bytes < PORTION { LITTLE } else { PORTION });
         held.store(after, Ordering::Relaxed);
         // Wraps where the box holds less than before.
         let change = after.wrapping_sub(before);

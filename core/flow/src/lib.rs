@@ -37,7 +37,7 @@ pub use counts::{BoxCounts, InputCounts, OutputCounts, Place};
 pub use desk::{Activation, Desk, Fact};
 pub use envelope::{Attachment, Envelope};
 pub use error::{FlowError, NoMemory, OverBudget, SentTooMuch, give_up};
-pub use grow::{Grow, Zero};
+pub use grow::{Grow, Plain, is_refusable, refusable};
 pub use instance::{Instance, RunTask, Totals, heads, instance_of, share_instance};
 pub use model::{BoxId, BoxModel, InputId, LinkOptions, Model, ModelBox, ModelBuilder, ModelError, OutputId};
 pub use operator::{BoxError, Operator, Turn, World};

@@ -61,11 +61,16 @@ impl Slots {
 
     /// Takes the slots at this place, if they are all free.
     pub(crate) fn take_at(&mut self, first: usize, count: usize) -> bool {
-        let free = first + count <= self.count && !(first..first + count).any(|at| self.is_used(at));
+        let free = self.are_free(first, count);
         if free {
             self.set(first, count, true);
         }
         free
+    }
+
+    /// Whether so many from there on are there and free.
+    pub(crate) fn are_free(&self, first: usize, count: usize) -> bool {
+        first + count <= self.count && !(first..first + count).any(|at| self.is_used(at))
     }
 
     /// Takes so many in a row, at the lowest place from the middle on that leaves others free behind them, up to `room` in

@@ -238,7 +238,7 @@ fn make_room<K: Eq + Hash, V>(table: &mut HashMap<K, V, HashKey>) -> Result<(), 
         return Ok(());
     }
     let refused = NoMemory { bytes: (2 * (table.len() + 1) * size_of::<(K, V)>()) as u64 };
-    table.try_reserve(1).map_err(|_| refused)
+    vicus_flow::refusable(|| table.try_reserve(1)).map_err(|_| refused)
 }
 
 /// A pass over the subjects.

@@ -275,7 +275,7 @@ impl Encoder {
             return Ok(());
         }
         self.key.clear();
-        self.key.try_reserve(bytes).map_err(|_| NoMemory { bytes: bytes as u64 })
+        vicus_flow::refusable(|| self.key.try_reserve(bytes)).map_err(|_| NoMemory { bytes: bytes as u64 })
     }
 
     /// A term as it is called outside the store.

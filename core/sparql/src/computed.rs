@@ -6,7 +6,7 @@
 use hashbrown::HashTable;
 use rapidhash::v3::{RapidSecrets, rapidhash_v3_nano_inline};
 use vicus_flow::library::HashKey;
-use vicus_flow::{Grow, NoMemory};
+use vicus_flow::{Grow, NoMemory, refusable};
 use vicus_rdf::{Id, Kind};
 
 /// A dictionary that grows. Ids say the places of their terms.
@@ -129,7 +129,7 @@ impl Computed {
         let table = &mut self.tables[number_of_table];
         if table.len() == table.capacity() {
             let bytes = (2 * table.len().max(1) * size_of::<Entry>()) as u64;
-            table.try_reserve(1, |entry| spread(entry.hash)).map_err(|_| NoMemory { bytes })?;
+            refusable(|| table.try_reserve(1, |entry| spread(entry.hash))).map_err(|_| NoMemory { bytes })?;
         }
         let place = self.write(kind, key)?;
         self.places.push(place);
@@ -151,7 +151,7 @@ impl Computed {
         if self.pieces.last().is_none_or(|piece| room(piece) < key.len()) {
             let next = self.pieces.last().map_or(FIRST_PIECE, |piece| (piece.capacity() * 2).min(LARGEST_PIECE));
             let (mut piece, bytes) = (String::new(), next.max(key.len()));
-            piece.try_reserve_exact(bytes).map_err(|_| NoMemory { bytes: bytes as u64 })?;
+            refusable(|| piece.try_reserve_exact(bytes)).map_err(|_| NoMemory { bytes: bytes as u64 })?;
             self.pieces.push(piece);
         }
         let number = u32::try_from(self.pieces.len() - 1).expect("fewer than 2^32 pieces");

@@ -8,9 +8,11 @@ use crate::engine::{self, Stopped};
 use crate::input;
 use crate::interrupt;
 use crate::memory;
-use anyhow::{Context, bail};
+use crate::tell::tell;
+use anyhow::{Context, anyhow, bail, ensure};
 use output::{Format, Writer};
 use report::{Report, Timing, Timings};
+use std::ffi::OsString;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -26,7 +28,7 @@ pub(crate) struct Args {
     /// N-Triples or Turtle by the ending (.nt, .ttl, with .gz or without); - is standard input. Several files are one
     /// graph, whose blank nodes are kept apart by file.
     #[arg(long, value_name = "FILE", required = true, num_args = 1..)]
-    data: Vec<String>,
+    data: Vec<OsString>,
     /// The syntax of all data files, whatever their endings.
     #[arg(long, value_enum)]
     syntax: Option<SyntaxName>,
@@ -49,7 +51,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = Options::default().envelope_rows, value_parser = rows)]
     envelope_rows: usize,
     /// Runs K copies of each query at once; the first one's results are written.
-    #[arg(long, value_name = "K", default_value_t = 1, value_parser = at_least_one)]
+    #[arg(long, value_name = "K", default_value_t = 1, value_parser = copies)]
     concurrent: usize,
     /// Runs each query K times; the first time's results are written.
     #[arg(long, value_name = "K", default_value_t = 1, value_parser = at_least_one)]
@@ -131,6 +133,10 @@ fn levels(text: &str) -> Result<usize, String> {
     text.parse().ok().filter(|levels| (1..=10_000).contains(levels)).ok_or_else(|| "expected 1 to 10000".to_owned())
 }
 
+fn copies(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|copies| (1..=4096).contains(copies)).ok_or_else(|| "expected 1 to 4096".to_owned())
+}
+
 fn at_least_one(text: &str) -> Result<usize, String> {
     text.parse().ok().filter(|count| *count >= 1).ok_or_else(|| "expected a number of at least 1".to_owned())
 }
@@ -186,6 +192,8 @@ impl Question {
     }
 
     fn parse(&self, until: Option<Instant>, options: &ParseOptions<'_>) -> anyhow::Result<Parsed> {
+        let too_long = || anyhow!("query {}: it has more than {} bytes (--max-query-bytes)", self.name, options.bytes);
+        ensure!(self.text.len() <= options.bytes, too_long());
         let parsed = vicus_sparql::parse_with(&self.text, options).map_err(|error| with_caret(&error, self))?;
         engine::over(until, "parsing").map_or(Ok(parsed), |stopped| Err(self.error(stopped)))
     }
@@ -218,10 +226,12 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<()> {
     let strategy = crate::strategy::one(args.strategy.as_ref())?;
     if args.text.is_none() && args.query.is_empty() {
         // `--data a.nt b.nt 'SELECT …'`: the list of files takes every word, the query too.
-        args.text = args.data.pop();
-        if args.data.is_empty() {
+        let text = args.data.pop().filter(|_| !args.data.is_empty());
+        let Some(text) = text else {
             bail!("there is no query: give its text after the data files, or its file with --query");
-        }
+        };
+        let refused = |text: OsString| anyhow!("query query: `{}` is no UTF-8", text.to_string_lossy());
+        args.text = Some(text.into_string().map_err(refused)?);
     }
     let questions = questions(&args)?;
     let mut builder = Runtime::builder().strategy(strategy);
@@ -248,11 +258,11 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<()> {
     let loaded = engine::load(&runtime, sources, &reading, options)?;
     if loaded.skipped > 0 {
         let first = loaded.first_skipped.as_deref().unwrap_or("unknown");
-        eprintln!("vicus: {} malformed lines were left out; the first: {first}", loaded.skipped);
+        tell(format_args!("vicus: {} malformed lines were left out; the first: {first}", loaded.skipped));
     }
     let mut report = Report::new(args.timings);
     let done = questions.iter().try_for_each(|question| answer(question, &args, &runtime, &loaded.store, &mut report));
-    report.load(loaded.load_ms, loaded.store.len());
+    let reported = report.load(loaded.load_ms, loaded.store.len());
     if let Some(path) = &args.trace {
         let trace = runtime.trace().expect("it was asked to record");
         write_trace(path, &trace)?;
@@ -260,7 +270,7 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<()> {
     match done {
         // Whoever reads has seen enough.
         Err(error) if is_broken_pipe(&error) => Ok(()),
-        done => done,
+        done => done.and(reported),
     }
 }
 
@@ -343,14 +353,14 @@ fn answer(
             if args.explain && is_first {
                 show(&plan.explain_with(&request.counts()))?;
             }
-            rows.push(writer.finish(is_first && !args.explain)?);
+            rows.push(writer.finish(is_first && !args.explain).context("standard output")?);
         }
         let run_ms = began.elapsed().as_secs_f64() * 1e3;
         let expected = *first.get_or_insert(rows[0]);
         if let Some(other) = rows.iter().find(|&&other| other != expected && !plan.may_differ()) {
             bail!("query {}: one run had {expected} rows and another {other}; please report this", question.name);
         }
-        report.query(&Timing { query: &question.name, repeat, parse_ms, plan_ms, run_ms, rows: rows[0], totals });
+        report.query(&Timing { query: &question.name, repeat, parse_ms, plan_ms, run_ms, rows: rows[0], totals })?;
     }
     Ok(())
 }
@@ -400,7 +410,7 @@ pub(crate) fn write_trace(path: &Path, trace: &vicus_trace::Trace) -> anyhow::Re
     trace.write_to(&mut file).with_context(cannot)?;
     file.flush().with_context(cannot)?;
     if trace.lost() > 0 {
-        eprintln!("vicus: {} events did not fit into the trace", trace.lost());
+        tell(format_args!("vicus: {} events did not fit into the trace", trace.lost()));
     }
     Ok(())
 }

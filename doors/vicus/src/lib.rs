@@ -34,12 +34,12 @@
 //! and joined again) and `validity` (rows deleted on one branch and kept on another, without copying).
 
 pub use vicus_flow::{
-    Bound, BoxCounts, BoxError, BoxId, BoxModel, Column, Envelope, EnvelopeBuilder, FlowError, Grow, Model,
-    ModelBuilder, ModelError, NoMemory, Operator, OverBudget, Schema, SentTooMuch, Totals, Turn, Type, Zero, give_up,
-    library,
+    Attachment, Bound, BoxCounts, BoxError, BoxId, BoxModel, Column, Envelope, EnvelopeBuilder, FlowError, Grow, Model,
+    ModelBuilder, ModelError, NoMemory, Operator, OverBudget, Plain, Schema, SentTooMuch, Totals, Turn, Type, give_up,
+    is_refusable, library, refusable,
 };
 pub use vicus_machine::{
-    Allocator, DiscoverError, Discovered, Level, Request, Runtime, RuntimeBuilder, StartError, describe,
+    Allocator, DiscoverError, Discovered, LastWords, Level, Request, Runtime, RuntimeBuilder, StartError, describe,
     from_synthetic, from_xml, this_machine,
 };
 /// Tasks that are closures.

@@ -41,6 +41,11 @@ impl<S> Allocator<S> {
     pub const fn with_small(small: S) -> Allocator<S> {
         Allocator { small }
     }
+
+    /// The allocator for small blocks.
+    pub const fn small(&self) -> &S {
+        &self.small
+    }
 }
 
 /// Whether the process's memory has this block. Constant time.

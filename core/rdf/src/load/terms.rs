@@ -81,7 +81,7 @@ impl Terms {
     #[cold]
     fn grow_table(&mut self, terms: usize) -> Result<(), NoMemory> {
         let refused = NoMemory { bytes: (2 * (self.table.len() + terms) * size_of::<Slot>()) as u64 };
-        self.table.try_reserve(terms, |slot| Slot::wide(slot.hash)).map_err(|_| refused)
+        vicus_flow::refusable(|| self.table.try_reserve(terms, |slot| Slot::wide(slot.hash))).map_err(|_| refused)
     }
 
     /// The number of a term, which it gets now if it is new. There must be room for it.

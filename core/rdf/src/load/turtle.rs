@@ -176,7 +176,7 @@ impl TurtleReader {
         self.parsed.make_room(text_bytes(triple))?;
         if self.nameless.capacity() - self.nameless.len() < 2 {
             let bytes = 2 * self.nameless.len() * size_of::<(u128, u32)>();
-            self.nameless.try_reserve(2).map_err(|_| NoMemory { bytes: bytes as u64 })?;
+            vicus_flow::refusable(|| self.nameless.try_reserve(2)).map_err(|_| NoMemory { bytes: bytes as u64 })?;
         }
         let subject = match triple.subject {
             NamedOrBlankNodeRef::NamedNode(node) => self.parsed.intern(node.into(), self.file),

@@ -14,7 +14,7 @@ use crate::terms::{Made, Terms};
 use crate::value::{Number, Value, extreme_order};
 use std::fmt;
 use std::sync::Arc;
-use vicus_flow::{Attachment, BoxError, Envelope, Grow, NoMemory, Operator, Turn, give_up};
+use vicus_flow::{Attachment, BoxError, Envelope, Grow, NoMemory, Operator, Turn, give_up, refusable};
 use vicus_rdf::Id;
 
 /// What is folded, over columns.
@@ -115,7 +115,7 @@ enum State {
 /// Appends to a string that may become long.
 fn append(text: &mut String, more: &str) {
     let bytes = (text.len() + more.len()) as u64;
-    text.try_reserve(more.len()).unwrap_or_else(|_| give_up(NoMemory { bytes }));
+    refusable(|| text.try_reserve(more.len())).unwrap_or_else(|_| give_up(NoMemory { bytes }));
     text.push_str(more);
 }
 

@@ -24,7 +24,9 @@ pub(crate) mod walk;
 
 use crate::passing::passes;
 use std::sync::OnceLock;
-use vicus_flow::{Attachment, Column, Envelope, EnvelopeBuilder, Grow, NoMemory, Room, Schema, Turn, Type, give_up};
+use vicus_flow::{
+    Attachment, Column, Envelope, EnvelopeBuilder, Grow, NoMemory, Room, Schema, Turn, Type, give_up, refusable,
+};
 use vicus_rdf::Id;
 
 /// The schema of envelopes with so many columns of ids. Those of few columns are made once.
@@ -41,7 +43,7 @@ pub(crate) fn had<T>(allocated: Result<T, NoMemory>) -> T {
 
 /// Before something is added to a hash table with so many items of a size: where it is full, it `grows`, or the box gives up.
 pub(crate) fn room_for_one(count: usize, capacity: usize, item: usize, grows: impl FnOnce() -> bool) {
-    if count == capacity && !grows() {
+    if count == capacity && !refusable(grows) {
         give_up(NoMemory { bytes: (2 * (count + 1) * item) as u64 });
     }
 }

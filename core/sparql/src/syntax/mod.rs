@@ -33,7 +33,8 @@ use parser::Parser;
 pub struct ParseOptions<'a> {
     /// What relative IRIs are resolved against until the text has a BASE of its own.
     pub base: Option<&'a str>,
-    /// As many bytes at most as a text has.
+    /// As many bytes at most as a text has. With its names written out it is longer by 64 bytes for each of these at most, and
+    /// 64 KiB; a path with many objects counts for each of them.
     pub bytes: usize,
     /// How many levels a text's tree has at most: brackets, and operators and patterns that stand on the one before,
     /// such as `+`, OPTIONAL, BIND, EXISTS and paths of any length. What lies side by side (`||`, UNION, triples, rows of VALUES) has one level.
