@@ -194,7 +194,6 @@ fn planned(store: &Arc<Store>, parsed: &Parsed, options: &Options, stop: &Stop<'
     let mut translated = translate::translate(&parsed.query, stop, &mut id);
     stop.check()?;
     let may_differ = translated.node.may_differ();
-    let numbers = Numbers::of(store, numbers.and(translated.node.makes()));
     if options.optimise {
         translated.node = optimise::optimise(translated.node, &mut translated.names, stop);
     }
@@ -203,6 +202,9 @@ fn planned(store: &Arc<Store>, parsed: &Parsed, options: &Options, stop: &Stop<'
         translated.select.as_ref().map(|select| select.iter().map(|(_, slot)| *slot).collect());
     let physical = planner.query(&translated.node, slots.as_deref());
     stop.check()?;
+    if physical.joins_by_value() {
+        numbers = Numbers::of(store, numbers.and(translated.node.makes()));
+    }
     let terms = Arc::new(terms.settled(numbers));
     let lowered = lower::lower(&physical, &terms, options, stop);
     stop.check()?;

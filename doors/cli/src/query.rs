@@ -300,9 +300,9 @@ fn answer(
         let until = until(args.timeout);
         let parsed = question.parse(until, &args.parse_options())?;
         let parse_ms = began.elapsed().as_secs_f64() * 1e3;
+        let limit = args.memory_limit.unwrap_or_else(memory::free_limit);
         let began = Instant::now();
         let threads = runtime.plan().threads();
-        let limit = args.memory_limit.unwrap_or_else(memory::free_limit);
         let sinks = if args.format.is_parallel() { threads } else { 1 };
         let options = Options {
             envelope_rows: args.envelope_rows,

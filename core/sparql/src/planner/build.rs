@@ -102,6 +102,20 @@ impl Physical {
         one.into_iter().chain(two).chain(more)
     }
 
+    /// Whether some join asks what values are equal.
+    pub(crate) fn joins_by_value(&self) -> bool {
+        let mut open = vec![self];
+        while let Some(plan) = open.pop() {
+            if let Op::HashJoin(_, _, hash, _) = &plan.op
+                && hash.keys.iter().any(|key| key.by == By::Value)
+            {
+                return true;
+            }
+            open.extend(plan.inputs());
+        }
+        false
+    }
+
     /// How many operators stand on each other at most.
     pub(crate) fn levels(&self) -> usize {
         let (mut deepest, mut open) = (0, vec![(self, 1)]);
