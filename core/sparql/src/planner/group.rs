@@ -24,6 +24,9 @@ impl Planner<'_> {
         if nodes.iter().any(is_open_walk) {
             return self.walked_group(nodes, conditions, needed, goal);
         }
+        if let Some((nodes, conditions)) = with_union_apart(nodes, conditions, &self.terms.limits) {
+            return self.joined_group(&nodes, &conditions, needed, goal);
+        }
         let plan = self.joined_group(nodes, conditions, needed, goal);
         match distributed(nodes, conditions, &self.terms.limits) {
             Some(branches) => {
@@ -173,6 +176,38 @@ impl Planner<'_> {
 
 fn only_in_patterns(nodes: &[Node], slot: Slot) -> bool {
     nodes.iter().all(|node| matches!(node, Node::Pattern(_)) || !node.scope().possible.contains(&slot))
+}
+
+/// The group with its unions, and all that shares variables with them, as an operand of their own, if what is left shares none:
+/// such as a sub-select whose one row each of the others is compared with. Otherwise it would be planned, and run, for each branch.
+fn with_union_apart(nodes: &[Node], conditions: &[Expr], limits: &Limits) -> Option<(Vec<Node>, Vec<Expr>)> {
+    let is_union = |node: &Node| matches!(node, Node::Union(_));
+    let mut scopes: Vec<Option<Slots>> = nodes.iter().map(|node| Some(node.scope().possible)).collect();
+    let mut slots: Slots = nodes.iter().filter(|node| is_union(node)).flat_map(|node| node.scope().possible).collect();
+    let mut reached: Vec<usize> = Vec::new();
+    while let Some(at) = scopes.iter().position(|scope| scope.as_ref().is_some_and(|scope| !scope.is_disjoint(&slots)))
+    {
+        slots.extend(scopes[at].take().expect("it is there"));
+        reached.push(at);
+    }
+    let (mut together, mut apart) = (Vec::new(), Vec::new());
+    for (at, node) in nodes.iter().enumerate() {
+        if reached.contains(&at) { together.push(node.clone()) } else { apart.push(node.clone()) }
+    }
+    // Patterns are cheap to have for each branch, and then one union is put out.
+    if together.len() < 2
+        || apart.iter().all(|node| matches!(node, Node::Pattern(_) | Node::Values(..) | Node::Union(_)))
+    {
+        return None;
+    }
+    distributed(&together, &[], limits)?;
+    let (own, rest): (Vec<Expr>, Vec<Expr>) = conditions.iter().cloned().partition(|condition| {
+        let slots_of = condition.slots();
+        !slots_of.is_empty() && slots_of.is_subset(&slots) && !condition.is_volatile()
+    });
+    let together = Node::Join(together);
+    apart.push(if own.is_empty() { together } else { Node::Filter(own, Box::new(together)) });
+    Some((apart, rest))
 }
 
 /// The group as a union of groups, one for each branch of its first union; `None` if it has no union, or too many.
