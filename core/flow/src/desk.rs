@@ -100,6 +100,8 @@ pub struct Desk {
     pub place: Place,
     /// Where the memory of new columns comes from.
     pub blocks: Blocks,
+    /// Whether boxes that ask whether they are stopped ask the world as well ([`World::is_over`](crate::World::is_over)).
+    pub asks_world: bool,
 }
 
 impl Desk {

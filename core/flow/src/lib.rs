@@ -35,7 +35,7 @@ pub use builder::{EnvelopeBuilder, Room};
 pub use column::{Column, Values};
 pub use counts::{BoxCounts, InputCounts, OutputCounts, Place};
 pub use desk::{Activation, Desk, Fact};
-pub use envelope::Envelope;
+pub use envelope::{Attachment, Envelope};
 pub use error::{FlowError, NoMemory, OverBudget, SentTooMuch, give_up};
 pub use grow::{Grow, Plain};
 pub use instance::{Instance, RunTask, Totals, heads, instance_of, share_instance};

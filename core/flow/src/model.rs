@@ -4,6 +4,7 @@
 //! buffers. That saves an invocation per envelope and gives up nothing, since a via runs no user code.
 
 use crate::{Bound, BoxError, Operator, Schema, Turn};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -295,6 +296,8 @@ impl std::error::Error for ModelError {}
 pub struct ModelBuilder {
     name: String,
     boxes: Vec<(String, BoxModel)>,
+    /// How many boxes of each type there are.
+    types: BTreeMap<String, usize>,
     links: Vec<(OutputId, Link)>,
     /// Outputs that lead to the termination box, which is made last.
     ends: Vec<OutputId>,
@@ -336,6 +339,7 @@ impl ModelBuilder {
         ModelBuilder {
             name: name.into(),
             boxes: vec![("initialization".to_owned(), first)],
+            types: BTreeMap::from([("initialization".to_owned(), 1)]),
             links: Vec::new(),
             ends: Vec::new(),
             bound: Bound::default(),
@@ -362,8 +366,12 @@ impl ModelBuilder {
 
     /// Adds a box under its type's name, with a number if there are several.
     pub fn add(&mut self, model: BoxModel) -> BoxId {
-        let several = self.boxes.iter().filter(|(_, other)| other.type_name == model.type_name).count();
-        let number = if several == 0 { String::new() } else { format!("#{}", several + 1) };
+        let several = match self.types.get_mut(&model.type_name) {
+            Some(several) => several,
+            None => self.types.entry(model.type_name.clone()).or_default(),
+        };
+        *several += 1;
+        let number = if *several == 1 { String::new() } else { format!("#{several}") };
         let name = format!("{}{number}", model.type_name);
         self.boxes.push((name, model));
         BoxId(self.boxes.len() - 1)
@@ -418,23 +426,23 @@ impl ModelBuilder {
             });
         }
         for (from, link) in &self.links {
-            let output = format!("output {} of box {}", from.output, name(from.sender));
-            let input = format!("input {} of box {}", link.input, name(link.receiver));
+            let output = || format!("output {} of box {}", from.output, name(from.sender));
+            let input = || format!("input {} of box {}", link.input, name(link.receiver));
             let sender = boxes.get_mut(from.sender.0).and_then(|sender| sender.outputs.get_mut(from.output));
-            let Some((schema, links)) = sender else { return Err(ModelError::NoSuchPort { port: output }) };
+            let Some((schema, links)) = sender else { return Err(ModelError::NoSuchPort { port: output() }) };
             let slot = senders.get_mut(link.receiver.0).and_then(|inputs| inputs.get_mut(link.input));
-            let Some(slot) = slot else { return Err(ModelError::NoSuchPort { port: input }) };
+            let Some(slot) = slot else { return Err(ModelError::NoSuchPort { port: input() }) };
             if slot.is_some() {
-                return Err(ModelError::InputTaken { input });
+                return Err(ModelError::InputTaken { input: input() });
             }
             if let Some(wanted) = &self.boxes[link.receiver.0].1.inputs[link.input]
                 && !schema.fits(wanted)
             {
-                let (from, to) = (format!("{output} {schema}"), format!("{input} {wanted}"));
+                let (from, to) = (format!("{} {schema}", output()), format!("{} {wanted}", input()));
                 return Err(ModelError::Schema { from, to });
             }
             if let Some(column) = link.private.iter().find(|&&column| column >= schema.columns().len()) {
-                return Err(ModelError::NoSuchPort { port: format!("column {column} of {output} {schema}") });
+                return Err(ModelError::NoSuchPort { port: format!("column {column} of {} {schema}", output()) });
             }
             *slot = Some((*from, link.bound));
             links.push(link.clone());

@@ -3,7 +3,7 @@
 use crate::error::SentTooMuch;
 use crate::instance::{Body, BoxCell, Instance, Receiver, Seen};
 use crate::ring::Ring;
-use crate::{Blocks, Column, Envelope, OverBudget, Place, Schema, give_up};
+use crate::{Blocks, Column, Envelope, FlowError, OverBudget, Place, Schema, give_up};
 use std::cell::Cell;
 use std::error::Error;
 
@@ -52,6 +52,11 @@ impl Operator for std::boxed::Box<dyn Operator> {
 pub trait World {
     /// Runs something that may block the thread; meanwhile the world lends another thread to the box's neighbourhood.
     fn blocking(&self, section: &mut dyn FnMut());
+
+    /// Whether the request's caller has given up, for a world that nobody else tells ([`Desk::asks_world`](crate::Desk::asks_world)).
+    fn is_over(&self) -> bool {
+        false
+    }
 }
 
 /// One invocation of a box, as its operator sees it.
@@ -63,6 +68,8 @@ pub struct Turn<'a> {
     /// Of the seat that runs it.
     pub(crate) place: Place,
     pub(crate) blocks: Blocks,
+    /// Whether the world knows if its caller has given up.
+    pub(crate) asks_world: bool,
     /// What it said last that it holds; exact, where the budget is booked in portions.
     pub(crate) held: Cell<Option<u64>>,
 }
@@ -272,7 +279,18 @@ impl Turn<'_> {
     /// Whether nobody wants what the box does: the request has been cancelled or has failed, or it has ended and the box has not sent
     /// its pills yet. An action of more than 10 ms asks from time to time, and returns soon if so.
     pub fn is_stopped(&self) -> bool {
-        self.instance.is_stopped() && (self.instance.has_failed() || self.body.owes_pills())
+        (self.instance.is_stopped() && (self.instance.has_failed() || self.body.owes_pills()))
+            || (self.asks_world && self.is_given_up())
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn is_given_up(&self) -> bool {
+        let is_over = self.world.is_over();
+        if is_over {
+            self.instance.fail(FlowError::Cancelled);
+        }
+        is_over
     }
 
     /// Runs something that may block the thread, such as a write to a slow pipe. Meanwhile the box's neighbourhood

@@ -176,8 +176,9 @@ impl Running<'_> {
             body.taken_bytes = 0;
             cell.tally.acted();
             let before = if desk.recording { cell.tally.bytes() } else { (0, 0) };
-            let (place, blocks) = (desk.place, desk.blocks);
-            let mut turn = Turn { cell, body, world, instance, place, blocks, held: Cell::new(None) };
+            let Desk { place, blocks, asks_world, .. } = *desk;
+            let held = Cell::new(None);
+            let mut turn = Turn { cell, body, world, instance, place, blocks, asks_world, held };
             let done = catch_unwind(AssertUnwindSafe(|| operator.act(&mut turn)));
             let held = turn.held.get();
             body.operator = operator;

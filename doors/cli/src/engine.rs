@@ -1,5 +1,6 @@
 //! A runtime and a store: what every command that asks queries has.
 
+use crate::doing::Doing;
 use crate::input::Reading;
 use crate::interrupt::{self, Interrupted};
 use anyhow::ensure;
@@ -8,10 +9,11 @@ use std::io::IsTerminal;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use vicus::{FlowError, NoMemory, OverBudget, Request, Runtime, RuntimeBuilder, Topology, Totals};
+use vicus::{BoxId, FlowError, NoMemory, Operator, OverBudget, Request, Runtime, RuntimeBuilder, Topology, Totals};
 use vicus_rdf::load::{Load, LoadError, LoadOptions, Phase, Source};
 use vicus_rdf::{Placement, Store};
 use vicus_schedule::MOST_THREADS;
+use vicus_sparql::Plan;
 
 /// How loading went.
 pub(crate) struct Loaded {
@@ -31,6 +33,7 @@ pub(crate) fn load(
     options: LoadOptions,
 ) -> anyhow::Result<Loaded> {
     let began = Instant::now();
+    let _doing = Doing::Loading.begin();
     let threads = runtime.plan().threads();
     let place = |memory: &Arc<_>| Placement { memory: Arc::clone(memory), threads: runtime.plan().threads_by_node() };
     let over = runtime.memory().map(place);
@@ -49,7 +52,10 @@ pub(crate) fn load(
         bar.set_message(format!("{} triples, {phase}", progress.triples()));
     });
     bar.finish_and_clear();
-    ended.map_err(plain)?;
+    ended.map_err(|stopped| {
+        let is_memory = matches!(&stopped, Stopped::Failed(failed) if is_no_memory(failed));
+        if is_memory { plain(stopped).context("loading") } else { plain(stopped) }
+    })?;
     let loaded = load.finish()?;
     Ok(Loaded {
         load_ms: began.elapsed().as_secs_f64() * 1e3,
@@ -57,6 +63,21 @@ pub(crate) fn load(
         first_skipped: loaded.first_skipped.map(|malformed| malformed.to_string()),
         store: Arc::new(loaded.store),
     })
+}
+
+/// Submits a query's request. One that is thought to be short begins on this thread, which looks after its time and after Ctrl-C
+/// meanwhile.
+pub(crate) fn submit(
+    runtime: &Runtime,
+    plan: &Plan,
+    operators: Vec<(BoxId, Box<dyn Operator>)>,
+    budget: u64,
+    until: Option<Instant>,
+) -> Request {
+    match plan.is_short() {
+        true => runtime.submit_here(plan.model(), operators, budget, &|| over(until, "running").is_some()),
+        false => runtime.submit_within(plan.model(), operators, budget),
+    }
 }
 
 /// How often somebody who waits looks whether Ctrl-C was pressed.
@@ -68,7 +89,11 @@ pub(crate) fn wait(request: &Request, until: Option<Instant>, mut meanwhile: imp
     let mut next = until.map_or(PAUSE, |until| PAUSE.min(until.saturating_duration_since(Instant::now())));
     loop {
         if let Some(result) = request.wait_for(next) {
-            return result.map_err(Stopped::Failed);
+            return result.map_err(|error| match error {
+                // It gave up by itself while it ran on this thread.
+                FlowError::Cancelled => over(until, "running").unwrap_or(Stopped::Failed(error)),
+                error => Stopped::Failed(error),
+            });
         }
         meanwhile();
         let left = until.map(|until| until.saturating_duration_since(Instant::now()));

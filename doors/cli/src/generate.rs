@@ -3,6 +3,7 @@
 mod sp2b;
 
 use crate::bench::shop;
+use crate::tell::tell;
 use anyhow::Context;
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -60,7 +61,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         What::Sp2b(args) => (sp2b_file(&args.output, args.triples, args.seed)?, &args.output),
         What::Shop(args) => (shop_file(args)?, &args.output),
     };
-    eprintln!("{triples} triples in {}", output.display());
+    tell(format_args!("{triples} triples in {}", output.display()));
     Ok(())
 }
 

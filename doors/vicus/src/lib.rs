@@ -39,7 +39,7 @@ pub use vicus_flow::{
     library,
 };
 pub use vicus_machine::{
-    Allocator, DiscoverError, Discovered, Level, Request, Runtime, RuntimeBuilder, StartError, describe,
+    Allocator, DiscoverError, Discovered, LastWords, Level, Request, Runtime, RuntimeBuilder, StartError, describe,
     from_synthetic, from_xml, this_machine,
 };
 /// Tasks that are closures.

@@ -1,5 +1,6 @@
 //! The runtime: threads on seats, and requests that users submit to them.
 
+use crate::caller::{Callers, LONG};
 use crate::inbox::Inbox;
 use crate::queues::SharedQueues;
 use crate::recorder::Recording;
@@ -9,9 +10,9 @@ use crate::tasks::{self, Blocks, Done, GroupQueues, Place, Requests, Waits};
 use crate::worker::{Worker, here};
 use crate::{boxes, heaps, latency, pin};
 use std::alloc::Layout;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Write as _};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
@@ -32,6 +33,7 @@ pub struct RuntimeBuilder {
     counts_takes: bool,
     quiet: bool,
     distribution: Option<Distribution>,
+    caller_works: Option<Duration>,
 }
 
 impl RuntimeBuilder {
@@ -69,7 +71,8 @@ impl RuntimeBuilder {
         self
     }
 
-    /// Does not print on standard error what could not be done, such as pinning a thread; [`Runtime::warnings`] has it.
+    /// Does not print on standard error what could not be done, such as pinning a thread; [`Runtime::warnings`] has it. Without this, it
+    /// is printed once in a process, however many runtimes it starts.
     pub fn quiet(mut self) -> Self {
         self.quiet = true;
         self
@@ -80,6 +83,13 @@ impl RuntimeBuilder {
     /// [`Distribution::Standard`].
     pub fn distribution(mut self, distribution: Distribution) -> Self {
         self.distribution = Some(distribution);
+        self
+    }
+
+    /// How long a caller that submits a request with [`Runtime::submit_here`] works for it before the runtime's threads do; by
+    /// default a millisecond.
+    pub fn caller_works(mut self, long: Duration) -> Self {
+        self.caller_works = Some(long);
         self
     }
 
@@ -131,6 +141,8 @@ impl RuntimeBuilder {
             sweeps: AtomicU64::new(0),
             next_request: AtomicU64::new(1),
             next_entry: AtomicUsize::new(0),
+            callers: Callers::default(),
+            caller_works: self.caller_works.unwrap_or(LONG),
             requests: Mutex::new(BTreeMap::new()),
             requests_of_tasks: Requests::default(),
             waits: Waits::default(),
@@ -160,7 +172,7 @@ impl RuntimeBuilder {
         }
         gate.open_for(started);
         if !self.quiet {
-            runtime.warnings().iter().for_each(|warning| eprintln!("vicus: warning: {warning}"));
+            warn_once(runtime.warnings());
         }
         Ok(runtime)
     }
@@ -190,6 +202,18 @@ impl RuntimeBuilder {
         let threads = self.threads.unwrap_or_else(|| topology.default_threads()).max(1);
         let plan = strategy.plan_with(&topology, threads, latencies.as_ref());
         (topology, plan)
+    }
+}
+
+/// Prints what has not been printed before.
+fn warn_once(warnings: Vec<String>) {
+    static PRINTED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    let mut printed = PRINTED.lock().expect("nothing panics under this lock");
+    for warning in warnings {
+        if printed.insert(warning.clone()) {
+            // A standard error that takes nothing is no reason to end.
+            let _ = writeln!(std::io::stderr(), "vicus: warning: {warning}");
+        }
     }
 }
 
@@ -284,6 +308,8 @@ pub(crate) struct Shared {
     closing: AtomicBool,
     pub(crate) next_request: AtomicU64,
     next_entry: AtomicUsize,
+    pub(crate) callers: Callers,
+    pub(crate) caller_works: Duration,
     requests: Mutex<BTreeMap<RequestId, Arc<RequestState>>>,
     /// Those that are closures.
     pub(crate) requests_of_tasks: Requests,
@@ -304,21 +330,21 @@ struct Lent {
     changed: Condvar,
 }
 
-struct RequestState {
-    instance: Arc<Instance>,
+pub(crate) struct RequestState {
+    pub(crate) instance: Arc<Instance>,
     answer: Mutex<Answer>,
     done: Condvar,
 }
 
 #[derive(Default)]
-struct Answer {
-    result: Option<Result<Totals, FlowError>>,
+pub(crate) struct Answer {
+    pub(crate) result: Option<Result<Totals, FlowError>>,
     /// Who is told when it is there.
     waiting: Vec<Arc<Done>>,
 }
 
 impl RequestState {
-    fn lock(&self) -> MutexGuard<'_, Answer> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Answer> {
         self.answer.lock().expect("nothing panics under this lock")
     }
 }
@@ -348,6 +374,42 @@ impl Shared {
         })?;
         self.threads.lock().expect("nothing panics under this lock").push(thread);
         Ok(())
+    }
+
+    /// A request that is to be started.
+    pub(crate) fn new_request(
+        &self,
+        model: &Arc<Model>,
+        operators: Vec<(BoxId, Box<dyn Operator>)>,
+        budget_bytes: u64,
+    ) -> Arc<RequestState> {
+        let id = RequestId(self.next_request.fetch_add(1, Ordering::Relaxed));
+        let instance = Instance::new(model, id, self.plan.seats.len(), boxes::run, operators);
+        instance.set_budget(budget_bytes);
+        Arc::new(RequestState { instance, answer: Mutex::default(), done: Condvar::new() })
+    }
+
+    /// The request is ended with the runtime. To be called before a seat can have a task of it.
+    pub(crate) fn keep(&self, state: &Arc<RequestState>) {
+        let mut requests = self.requests.lock().expect("nothing panics under this lock");
+        requests.insert(state.instance.id(), Arc::clone(state));
+    }
+
+    /// One entry after the other, so that independent requests start in different neighbourhoods.
+    fn next_of(&self, entries: &[QueueId]) -> QueueId {
+        entries[self.next_entry.fetch_add(1, Ordering::Relaxed) % entries.len()]
+    }
+
+    /// Puts a caller's task into an entry queue, and wakes one thread for it.
+    fn put_into_entry(&self, queue: QueueId, task: TaskRef) {
+        let request = task.header().request;
+        self.queues.push(queue, task).unwrap_or_else(|_| panic!("an entry queue has no capacity"));
+        self.wake_for(queue, Some(request), true);
+    }
+
+    /// As [`Shared::put_into_entry`], with the entry whose turn it is.
+    pub(crate) fn put_at_entry(&self, task: TaskRef) {
+        self.put_into_entry(self.next_of(&self.plan.entry), task);
     }
 
     /// Wakes one thread for a push, near pools first; if nobody sleeps there, one of those that take from a queue when it is
@@ -564,9 +626,9 @@ impl Runtime {
         self.submit_to(self.next_of(entries), model, Vec::new(), u64::MAX)
     }
 
-    /// One entry after the other, so that independent requests start in different neighbourhoods.
+    /// As [`Shared::next_of`].
     pub(crate) fn next_of(&self, entries: &[QueueId]) -> QueueId {
-        entries[self.shared.next_entry.fetch_add(1, Ordering::Relaxed) % entries.len()]
+        self.shared.next_of(entries)
     }
 
     fn submit_to(
@@ -577,19 +639,15 @@ impl Runtime {
         budget_bytes: u64,
     ) -> Request {
         let shared = &self.shared;
-        let id = RequestId(shared.next_request.fetch_add(1, Ordering::Relaxed));
-        let instance = Instance::new(model, id, shared.plan.seats.len(), boxes::run, operators);
-        instance.set_budget(budget_bytes);
-        let state =
-            Arc::new(RequestState { instance: Arc::clone(&instance), answer: Mutex::default(), done: Condvar::new() });
-        shared.requests.lock().expect("nothing panics under this lock").insert(id, Arc::clone(&state));
+        let state = shared.new_request(model, operators, budget_bytes);
+        shared.keep(&state);
+        let instance = &state.instance;
         let first = instance.start();
         if let Some(recording) = &shared.recording {
-            recording.submitted(&instance, first.index);
+            recording.submitted(instance, first.index);
         }
         instance.count_queued(None, 1);
-        shared.queues.push(queue, first.task).unwrap_or_else(|_| panic!("an entry queue has no capacity"));
-        shared.wake_for(queue, Some(id), true);
+        shared.put_into_entry(queue, first.task);
         Request { shared: Arc::clone(shared), state }
     }
 
@@ -740,8 +798,8 @@ impl Shared {
 
 /// A submitted instance. Dropping the handle lets it run on by itself.
 pub struct Request {
-    shared: Arc<Shared>,
-    state: Arc<RequestState>,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) state: Arc<RequestState>,
 }
 
 impl Request {

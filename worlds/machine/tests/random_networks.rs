@@ -91,6 +91,36 @@ proptest! {
     }
 
     #[test]
+    fn a_network_that_begins_on_its_caller_s_thread_does_the_same(
+        recipes in recipes(),
+        fault in fault(),
+        threads in prop_oneof![Just(1usize), Just(2), Just(8)],
+        strategy in proptest::sample::select(&STRATEGIES[..]),
+        caller_works in prop_oneof![Just(Duration::ZERO), Just(Duration::MAX), (1u64..200).prop_map(Duration::from_micros)],
+        gives_up_after in prop_oneof![3 => Just(usize::MAX), 1 => 0usize..20],
+    ) {
+        networks::expect_panics();
+        let network = Network::new(&recipes, true);
+        let builder = Runtime::builder().strategy(strategy.parse().unwrap()).threads(threads);
+        let runtime = builder.caller_works(caller_works).quiet().start();
+        for _ in 0..3 {
+            let (log, operators) = network.operators(false, fault);
+            let asked = std::cell::Cell::new(0);
+            let gives_up = || asked.replace(asked.get() + 1) >= gives_up_after;
+            let request = runtime.submit_here(&network.model, operators, u64::MAX, &gives_up);
+            let result = wait(&request);
+            network.judge(&log, &result, &request.counts());
+            let expected = match &result {
+                Ok(_) => true,
+                Err(FlowError::Cancelled) => gives_up_after < usize::MAX,
+                Err(FlowError::Failed { .. } | FlowError::Panicked { .. }) => fault.is_some(),
+                _ => false,
+            };
+            prop_assert!(expected, "{result:?} of {:?}", network.model);
+        }
+    }
+
+    #[test]
     fn a_network_that_waits_for_itself_says_so_on_any_number_of_threads(
         recipes in recipes(),
         threads in prop_oneof![Just(1usize), Just(2), Just(8)],

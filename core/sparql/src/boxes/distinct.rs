@@ -59,7 +59,7 @@ fn put_out(outbox: &mut Outbox, turn: &mut Turn<'_>, columns: usize, from: &[u64
     let mut rest = fresh;
     while !rest.is_empty() {
         let (now, later) = rest.split_at(rest.len().min(outbox.room()));
-        outbox.add(turn, now.len(), |builder| {
+        outbox.add(turn, &[], now.len(), |builder| {
             for column in 0..columns {
                 builder.u64s(column).extend(now.iter().map(|&row| from[row as usize * columns + column]));
             }

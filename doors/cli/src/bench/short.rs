@@ -91,7 +91,11 @@ fn ask(runtime: &Runtime, store: &Arc<Store>, text: &str) -> anyhow::Result<Aske
         Ok(())
     });
     let operators = made.start(Moment::default()).operators([(made.sink(), sink)]);
-    runtime.submit_with(made.model(), operators).wait()?;
+    let request = match made.is_short() {
+        true => runtime.submit_here(made.model(), operators, u64::MAX, &|| false),
+        false => runtime.submit_with(made.model(), operators),
+    };
+    request.wait()?;
     let run = micros(began);
     Ok(Asked { parse, plan, run, rows: rows.load(Ordering::Acquire) })
 }

@@ -40,7 +40,7 @@ where
     RB: Send,
 {
     let worker = here();
-    if worker.is_null() { Runtime::global().run(|| join_on(here(), a, b)) } else { join_on(worker, a, b) }
+    if worker.is_null() { Runtime::of_this_thread().run(|| join_on(here(), a, b)) } else { join_on(worker, a, b) }
 }
 
 #[inline]

@@ -73,7 +73,7 @@ fn pieces(range: Range<usize>, f: &(dyn Fn(Range<usize>) + Sync)) {
         return;
     }
     if here().is_null() {
-        return Runtime::global().run(|| pieces(range, f));
+        return Runtime::of_this_thread().run(|| pieces(range, f));
     }
     #[expect(unsafe_code, reason = "the worker of the task that runs")]
     // SAFETY: `here` gave it, and nobody has a reference to it.

@@ -30,7 +30,7 @@ use vicus_schedule::{Kind, QueueId, RequestId, SeatId, TaskHeader, TaskRef};
 /// # Panics
 /// If the closure or a task panics, with what it panicked with, after all are over; the first one's if several do.
 pub fn scope<'scope, R: Send>(f: impl FnOnce(&Scope<'scope>) -> R + Send) -> R {
-    if here().is_null() { Runtime::global().run(|| in_place_scope(f)) } else { in_place_scope(f) }
+    if here().is_null() { Runtime::of_this_thread().run(|| in_place_scope(f)) } else { in_place_scope(f) }
 }
 
 /// As [`scope`], for a closure that has to stay on the calling thread.

@@ -1,0 +1,272 @@
+//! A request that begins on its caller's thread.
+//!
+//! To wake a seat for a request, and then the caller for its answer, takes longer than all that a small request does. So the caller
+//! runs its boxes itself, one after the other, and wakes no thread. What is left of it after some time goes to the seats, as if it
+//! had been submitted then: it is not known before how long a request takes.
+//!
+//! The caller sits on no seat. It has no queue that others could steal from, and counts in the request's place for callers. As
+//! many callers as the runtime has threads do this at once; the requests of all others go to the seats at once.
+
+use crate::allocator::column_block;
+use crate::runtime::{RequestState, Runtime, Shared};
+use crate::worker::outside;
+use crate::{Request, heaps};
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+use vicus_flow::{
+    Activation, Blocks, BoxId, Desk, FlowError, Instance, Model, Operator, Place, World, begin, instance_of,
+};
+use vicus_schedule::{Kind, TaskRef};
+
+/// How long a caller works for its request before the seats do, unless the runtime was told otherwise.
+/// What is left after that long wakes threads and finds their caches cold: some 60 µs, which then weigh little.
+pub(crate) const LONG: Duration = Duration::from_millis(1);
+
+impl Runtime {
+    /// Submits a request that is thought to be short. The calling thread begins with it, and no other one is woken; if it is over
+    /// within a millisecond, that is all. What is left of it then is done by the runtime's threads, and the request goes on as
+    /// one of [`Runtime::submit_within`] does.
+    ///
+    /// `gives_up` is asked between two invocations on the calling thread, and by boxes there that ask whether they are stopped
+    /// ([`vicus_flow::Turn::is_stopped`]); once it says yes, the request is cancelled. Nothing else can end the call while an invocation is
+    /// under way, so this is for requests of short invocations, and for boxes that ask. A box that blocks
+    /// ([`vicus_flow::Turn::blocking`]) leaves what else there is to the runtime's threads.
+    ///
+    /// The request goes to these threads at once if the caller is one of them, if as many callers as there are threads do the
+    /// same, or if the runtime records what happens or counts takes: a trace tells what its seats do.
+    ///
+    /// ```
+    /// use vicus_flow::{BoxModel, Envelope, ModelBuilder, Schema, Turn, Type};
+    /// use vicus_machine::Runtime;
+    ///
+    /// let schema = Schema::new([("n", Type::U64)]);
+    /// let mut net = ModelBuilder::new("one envelope");
+    /// let source = net.source(BoxModel::new("source", || |turn: &mut Turn<'_>| {
+    ///     turn.take(0);
+    ///     turn.send(0, Envelope::new([vec![1u64].into()]));
+    ///     turn.send_pill(0);
+    ///     Ok(())
+    /// }).output(&schema));
+    /// net.end(source.output(0));
+    ///
+    /// let runtime = Runtime::builder().threads(2).start();
+    /// let request = runtime.submit_here(&net.build().unwrap(), Vec::new(), 1 << 20, &|| false);
+    /// assert!(request.wait().unwrap().tasks >= 3);
+    /// ```
+    pub fn submit_here(
+        &self,
+        model: &Arc<Model>,
+        operators: Vec<(BoxId, Box<dyn Operator>)>,
+        budget_bytes: u64,
+        gives_up: &dyn Fn() -> bool,
+    ) -> Request {
+        let shared = &self.shared;
+        let place = if shared.recording.is_some() || shared.is_here() { None } else { shared.callers.come(shared) };
+        let Some(_place) = place else { return self.submit_within(model, operators, budget_bytes) };
+        let state = shared.new_request(model, operators, budget_bytes);
+        let caller = Caller {
+            shared,
+            state: &state,
+            slot: shared.plan.seats.len(),
+            is_known: Cell::new(false),
+            tasks: RefCell::default(),
+            gives_up,
+        };
+        // What boxes spawn here is this runtime's, whatever runtime the calling thread may belong to.
+        let outer = Restore(HERE.replace(ptr::from_ref(self)));
+        outside(|| caller.run());
+        drop(outer);
+        Request { shared: Arc::clone(shared), state }
+    }
+
+    /// The runtime of a thread that sits on no seat: whose request it runs, else the global one.
+    pub(crate) fn of_this_thread() -> &'static Runtime {
+        #[expect(unsafe_code, reason = "the runtime whose request this thread runs")]
+        // SAFETY: `submit_here` has it borrowed on this thread, and sets this back before it returns. The callers of this function
+        // use it for a call that returns before that.
+        unsafe { HERE.get().as_ref() }.unwrap_or_else(|| Runtime::global())
+    }
+}
+
+thread_local! {
+    /// The runtime whose request the calling thread runs, without a seat; else null.
+    static HERE: Cell<*const Runtime> = const { Cell::new(ptr::null()) };
+}
+
+struct Restore(*const Runtime);
+
+impl Drop for Restore {
+    fn drop(&mut self) {
+        HERE.set(self.0);
+    }
+}
+
+/// How many callers run requests of their own.
+#[derive(Default)]
+pub(crate) struct Callers(AtomicUsize);
+
+impl Callers {
+    /// A place among them, if there is one.
+    fn come<'a>(&'a self, shared: &Shared) -> Option<CallersPlace<'a>> {
+        // Relaxed: nothing but the number of threads at work depends on it.
+        let place = CallersPlace(self);
+        (self.0.fetch_add(1, Ordering::Relaxed) < shared.plan.threads()).then_some(place)
+    }
+}
+
+struct CallersPlace<'a>(&'a Callers);
+
+impl Drop for CallersPlace<'_> {
+    fn drop(&mut self) {
+        self.0.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Boxes that are to be run here.
+#[derive(Default)]
+struct Tasks {
+    /// The youngest is run first.
+    immediate: Vec<TaskRef>,
+    /// The oldest is run first, when there is no immediate one.
+    deferred: VecDeque<TaskRef>,
+    /// The box whose invocation is under way.
+    running: Option<TaskRef>,
+}
+
+impl Tasks {
+    fn put(&mut self, activation: &Activation) {
+        match activation.kind {
+            Kind::Immediate => self.immediate.push(activation.task),
+            Kind::Deferred => self.deferred.push_back(activation.task),
+        }
+    }
+
+    fn take(&mut self) -> Option<TaskRef> {
+        self.running = self.immediate.pop().or_else(|| self.deferred.pop_front());
+        self.running
+    }
+}
+
+/// A thread without a seat that runs its request.
+struct Caller<'a> {
+    shared: &'a Arc<Shared>,
+    state: &'a Arc<RequestState>,
+    /// Where it counts: the place behind the last seat's, which no other thread uses before the request has a handle.
+    slot: usize,
+    /// The runtime knows of the request, since seats may have tasks of it.
+    is_known: Cell<bool>,
+    tasks: RefCell<Tasks>,
+    gives_up: &'a dyn Fn() -> bool,
+}
+
+impl Caller<'_> {
+    fn instance(&self) -> &Instance {
+        &self.state.instance
+    }
+
+    fn run(&self) {
+        let instance = self.instance();
+        self.tasks.borrow_mut().put(&instance.start());
+        instance.count_queued(Some(self.slot), 1);
+        let place = heaps::process().map_or(Place(0), |process| Place::from(heaps::node_of_thread(process)));
+        let mut desk = Desk { place, blocks: Blocks::of(column_block), asks_world: true, ..Desk::default() };
+        // A time that no clock reaches is none.
+        let until = Instant::now().checked_add(self.shared.caller_works);
+        // As for a worker: whatever panics in an invocation and is not caught there fails the request.
+        while let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.run_until(until, &mut desk))) {
+            let Some(task) = self.tasks.borrow_mut().running.take() else { std::panic::resume_unwind(panic) };
+            #[expect(unsafe_code, reason = "a task pointer becomes a box")]
+            // SAFETY: the task is counted as finished below, and `state` has the instance.
+            instance.fail_by(unsafe { instance_of(task) }.1, panic);
+            desk.activations.clear();
+            instance.count_finished(Some(self.slot), 1);
+        }
+        heaps::finish_task();
+        if self.is_known.get() {
+            self.shared.settle(&self.state.instance);
+        } else if let Some(result) = instance.settle() {
+            self.state.set(result);
+        }
+    }
+
+    /// Runs boxes until there are none, or until it is late: then those that are left are for seats.
+    fn run_until(&self, until: Option<Instant>, desk: &mut Desk) {
+        let instance = self.instance();
+        loop {
+            let Some(task) = self.tasks.borrow_mut().take() else { return };
+            self.run_box(task, desk);
+            self.tasks.borrow_mut().running = None;
+            instance.count_finished(Some(self.slot), 1);
+            if !instance.is_stopped() {
+                if (self.gives_up)() {
+                    instance.fail(FlowError::Cancelled);
+                    continue;
+                }
+                if until.is_some_and(|until| Instant::now() >= until) {
+                    return self.leave_to_seats();
+                }
+            }
+        }
+    }
+
+    fn run_box(&self, task: TaskRef, desk: &mut Desk) {
+        #[expect(unsafe_code, reason = "a task pointer becomes an instance")]
+        // SAFETY: the task is one of this request that was not run yet, and `state` has the instance.
+        let (instance, index) = unsafe { instance_of(task) };
+        instance.count_taken(self.slot, 0, false);
+        if !instance.is_wanted(index) {
+            return;
+        }
+        #[expect(unsafe_code, reason = "runs a task")]
+        // SAFETY: an activation put it here once, and it was taken out.
+        let mut running = unsafe { begin(task, desk) };
+        if running.is_due() {
+            instance.count_act(self.slot);
+            running.act(self, desk);
+        }
+        running.send(desk);
+        running.finish(desk);
+        instance.count_queued(Some(self.slot), desk.activations.len() as u64);
+        let mut tasks = self.tasks.borrow_mut();
+        desk.activations.drain(..).for_each(|activation| tasks.put(&activation));
+    }
+
+    /// The request is longer than was thought, or its box is about to block: its other boxes are for seats.
+    #[cold]
+    #[inline(never)]
+    fn leave_to_seats(&self) {
+        let mut tasks = self.tasks.borrow_mut();
+        let left: Vec<TaskRef> = tasks.deferred.drain(..).collect();
+        let left = left.into_iter().chain(tasks.immediate.drain(..));
+        for task in left {
+            // Whoever ends it finds it there.
+            if !self.is_known.replace(true) {
+                self.shared.keep(self.state);
+            }
+            self.shared.put_at_entry(task);
+        }
+    }
+}
+
+impl World for Caller<'_> {
+    fn blocking(&self, section: &mut dyn FnMut()) {
+        self.leave_to_seats();
+        section();
+    }
+
+    fn is_over(&self) -> bool {
+        (self.gives_up)()
+    }
+}
+
+impl RequestState {
+    /// The request of a caller that ran all of it is over. Nobody waits for it yet.
+    fn set(&self, result: Result<vicus_flow::Totals, FlowError>) {
+        self.lock().result = Some(result);
+    }
+}
