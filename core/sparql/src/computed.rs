@@ -168,6 +168,11 @@ fn spread(hash: u32) -> u64 {
     HashKey::default().mix(hash.into())
 }
 
+// The tests of vicus-rdf have these texts, too.
+#[cfg(test)]
+#[path = "../../rdf/src/load/crafted.rs"]
+mod crafted;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -205,30 +210,11 @@ mod tests {
         assert_eq!(computed.key(long).len(), 3 << 20);
     }
 
-    /// Ten thousand texts of one hash, for the function that hashed terms before, as its source (rustc-hash 2.1) allows to choose
-    /// them: what stands at bytes 32 to 39 makes a factor zero, so that the eight bytes behind them don't count.
-    fn crafted() -> Vec<String> {
-        let folded = |a: u64, b: u64| {
-            let product = u128::from(a) * u128::from(b);
-            product as u64 ^ (product >> 64) as u64
-        };
-        let word = |text: &str| u64::from_le_bytes(text.as_bytes().try_into().expect("eight bytes"));
-        let (seed, other) = (0x243f_6a88_85a3_08d3, 0xa409_3822_299f_31d0);
-        let mut begins = (0..).map(|number| format!("{number:016}"));
-        let zero = |begin: &String| folded(seed ^ word(&begin[..8]), other ^ word(&begin[8..])).to_le_bytes();
-        let is_text = |begin: &String| zero(begin).iter().all(u8::is_ascii_alphanumeric);
-        let begin = begins.find(is_text).expect("one in a hundred thousand is");
-        let zero = String::from_utf8(zero(&begin).to_vec()).expect("letters and digits");
-        // As CONCAT of two lists of a hundred makes them.
-        let pairs = (0..100).flat_map(|first| (0..100).map(move |second| (first, second)));
-        pairs.map(|(first, second)| format!("{begin}{begin}{zero}{first:04}{second:04}{begin}")).collect()
-    }
-
     /// Computed terms were hashed without a key: 10,000 of one hash, CONCAT of two lists of 100, took 3 s where others take 0.04.
     #[test]
     fn terms_chosen_to_collide_do_not() {
         use std::hash::BuildHasher;
-        let crafted = crafted();
+        let crafted = crafted::texts();
         let known = |text: &String| rustc_hash::FxBuildHasher.hash_one((Kind::String, text.as_str()));
         assert!(crafted.iter().all(|text| known(text) == known(&crafted[0])), "they were chosen for it");
         for seed in 0..20 {

@@ -257,6 +257,19 @@ impl Expr {
             || self.children().into_iter().any(Expr::is_volatile)
     }
 
+    /// Whether it has the same value each time, in few steps and with little memory for each row.
+    pub(crate) fn is_quick(&self) -> bool {
+        let itself = match self {
+            Expr::Exists(..) => false,
+            Expr::Call(function, _) => {
+                use Function::{Abs, Cast, Ceil, Datatype, Floor, Of, Round, Str, StrLen};
+                matches!(function, Str | Datatype | StrLen | Abs | Ceil | Floor | Round | Of(_) | Cast(_))
+            }
+            _ => true,
+        };
+        itself && self.children().into_iter().all(Expr::is_quick)
+    }
+
     /// Which numbers it makes of others.
     pub(crate) fn makes(&self) -> Numbers {
         let here = match self {

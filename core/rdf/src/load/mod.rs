@@ -18,6 +18,8 @@
 //! what returns no such error panics with it.
 
 mod chunk;
+#[cfg(test)]
+mod crafted;
 mod flow;
 mod merge;
 mod ntriples;

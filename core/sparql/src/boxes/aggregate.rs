@@ -8,8 +8,8 @@ use super::distinct::Wide;
 use super::parted::{Parted, Table};
 use super::{Growth, Inputs, attach, envelope_of, had, interleave, slices};
 use crate::algebra::Fold;
-use crate::evaluate::{Evaluator, Scratch};
-use crate::expression::Arithmetic;
+use crate::evaluate::{Evaluator, FETCHED, Scratch, fetch};
+use crate::expression::{Arithmetic, Expr};
 use crate::terms::{Made, Terms};
 use crate::value::{Number, Value, extreme_order};
 use std::fmt;
@@ -31,6 +31,8 @@ pub(crate) struct FoldSpec {
     pub(crate) fold: Fold,
     /// The column that is folded; none if it is an error in each row, or rows themselves are counted.
     pub(crate) of: Option<usize>,
+    /// Over the columns, instead of one: sums need values, which don't have to become terms for that.
+    pub(crate) value: Option<Expr>,
     /// Rows are counted, not values.
     pub(crate) rows: bool,
     /// Of rows that are equal in these columns, one counts.
@@ -56,6 +58,17 @@ impl AggregateSpec {
         if self.portion(usize::MAX) < usize::MAX { u64::MAX } else { cache }
     }
 
+    /// Reads the terms that expressions over some rows ask for: see [`fetch`].
+    fn fetch(&self, terms: &Terms, rows: &[u64], width: usize) {
+        let slots = self.folds.iter().filter_map(|fold| fold.value.as_ref()).flat_map(Expr::slots);
+        for slot in slots {
+            let mut ids = [0; FETCHED];
+            let column = rows.iter().skip(slot.0).step_by(width);
+            let count = ids.iter_mut().zip(column).map(|(id, bits)| *id = *bits).count();
+            fetch(terms, &ids[..count]);
+        }
+    }
+
     /// How many columns parts have.
     pub(crate) fn part_columns(&self) -> usize {
         self.keys.len() + 2 * self.folds.len()
@@ -65,6 +78,7 @@ impl AggregateSpec {
     fn of_parts(&self) -> AggregateSpec {
         let folds = self.folds.iter().enumerate().map(|(number, fold)| FoldSpec {
             of: Some(self.keys.len() + 2 * number),
+            value: None,
             rows: false,
             ..fold.clone()
         });
@@ -99,6 +113,8 @@ pub(crate) struct Groups {
     text_bytes: u64,
     row: Vec<u64>,
     scratch: Scratch,
+    /// Of the expressions that are folded.
+    evaluating: Scratch,
 }
 
 /// An aggregate of a group so far. §18.5.1: an error makes COUNT and SAMPLE overlook the row, and all others fail.
@@ -151,10 +167,8 @@ impl State {
         let is_failed = part & FAILED != 0 || part == 1 && id.is_unbound();
         match self {
             State::Count(count) => *count += if is_failed { 0 } else { part },
-            State::Total(count, total) => {
-                *count += part & !FAILED;
-                let more = if is_failed { None } else { number(terms, scratch, id) };
-                *total = total.take().zip(more).and_then(|(a, b)| a.combine(Arithmetic::Add, &b));
+            State::Total(..) => {
+                self.sum_up(part & !FAILED, if is_failed { None } else { number(terms, scratch, id) });
             }
             State::Best(best) => match best {
                 _ if is_failed => *best = None,
@@ -192,6 +206,13 @@ impl State {
             }
         }
         0
+    }
+
+    /// Adds so many values with this sum; an error in one of them is one of all.
+    fn sum_up(&mut self, part: u64, sum: Option<Number>) {
+        let State::Total(count, total) = self else { unreachable!("only sums are folded so") };
+        *count += part;
+        *total = total.take().zip(sum).and_then(|(a, b)| a.combine(Arithmetic::Add, &b));
     }
 
     /// What it is worth to whoever puts parts together: a count and a value.
@@ -263,6 +284,7 @@ impl Groups {
             text_bytes: 0,
             row: Vec::new(),
             scratch: Scratch::default(),
+            evaluating: Scratch::default(),
             spec: Arc::clone(spec),
         }
     }
@@ -317,8 +339,12 @@ impl Groups {
         number
     }
 
-    /// Adds a row.
+    /// Adds a row, where no expression is folded.
     pub(crate) fn add(&mut self, row: &[u64]) {
+        self.fold(row, None);
+    }
+
+    fn fold(&mut self, row: &[u64], mut evaluator: Option<&mut Evaluator<'_>>) {
         let mut values = std::mem::take(&mut self.row);
         values.clear();
         values.extend(keys_of(&self.spec, row));
@@ -332,6 +358,11 @@ impl Groups {
                 if !seen.enter(&values) {
                     continue;
                 }
+            }
+            if let Some(expr) = &fold.value {
+                let evaluator = evaluator.as_mut().expect("who folds expressions has one");
+                self.states[first + number].sum_up(1, evaluator.number(expr, &|column| row[column]));
+                continue;
             }
             let (part, id) = match (self.rows, fold.of) {
                 (Rows::Parts, Some(column)) => (row[column], Id::from_bits(row[column + 1])),
@@ -370,6 +401,12 @@ fn keys_of<'a>(spec: &'a AggregateSpec, row: &'a [u64]) -> impl Iterator<Item = 
     spec.keys.iter().map(|column| column.map_or(0, |column| row[column]))
 }
 
+/// What evaluates the expressions that are folded, if there are any, with what it remembers.
+fn evaluator_of<'a>(terms: &'a Arc<Terms>, spec: &AggregateSpec, remembered: &mut Scratch) -> Option<Evaluator<'a>> {
+    let is_needed = spec.folds.iter().any(|fold| fold.value.is_some());
+    is_needed.then(|| Evaluator::new(terms).with(std::mem::take(remembered)))
+}
+
 /// What a solution adds to an aggregate.
 fn single(fold: &FoldSpec, row: &[u64]) -> Id {
     if fold.rows { Id::boolean(true) } else { Id::from_bits(fold.of.map_or(0, |column| row[column])) }
@@ -386,7 +423,13 @@ impl Table for Groups {
 
     fn add(&mut self, rows: &[u64], _: &mut Vec<u32>) {
         self.scratch.forget_made();
-        rows.chunks_exact(self.width).for_each(|row| Groups::add(self, row));
+        let (terms, spec) = (Arc::clone(&self.terms), Arc::clone(&self.spec));
+        let mut evaluator = evaluator_of(&terms, &spec, &mut self.evaluating);
+        for rows in rows.chunks(FETCHED * self.width) {
+            spec.fetch(&terms, rows, self.width);
+            rows.chunks_exact(self.width).for_each(|row| self.fold(row, evaluator.as_mut()));
+        }
+        self.evaluating = evaluator.map(Evaluator::into_scratch).unwrap_or_default();
     }
 
     fn bytes(&self) -> u64 {
@@ -596,12 +639,26 @@ impl PreAggregate {
 
     /// Each solution as a part.
     fn pass(&mut self, turn: &mut Turn<'_>, from: &Envelope) {
-        let (spec, width) = (&self.groups.spec, self.groups.width);
-        let rows = self.rows.chunks_exact(width).map(|row| {
-            let parts = spec.folds.iter().flat_map(move |fold| [1, single(fold, row).bits()]);
-            keys_of(spec, row).chain(parts)
+        let (terms, spec) = (Arc::clone(&self.groups.terms), Arc::clone(&self.groups.spec));
+        let mut evaluator = evaluator_of(&terms, &spec, &mut self.groups.evaluating);
+        let envelope = envelope_of(turn, spec.part_columns(), from.rows(), |builder| {
+            for row in self.rows.chunks_exact(self.groups.width) {
+                keys_of(&spec, row).enumerate().for_each(|(column, key)| builder.u64s(column).push(key));
+                for (number, fold) in spec.folds.iter().enumerate() {
+                    let id = match (&fold.value, &mut evaluator) {
+                        (Some(expr), Some(evaluator)) => {
+                            let value = evaluator.number(expr, &|column| row[column]);
+                            value.map_or(Id::UNBOUND, |value| evaluator.number_id(value))
+                        }
+                        _ => single(fold, row),
+                    };
+                    let column = spec.keys.len() + 2 * number;
+                    builder.u64s(column).push(1);
+                    builder.u64s(column + 1).push(id.bits());
+                }
+            }
         });
-        let envelope = envelope_of_rows(turn, rows, spec.part_columns());
+        self.groups.evaluating = evaluator.map(Evaluator::into_scratch).unwrap_or_default();
         turn.send(0, attach(envelope, from.attached()));
         self.directly = self.directly.saturating_sub(from.rows());
     }
@@ -618,7 +675,7 @@ impl Operator for PreAggregate {
         rows_of(&envelope, &mut self.rows);
         if self.directly > 0 && self.groups.len() == 0 {
             self.pass(turn, &envelope);
-            return Ok(());
+            return self.made.hold(&self.groups.terms, turn, 0);
         }
         let mut fresh = Vec::new();
         let width = self.groups.width;

@@ -463,6 +463,7 @@ impl Solver<'_> {
         let fold = |fold: &crate::algebra::Aggregate| FoldSpec {
             fold: fold.fold.clone(),
             of: fold.of.first().map(|slot| slot.0).filter(|_| !fold.rows),
+            value: None,
             rows: fold.rows,
             distinct: fold.distinct.then(|| fold.of.iter().map(|slot| slot.0).collect()),
         };

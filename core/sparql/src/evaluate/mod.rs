@@ -277,7 +277,8 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    fn number(&mut self, expr: &Expr, row: &impl Fn(usize) -> u64) -> Option<Number> {
+    /// The number that the value is, which needs no term; `None` for an error and for what is no number.
+    pub(crate) fn number(&mut self, expr: &Expr, row: &impl Fn(usize) -> u64) -> Option<Number> {
         let value = self.eval(expr, row)?;
         match self.value(&value) {
             Value::Number(number) => Some(number),

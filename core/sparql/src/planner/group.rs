@@ -4,7 +4,7 @@ use super::estimate;
 use super::order::{Leaf, MOST, Ordering};
 use super::walk::is_open_walk;
 use super::{Goal, Physical, Planner};
-use crate::algebra::{At, Node, Pattern, Scope, Slot, Slots, Table};
+use crate::algebra::{At, Node, Operand, Pattern, Scope, Slot, Slots, Table};
 use crate::boxes::hash_table::{By, Keep};
 use crate::boxes::join::JoinKind;
 use crate::condition::Kinds;
@@ -91,6 +91,9 @@ impl Planner<'_> {
         let conditions = &visible_conditions[..];
         if nodes.iter().any(is_open_walk) {
             return self.walked_group(nodes, conditions, needed, goal);
+        }
+        if let Some((nodes, conditions)) = with_union_apart(nodes, conditions, &self.terms.limits) {
+            return self.joined_group(&nodes, &conditions, needed, goal);
         }
         let plan = self.joined_group(nodes, conditions, needed, goal);
         match distributed(nodes, conditions, &self.terms.limits) {
@@ -310,6 +313,40 @@ impl Planner<'_> {
         }
         (keys, rest)
     }
+}
+
+/// The group with its unions, and all that shares variables with them, as an operand of their own, if what is left shares none:
+/// such as a sub-select whose one row each of the others is compared with. Otherwise it would be planned, and run, for each branch.
+fn with_union_apart(nodes: &[Node], conditions: &[Expr], limits: &Limits) -> Option<(Vec<Node>, Vec<Expr>)> {
+    let is_union = |node: &Node| matches!(node, Node::Union(_));
+    // Patterns are cheap to have for each branch, and then one union is put out.
+    let is_cheap = |node: &Node| matches!(node, Node::Pattern(_) | Node::Values(..) | Node::Union(_));
+    if nodes.len() > MOST || !nodes.iter().any(is_union) || nodes.iter().all(is_cheap) {
+        return None;
+    }
+    let mut scopes: Vec<Option<Slots>> = nodes.iter().map(|node| Some(node.scope().possible)).collect();
+    let mut slots: Slots = nodes.iter().filter(|node| is_union(node)).flat_map(|node| node.scope().possible).collect();
+    let mut reached: Vec<usize> = Vec::new();
+    while let Some(at) = scopes.iter().position(|scope| scope.as_ref().is_some_and(|scope| !scope.is_disjoint(&slots)))
+    {
+        slots.extend(scopes[at].take().expect("it is there"));
+        reached.push(at);
+    }
+    let (mut together, mut apart) = (Vec::new(), Vec::new());
+    for (at, node) in nodes.iter().enumerate() {
+        if reached.contains(&at) { together.push(node.clone()) } else { apart.push(node.clone()) }
+    }
+    if together.len() < 2 || apart.iter().all(is_cheap) {
+        return None;
+    }
+    distributed(&together, &[], limits)?;
+    let (own, rest): (Vec<Expr>, Vec<Expr>) = conditions.iter().cloned().partition(|condition| {
+        let slots_of = condition.slots();
+        !slots_of.is_empty() && slots_of.is_subset(&slots) && !condition.is_volatile()
+    });
+    let together = Node::Join(together);
+    apart.push(if own.is_empty() { together } else { Node::Filter(own, Operand::new(together)) });
+    Some((apart, rest))
 }
 
 /// The group as a union of groups, one for each branch of its first union; `None` if it has no union, or too many.

@@ -223,6 +223,12 @@ impl<'a> Ordering<'a> {
         if self.leaves.is_empty() {
             return self.planner.values(&[], &Table::unit(), needed);
         }
+        if let [Some(Leaf::Pattern(pattern, _))] = &self.leaves[..] {
+            // Sorted by what is looked at: equal terms follow each other, and the dictionary is read from one end to the other.
+            let mut wanted = needed.clone();
+            self.conditions.iter().for_each(|tested| wanted.extend(tested.condition.slots()));
+            self.hubs[0] = pattern.slots().find(|slot| wanted.contains(slot)).or(self.hubs[0]);
+        }
         // Without anything in common, the parts are multiplied at the end, the smallest first.
         let mut plans: Vec<(Set, FxHashMap<Set, Best>)> = Vec::new();
         let planner = self.planner;

@@ -134,6 +134,14 @@ impl Decimal {
     }
 
     fn small(mut mantissa: i128, mut scale: u8) -> Decimal {
+        // Numbers of 64 bits are divided many times as fast.
+        if let Ok(mut short) = i64::try_from(mantissa) {
+            while scale > 0 && short % 10 == 0 {
+                short /= 10;
+                scale -= 1;
+            }
+            return Decimal::Small { mantissa: short.into(), scale };
+        }
         while scale > 0 && mantissa % 10 == 0 {
             mantissa /= 10;
             scale -= 1;

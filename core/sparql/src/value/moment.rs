@@ -8,7 +8,10 @@ use std::cmp::Ordering;
 use std::fmt;
 
 /// As many parts as a second has: 10^18.
-const PARTS: u64 = 1_000_000_000_000_000_000;
+const PARTS: u64 = 10u64.pow(PART_DIGITS);
+
+/// Digits behind the point that are kept.
+const PART_DIGITS: u32 = 18;
 
 const DAY_SECONDS: i64 = 24 * 60 * 60;
 
@@ -230,7 +233,12 @@ fn seconds(whole: i64, part: u64) -> Decimal {
     if part == 0 {
         return whole.into();
     }
-    Decimal::parse(&format!("{whole}.{part:018}")).expect("digits and a point")
+    let (mut part, mut scale) = (part, PART_DIGITS);
+    while part % 10 == 0 {
+        part /= 10;
+        scale -= 1;
+    }
+    Decimal::Small { mantissa: i128::from(whole) * 10i128.pow(scale) + i128::from(part), scale: scale as u8 }
 }
 
 impl DateTime {
