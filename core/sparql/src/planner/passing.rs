@@ -84,9 +84,6 @@ fn of_operator(plan: &mut Physical, kept: Kept) {
             let mut inner = vec![false; input.columns.len()];
             let distinct = spec.folds.iter().filter_map(|fold| fold.distinct.as_ref()).flatten();
             spec.keys.iter().flatten().chain(distinct).for_each(|&column| inner[column] = true);
-            // Expressions may compare what they read.
-            let read = spec.folds.iter().filter_map(|fold| fold.value.as_ref()).flat_map(Expr::slots);
-            read.for_each(|slot| inner[slot.0] = true);
             below(input, inner);
         }
         Op::Slice(input, ..) => below(input, kept),
