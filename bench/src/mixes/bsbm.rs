@@ -5,7 +5,7 @@
 //! outline, so times are to be compared between engines here and not with published ones. What we change: query 9, a DESCRIBE,
 //! and query 12, a CONSTRUCT, are asked as SELECTs of the same patterns.
 
-use super::chance::{Chance, Triples, prologue};
+use super::chance::{Chance, Triples, with_prologue};
 use super::{Mix, Text};
 
 const PREFIXES: &[(&str, &str)] = &[
@@ -160,7 +160,7 @@ pub(crate) fn make(triples: u64, seed: u64) -> Mix {
         fill: Box::new(move |text: &str, chance: &mut Chance| {
             // A type, and features that its products may have.
             let kind = 1 + MIDDLE + chance.below(MIDDLE * LEAVES);
-            let mut filled = prologue(PREFIXES) + &text.replace("%T", &format!("i:ProductType{kind}"));
+            let mut filled = text.replace("%T", &format!("i:ProductType{kind}"));
             for name in ["%F1", "%F2", "%F3"] {
                 let of = if chance.percent(50) { kind } else { parent(kind).unwrap_or(0) };
                 let feature = of * FEATURES + chance.below(FEATURES);
@@ -172,7 +172,7 @@ pub(crate) fn make(triples: u64, seed: u64) -> Mix {
                     filled = filled.replace(&marked, &constant(chance, what));
                 }
             }
-            filled
+            with_prologue(PREFIXES, &filled)
         }) as Text,
     }
 }

@@ -94,7 +94,8 @@ impl Triples {
     }
 }
 
-/// The prefixes as a query begins with them.
-pub(crate) fn prologue(prefixes: &[(&str, &str)]) -> String {
-    prefixes.iter().map(|(prefix, iri)| format!("PREFIX {prefix}: <{iri}>\n")).collect()
+/// A query with the prefixes that it has.
+pub(crate) fn with_prologue(prefixes: &[(&str, &str)], query: &str) -> String {
+    let used = prefixes.iter().filter(|(prefix, _)| query.contains(&format!("{prefix}:")));
+    used.map(|(prefix, iri)| format!("PREFIX {prefix}: <{iri}>\n")).collect::<String>() + query
 }

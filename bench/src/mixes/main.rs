@@ -50,6 +50,9 @@ struct Args {
     /// Only queries whose names are these.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
+    /// Asks Vicus alone, for a profile.
+    #[arg(long)]
+    alone: bool,
     /// Writes the results as an array of objects.
     #[arg(long)]
     json: Option<PathBuf>,
@@ -167,9 +170,11 @@ fn main() -> anyhow::Result<()> {
     for make in [bsbm::make, watdiv::make] {
         let mix = make(args.triples, args.seed);
         let peer = Store::new()?;
-        let mut loader = peer.bulk_loader();
-        loader.load_from_reader(RdfParser::from_format(RdfFormat::NTriples), mix.triples.as_bytes())?;
-        loader.commit()?;
+        if !args.alone {
+            let mut loader = peer.bulk_loader();
+            loader.load_from_reader(RdfParser::from_format(RdfFormat::NTriples), mix.triples.as_bytes())?;
+            loader.commit()?;
+        }
         let runtime = Runtime::builder().strategy(args.strategy.clone()).threads(args.threads).start();
         let source = Source::new(mix.name, Syntax::NTriples, Cursor::new(mix.triples.clone().into_bytes()));
         let load = Load::new(vec![source], LoadOptions { workers: args.threads, ..LoadOptions::default() });
@@ -210,6 +215,11 @@ fn compare(mix: &Mix, ours: &Vicus, peer: &Store, args: &Args) -> anyhow::Result
             let text = (mix.fill)(text, &mut chance);
             let mine = |text: &str| ours.ask(text).with_context(|| format!("vicus, query {name}: {text}"));
             let theirs = |text: &str| ask_oxigraph(peer, text).with_context(|| format!("oxigraph, query {name}"));
+            if args.alone {
+                let mine = mine(&text)?;
+                asked.push((mine, mine));
+                continue;
+            }
             // Who begins changes each time.
             let pair = if place % 2 == 0 {
                 let mine = mine(&text)?;
@@ -244,6 +254,9 @@ fn compare(mix: &Mix, ours: &Vicus, peer: &Store, args: &Args) -> anyhow::Result
             "ratio": ratio,
         }));
         all.extend(asked);
+    }
+    if all.is_empty() {
+        return Ok(results);
     }
     let of = |part: fn(&(Asked, Asked)) -> f64| median(all.iter().map(part));
     let (sum, theirs) = (of(|(mine, _)| mine.sum()), of(|(_, theirs)| theirs.sum()));

@@ -4,7 +4,7 @@
 //! L5, S1 to S7 and F1 to F5 of its test suite. Predicates and patterns are those; the data is of our own generator, with
 //! skewed values and with predicates that some of the subjects have, so times are to be compared between engines here.
 
-use super::chance::{Chance, Triples, prologue};
+use super::chance::{Chance, Triples, with_prologue};
 use super::{Mix, Text};
 
 const PREFIXES: &[(&str, &str)] = &[
@@ -180,7 +180,7 @@ pub(crate) fn make(triples: u64, seed: u64) -> Mix {
     let fill: Text = Box::new(move |text, chance| {
         let (kind, count) = counts.iter().find(|(kind, _)| text.contains(&format!("%{kind}%"))).expect("it has one");
         let chosen = format!("wsdbm:{kind}{}", chance.below(*count));
-        prologue(PREFIXES) + &text.replace(&format!("%{kind}%"), &chosen)
+        with_prologue(PREFIXES, &text.replace(&format!("%{kind}%"), &chosen))
     });
     let queries = QUERIES.iter().map(|&(name, text)| (name, text)).collect();
     Mix { name: "WatDiv L, S, F", triples: std::mem::take(&mut out.text), count: out.count, queries, fill }

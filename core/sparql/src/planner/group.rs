@@ -1,6 +1,5 @@
 //! A group: patterns and other operands that are joined, and the conditions on them.
 
-use super::estimate;
 use super::order::{Leaf, MOST, Ordering};
 use super::walk::is_open_walk;
 use super::{Goal, Physical, Planner};
@@ -72,7 +71,7 @@ impl Planner<'_> {
         conditions.iter().for_each(|condition| wanted.extend(condition.slots()));
         let scopes: Vec<Slots> = nodes.iter().map(|node| node.scope().possible).collect();
         let leaf = |(place, node): (usize, &Node)| match node {
-            Node::Pattern(pattern) => Leaf::Pattern(*pattern, estimate::of_pattern(&self.terms.store, pattern)),
+            Node::Pattern(pattern) => Leaf::Pattern(*pattern, self.of_pattern(pattern)),
             node => {
                 let others = scopes.iter().enumerate().filter(|(other, _)| *other != place);
                 let mut visible = wanted.clone();
@@ -130,9 +129,7 @@ impl Planner<'_> {
     /// What a slot can be, if a pattern binds it.
     fn pattern_kinds(&self, nodes: &[Node], slot: Slot) -> Option<Kinds> {
         let in_pattern = |node: &Node| match node {
-            Node::Pattern(pattern) => {
-                estimate::of_pattern(&self.terms.store, pattern).facts.get(&slot).map(|facts| facts.kinds)
-            }
+            Node::Pattern(pattern) => self.of_pattern(pattern).facts.get(&slot).map(|facts| facts.kinds),
             _ => None,
         };
         nodes.iter().filter_map(in_pattern).reduce(Kinds::and)

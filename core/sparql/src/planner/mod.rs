@@ -14,12 +14,14 @@ mod walk;
 
 pub(crate) use build::{Op, Physical, cost, is_in_order};
 
-use crate::algebra::{Column, Node, Slot, Slots, Table};
+use crate::algebra::{Column, Node, Pattern, Slot, Slots, Table};
 use crate::boxes::extend::Make;
 use crate::expression::Expr;
 use crate::stop::Stop;
 use crate::terms::Terms;
-use std::cell::Cell;
+use estimate::Estimate;
+use rustc_hash::FxHashMap;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 /// What matters to whoever reads the rows.
@@ -39,11 +41,20 @@ pub(crate) struct Planner<'a> {
     stop: &'a Stop<'a>,
     /// How often something may still be planned in a second way, which doubles the work for all that is nested in it.
     tries: Cell<usize>,
+    /// What is known of patterns: each is asked for several times, and the store has to be searched for it.
+    patterns: RefCell<FxHashMap<Pattern, Estimate>>,
 }
 
 impl<'a> Planner<'a> {
     pub(crate) fn new(terms: &Arc<Terms>, optimise: bool, stop: &'a Stop<'a>) -> Planner<'a> {
-        Planner { terms: Arc::clone(terms), optimise, stop, tries: Cell::new(terms.limits.tries) }
+        let (tries, patterns) = (Cell::new(terms.limits.tries), RefCell::default());
+        Planner { terms: Arc::clone(terms), optimise, stop, tries, patterns }
+    }
+
+    /// What is known of the triples that match a pattern.
+    pub(crate) fn of_pattern(&self, pattern: &Pattern) -> Estimate {
+        let mut patterns = self.patterns.borrow_mut();
+        patterns.entry(*pattern).or_insert_with(|| estimate::of_pattern(&self.terms.store, pattern)).clone()
     }
 
     /// The physical plan of a node. It has a column for each of `needed` that the node may bind, and no other.

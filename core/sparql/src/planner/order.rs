@@ -402,28 +402,36 @@ impl<'a> Ordering<'a> {
             let leaf = self.leaf(set.trailing_zeros() as usize);
             best.insert(set, leaf);
         }
+        // All joins of two open sets, in the order of the sets: each is looked at once.
+        let mut joins: Vec<(f64, Set, Set, Best)> = Vec::new();
+        for &left in &open {
+            joins.extend(open.iter().filter_map(|&right| self.weighed(left, right, &best)));
+        }
         while open.len() > 1 {
-            let mut winner: Option<(f64, Set, Set, Best)> = None;
-            for &left in &open {
-                for &right in open.iter().filter(|&&right| right != left) {
-                    if !self.is_connected(left, right) {
-                        continue;
-                    }
-                    let joined = self.join(left, right, &best[&left], &best[&right]);
-                    // What the join adds, and what its rows will cost later.
-                    let added = self.price(&joined) - self.price(&best[&left]) - self.price(&best[&right]);
-                    let weight = added + self.rows(left | right) * cost::SEARCH_FAR;
-                    if winner.as_ref().is_none_or(|(least, ..)| weight < *least) {
-                        winner = Some((weight, left, right, joined));
-                    }
-                }
+            // Of equal ones the first.
+            let least = joins.iter().reduce(|least, join| if join.0 < least.0 { join } else { least });
+            let &(_, left, right, joined) = least.expect("the leaves hang together");
+            let made = left | right;
+            open.retain(|&set| set & made == 0);
+            joins.retain(|&(_, left, right, _)| (left | right) & made == 0);
+            best.insert(made, joined);
+            for &other in &open {
+                joins.extend(self.weighed(other, made, &best));
             }
-            let (_, left, right, joined) = winner.expect("the leaves hang together");
-            open.retain(|&set| set != left && set != right);
-            open.push(left | right);
-            best.insert(left | right, joined);
+            joins.extend(open.iter().filter_map(|&other| self.weighed(made, other, &best)));
+            open.push(made);
         }
         best
+    }
+
+    /// The join of two sets, if it is one, with what it adds and what its rows will cost later.
+    fn weighed(&mut self, left: Set, right: Set, best: &FxHashMap<Set, Best>) -> Option<(f64, Set, Set, Best)> {
+        if left == right || !self.is_connected(left, right) {
+            return None;
+        }
+        let joined = self.join(left, right, &best[&left], &best[&right]);
+        let added = self.price(&joined) - self.price(&best[&left]) - self.price(&best[&right]);
+        Some((added + self.rows(left | right) * cost::SEARCH_FAR, left, right, joined))
     }
 
     fn build(&mut self, set: Set, best: &FxHashMap<Set, Best>, needed: &Slots) -> Physical {
@@ -495,7 +503,8 @@ const FEW: f64 = 32.0;
 fn stars(store: &Store, leaves: &[Leaf]) -> Vec<SubjectStar> {
     let statistics = store.statistics();
     let mut by_subject: BTreeMap<Slot, (Vec<usize>, Vec<Part>)> = BTreeMap::new();
-    let mut small = Slots::new();
+    let few = leaves.iter().map(Leaf::estimate).filter(|estimate| estimate.rows <= FEW);
+    let small: Slots = few.flat_map(|estimate| estimate.facts.iter().map(|(slot, _)| slot)).collect();
     for (leaf, operand) in leaves.iter().enumerate() {
         let Leaf::Pattern(Pattern([At::Slot(subject), At::Constant(predicate), object]), estimate) = operand else {
             continue;
@@ -506,9 +515,6 @@ fn stars(store: &Store, leaves: &[Leaf]) -> Vec<SubjectStar> {
             At::Slot(_) => (None, None),
         };
         let share = counts.map_or(0.0, |counts| estimate.rows / counts.triples as f64);
-        if estimate.rows <= FEW {
-            small.insert(*subject);
-        }
         let (leaves, parts) = by_subject.entry(*subject).or_default();
         leaves.push(leaf);
         parts.push(statistics.characteristic().part(*predicate, object, share));

@@ -325,6 +325,11 @@ impl<'a> Parser<'a> {
                 iri.push_str(namespace);
                 iri.push_str(&local);
                 self.at += 1;
+                // What is added to a path or a fragment like this leaves an IRI one; most names need no second look.
+                let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
+                if namespace.ends_with(['/', '#']) && local.bytes().all(is_plain) {
+                    return Ok(Some(NamedNode::new_unchecked(iri)));
+                }
                 match Iri::parse(iri) {
                     Ok(iri) => Ok(Some(NamedNode::new_unchecked(iri.into_inner()))),
                     Err(error) => Err(Wrong::new(at, format!("`{}` is no IRI: {error}", self.slice(token)))),
