@@ -5,6 +5,9 @@ use crate::builder;
 use crate::column::{Column, held_bytes};
 use crate::ring::Load;
 use crate::{Place, Schema};
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
 
 /// For less than so many bytes a copy is not worth it.
 const LITTLE: u64 = 4096;
@@ -39,6 +42,57 @@ struct Table {
     stamp: u64,
     /// Where a copy's memory comes from, if a column that is shared is to be changed.
     blocks: Blocks,
+    attached: Vec<Attachment>,
+}
+
+/// What an envelope keeps alive beside its columns, such as the texts that its numbers stand for. It is dropped with the last
+/// envelope that has it.
+///
+/// A box that makes envelopes of the rows of others attaches to them what those had:
+///
+/// ```
+/// use std::sync::Arc;
+/// use vicus_flow::{Attachment, Envelope};
+///
+/// let texts = Arc::new(vec!["one".to_owned(), "two".to_owned()]);
+/// let input = Envelope::new([vec![0u64, 1].into()]).with(&[Attachment::new(Arc::clone(&texts), 6)]);
+/// let output = Envelope::new([vec![1u64].into()]).with(input.attached());
+/// drop(input);
+/// assert_eq!((Arc::strong_count(&texts), output.bytes()), (2, 8 + 6));
+/// drop(output);
+/// assert_eq!(Arc::strong_count(&texts), 1);
+/// ```
+#[derive(Clone)]
+pub struct Attachment {
+    value: Arc<dyn Any + Send + Sync>,
+    bytes: u64,
+}
+
+impl Attachment {
+    /// Keeps a value of so many bytes.
+    pub fn new(value: Arc<impl Any + Send + Sync>, bytes: u64) -> Attachment {
+        Attachment { value, bytes }
+    }
+
+    /// The bytes that it keeps.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Adds those of `others` that are not there yet.
+    pub fn add_all(to: &mut Vec<Attachment>, others: &[Attachment]) {
+        for other in others {
+            if !to.iter().any(|one| Arc::ptr_eq(&one.value, &other.value)) {
+                to.push(other.clone());
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Attachment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes attached", self.bytes)
+    }
 }
 
 impl Envelope {
@@ -127,20 +181,34 @@ impl Envelope {
         (&mut self.0.columns, self.0.blocks)
     }
 
-    /// Bytes of memory that its values take.
+    /// The same, which keeps these alive as well.
+    pub fn with(mut self, attached: &[Attachment]) -> Envelope {
+        Attachment::add_all(&mut self.0.attached, attached);
+        self
+    }
+
+    /// What it keeps alive beside its columns.
+    pub fn attached(&self) -> &[Attachment] {
+        &self.0.attached
+    }
+
+    /// Bytes of memory that its values take, with what is attached to it.
     pub fn bytes(&self) -> u64 {
-        self.0.columns.iter().map(Column::bytes).sum()
+        let attached: u64 = self.0.attached.iter().map(Attachment::bytes).sum();
+        attached + self.0.columns.iter().map(Column::bytes).sum::<u64>()
     }
 
     /// Bytes of memory that are kept as long as it is: more than [`Envelope::bytes`] if it has only some of the columns that
     /// were made together. For boxes that collect envelopes.
     pub fn held_bytes(&self) -> u64 {
-        held_bytes(&self.0.columns)
+        let attached: u64 = self.0.attached.iter().map(Attachment::bytes).sum();
+        attached + held_bytes(&self.0.columns)
     }
 
     /// For whoever keeps it: if it would keep more than twice as much memory as its columns take, they are copied.
     pub fn compact(mut self) -> Envelope {
-        if self.held_bytes() > 2 * self.bytes() + LITTLE {
+        let columns = &self.0.columns;
+        if held_bytes(columns) > 2 * columns.iter().map(Column::bytes).sum::<u64>() + LITTLE {
             self.0.columns = builder::copied(&self.0.columns, self.rows(), self.0.blocks);
         }
         self

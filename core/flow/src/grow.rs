@@ -62,7 +62,7 @@ pub trait Grow: Sized {
     /// There is not so much memory.
     fn zeroed(count: usize) -> Result<Vec<Self::Item>, NoMemory>
     where
-        Self::Item: Zero,
+        Self::Item: Plain,
     {
         let refused = || NoMemory { bytes: bytes_of::<Self::Item>(count) };
         let layout = Layout::array::<Self::Item>(count).map_err(|_| refused())?;
@@ -70,24 +70,29 @@ pub trait Grow: Sized {
             return Ok(Vec::new());
         }
         #[expect(unsafe_code, reason = "a vector of fresh zeros, which has no safe way to be refused")]
-        // SAFETY: the layout has a size; the memory is a vector's, with so many values that are zero, which `Zero` allows.
+        // SAFETY: the layout has a size; the memory is a vector's, with so many values that are zero, which `Plain` allows.
         unsafe {
             let at = alloc::alloc_zeroed(layout).cast::<Self::Item>();
             if at.is_null() { Err(refused()) } else { Ok(Vec::from_raw_parts(at, count, count)) }
         }
     }
 
-    /// So many times this value.
+    /// So many values, each bit of which is 1. The system's `memset` writes them, faster than a loop over values does.
     ///
     /// # Errors
     /// There is not so much memory.
     #[inline]
-    fn filled(count: usize, value: Self::Item) -> Result<Vec<Self::Item>, NoMemory>
+    fn ones(count: usize) -> Result<Vec<Self::Item>, NoMemory>
     where
-        Self::Item: Clone,
+        Self::Item: Plain,
     {
-        let mut new = Vec::with_room(count)?;
-        new.resize(count, value);
+        let mut new: Vec<Self::Item> = Vec::with_room(count)?;
+        #[expect(unsafe_code, reason = "bytes become values")]
+        // SAFETY: the vector is empty and has room for so many values, and `Plain` allows any bits.
+        unsafe {
+            new.as_mut_ptr().write_bytes(u8::MAX, count);
+            new.set_len(count);
+        }
         Ok(new)
     }
 
@@ -105,22 +110,26 @@ pub trait Grow: Sized {
     }
 }
 
-/// A number that is zero where all its bits are.
+/// A number, or an array of numbers.
 ///
 /// # Safety
-/// All bits zero is a value.
-#[expect(unsafe_code, reason = "memory of zeros becomes values")]
-pub unsafe trait Zero: Copy {}
+/// Any bits are a value.
+#[expect(unsafe_code, reason = "memory of zeros or of ones becomes values")]
+pub unsafe trait Plain: Copy {}
 
-macro_rules! zero {
+macro_rules! plain {
     ($($type:ty)*) => {$(
-        #[expect(unsafe_code, reason = "memory of zeros becomes values")]
+        #[expect(unsafe_code, reason = "memory of zeros or of ones becomes values")]
         // SAFETY: a number's bits may be anything.
-        unsafe impl Zero for $type {}
+        unsafe impl Plain for $type {}
     )*};
 }
 
-zero! { u8 u16 u32 u64 usize i32 i64 f64 }
+plain! { u8 u16 u32 u64 usize i32 i64 f64 }
+
+#[expect(unsafe_code, reason = "memory of zeros or of ones becomes values")]
+// SAFETY: an array is its values, one after the other.
+unsafe impl<T: Plain, const N: usize> Plain for [T; N] {}
 
 /// Bytes of so many values.
 fn bytes_of<T>(count: usize) -> u64 {
@@ -175,7 +184,7 @@ mod tests {
         assert_eq!(error, NoMemory { bytes: 8 * ((1 << 58) + 3) });
         assert_eq!(values, [1; 3], "what was there is there");
         assert_eq!(Vec::<u64>::zeroed(1 << 61), Err(NoMemory { bytes: u64::MAX }));
-        assert_eq!(Vec::filled(1 << 59, 7u64), Err(NoMemory { bytes: 1 << 62 }));
+        assert_eq!(Vec::<u64>::ones(1 << 59), Err(NoMemory { bytes: 1 << 62 }));
         assert_eq!(NoMemory { bytes: 128 << 20 }.to_string(), "128.0 MiB of memory can't be had");
     }
 
@@ -183,7 +192,8 @@ mod tests {
     fn what_is_there_is_as_wanted() {
         assert_eq!(Vec::<u32>::zeroed(1000).unwrap(), [0; 1000]);
         assert!(Vec::<u64>::zeroed(0).unwrap().is_empty());
-        assert_eq!(Vec::filled(3, "a").unwrap(), ["a"; 3]);
+        assert_eq!(Vec::<[u64; 2]>::ones(3).unwrap(), [[u64::MAX; 2]; 3]);
+        assert!(Vec::<u64>::ones(0).unwrap().is_empty());
         let mut queue = VecDeque::with_room(10).unwrap();
         let before = queue.capacity();
         (0..10).for_each(|n| queue.push_back(n));

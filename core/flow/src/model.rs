@@ -4,6 +4,7 @@
 //! buffers. That saves an invocation per envelope and gives up nothing, since a via runs no user code.
 
 use crate::{Bound, BoxError, Operator, Schema, Turn};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -295,6 +296,8 @@ impl std::error::Error for ModelError {}
 pub struct ModelBuilder {
     name: String,
     boxes: Vec<(String, BoxModel)>,
+    /// How many boxes of each type there are.
+    types: BTreeMap<String, usize>,
     links: Vec<(OutputId, Link)>,
     /// Outputs that lead to the termination box, which is made last.
     ends: Vec<OutputId>,
@@ -336,6 +339,7 @@ impl ModelBuilder {
         ModelBuilder {
             name: name.into(),
             boxes: vec![("initialization".to_owned(), first)],
+            types: BTreeMap::from([("initialization".to_owned(), 1)]),
             links: Vec::new(),
             ends: Vec::new(),
             bound: Bound::default(),
@@ -362,10 +366,14 @@ impl ModelBuilder {
 
     /// Adds a box under its type's name, with a number if there are several.
     pub fn add(&mut self, model: BoxModel) -> BoxId {
-        let several = self.boxes.iter().filter(|(_, other)| other.type_name == model.type_name).count();
-        let name = match several {
-            0 => model.type_name.clone(),
-            _ => format!("{}#{}", model.type_name, several + 1),
+        let several = match self.types.get_mut(&model.type_name) {
+            Some(several) => several,
+            None => self.types.entry(model.type_name.clone()).or_default(),
+        };
+        *several += 1;
+        let name = match *several {
+            1 => model.type_name.clone(),
+            several => format!("{}#{several}", model.type_name),
         };
         self.boxes.push((name, model));
         BoxId(self.boxes.len() - 1)

@@ -26,31 +26,64 @@ pub enum Type {
 /// let words = Schema::new([("word", Type::Text), ("count", Type::U64)]);
 /// assert_eq!(words.to_string(), "(word: Text, count: U64)");
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Schema(Arc<[(String, Type)]>);
+#[derive(Clone)]
+pub struct Schema {
+    /// Those of the longest schema that this is a beginning of.
+    all: Arc<[(String, Type)]>,
+    len: usize,
+}
 
 impl Schema {
     /// Columns in order.
     pub fn new<N: Into<String>>(columns: impl IntoIterator<Item = (N, Type)>) -> Schema {
-        Schema(columns.into_iter().map(|(name, kind)| (name.into(), kind)).collect())
+        let all: Arc<[(String, Type)]> = columns.into_iter().map(|(name, kind)| (name.into(), kind)).collect();
+        Schema { len: all.len(), all }
+    }
+
+    /// The first of its columns, which it shares. Panics if it has fewer.
+    ///
+    /// ```
+    /// # use vicus_flow::{Schema, Type};
+    /// let words = Schema::new([("word", Type::Text), ("count", Type::U64)]);
+    /// assert_eq!(words.prefix(1), Schema::new([("word", Type::Text)]));
+    /// ```
+    pub fn prefix(&self, columns: usize) -> Schema {
+        assert!(columns <= self.len, "a schema of {} columns has no {columns} first ones", self.len);
+        Schema { all: Arc::clone(&self.all), len: columns }
     }
 
     /// Names and types, in order.
     #[inline]
     pub fn columns(&self) -> &[(String, Type)] {
-        &self.0
+        &self.all[..self.len]
     }
 
     /// Whether envelopes of one fit a reader of the other: the types agree; names may differ.
     pub fn fits(&self, other: &Schema) -> bool {
-        self.0.len() == other.0.len() && self.0.iter().zip(&*other.0).all(|(a, b)| a.1 == b.1)
+        self.len == other.len
+            && (Arc::ptr_eq(&self.all, &other.all)
+                || self.columns().iter().zip(other.columns()).all(|(a, b)| a.1 == b.1))
+    }
+}
+
+impl PartialEq for Schema {
+    fn eq(&self, other: &Schema) -> bool {
+        self.columns() == other.columns()
+    }
+}
+
+impl Eq for Schema {}
+
+impl fmt::Debug for Schema {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Schema").field(&self.columns()).finish()
     }
 }
 
 impl fmt::Display for Schema {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("(")?;
-        for (index, (name, kind)) in self.0.iter().enumerate() {
+        for (index, (name, kind)) in self.columns().iter().enumerate() {
             let comma = if index == 0 { "" } else { ", " };
             write!(f, "{comma}{name}: {kind:?}")?;
         }

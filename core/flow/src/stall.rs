@@ -5,14 +5,16 @@
 
 use crate::FlowError;
 use crate::instance::{Body, Instance};
+use std::collections::BTreeMap;
 
 impl Instance {
     /// To be called when the request is quiescent, by the one who settles it.
     pub(crate) fn explain_stall(&self) -> FlowError {
         let count = self.cells.len();
         let waits: Vec<Vec<(usize, String)>> = (0..count).map(|index| self.waits_of(index)).collect();
+        let mut seen = vec![false; count];
         for start in (0..count).filter(|&index| self.cells[index].state.is_blocked()) {
-            if let Some(cycle) = find_cycle(&waits, start) {
+            if let Some(cycle) = find_cycle(&waits, start, &mut seen) {
                 return FlowError::Stalled { cycle };
             }
         }
@@ -65,29 +67,74 @@ impl Instance {
     }
 }
 
-/// The reasons along a cycle that is reached from `start`.
-fn find_cycle(waits: &[Vec<(usize, String)>], start: usize) -> Option<Vec<String>> {
-    /// `path` holds the boxes on the way and which of their reasons is being followed.
-    fn walk(
-        waits: &[Vec<(usize, String)>],
-        at: usize,
-        path: &mut Vec<(usize, usize)>,
-        seen: &mut [bool],
-    ) -> Option<Vec<String>> {
-        if let Some(from) = path.iter().position(|&(index, _)| index == at) {
-            return Some(path[from..].iter().map(|&(index, reason)| waits[index][reason].1.clone()).collect());
+/// The reasons along a cycle that is reached from `start`. `seen` are boxes from which none is reached; more become that.
+fn find_cycle(waits: &[Vec<(usize, String)>], start: usize, seen: &mut [bool]) -> Option<Vec<String>> {
+    // The boxes on the way, and how many of the reasons of each have been followed: the last of them leads to the next.
+    let mut path: Vec<(usize, usize)> = Vec::new();
+    // Where a box is on the way.
+    let mut places: BTreeMap<usize, usize> = BTreeMap::new();
+    let mut at = start;
+    loop {
+        if let Some(&from) = places.get(&at) {
+            return Some(path[from..].iter().map(|&(index, followed)| waits[index][followed - 1].1.clone()).collect());
         }
-        if std::mem::replace(&mut seen[at], true) {
-            return None;
+        if !std::mem::replace(&mut seen[at], true) {
+            places.insert(at, path.len());
+            path.push((at, 0));
         }
-        for (reason, (next, _)) in waits[at].iter().enumerate() {
-            path.push((at, reason));
-            if let Some(cycle) = walk(waits, *next, path, seen) {
-                return Some(cycle);
+        // The next reason, of the last box that has one.
+        loop {
+            let (index, followed) = path.last_mut()?;
+            let index = *index;
+            if let Some((next, _)) = waits[index].get(*followed) {
+                *followed += 1;
+                at = *next;
+                break;
             }
+            places.remove(&index);
             path.pop();
         }
-        None
     }
-    walk(waits, start, &mut Vec::new(), &mut vec![false; waits.len()])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn waits(edges: &[&[usize]]) -> Vec<Vec<(usize, String)>> {
+        let reason = |from: usize, to: usize| (to, format!("{from} waits for {to}"));
+        let of_box = |(from, all): (usize, &&[usize])| all.iter().map(|&to| reason(from, to)).collect();
+        edges.iter().enumerate().map(of_box).collect()
+    }
+
+    /// Each box that waits for another was a call on the stack: a chain of some ten thousand ended the process.
+    #[test]
+    fn a_cycle_behind_a_hundred_thousand_boxes_is_found_on_any_stack() {
+        let count = 100_000;
+        let mut waits: Vec<Vec<(usize, String)>> =
+            (0..count).map(|index| vec![((index + 1) % count, index.to_string())]).collect();
+        let find = |waits: &[Vec<(usize, String)>]| find_cycle(waits, 0, &mut vec![false; count]);
+        assert_eq!(find(&waits).map(|cycle| cycle.len()), Some(count));
+        // The last ten wait for each other.
+        waits[count - 1][0].0 = count - 10;
+        let expected: Vec<String> = (count - 10..count).map(|index| index.to_string()).collect();
+        assert_eq!(find(&waits), Some(expected));
+        waits[count - 1].clear();
+        assert_eq!(find(&waits), None);
+    }
+
+    #[test]
+    fn a_cycle_is_told_without_the_way_to_it_and_without_what_leads_nowhere() {
+        let told = |edges: &[&[usize]], start| find_cycle(&waits(edges), start, &mut vec![false; edges.len()]);
+        let reasons = |all: &[(usize, usize)]| {
+            Some(all.iter().map(|(from, to)| format!("{from} waits for {to}")).collect::<Vec<_>>())
+        };
+        // 0 → 1 → {2, 3}; 2 leads nowhere, 3 → 4 → 1.
+        let edges: &[&[usize]] = &[&[1], &[2, 3], &[], &[4], &[1]];
+        assert_eq!(told(edges, 0), reasons(&[(1, 3), (3, 4), (4, 1)]));
+        assert_eq!(told(edges, 2), None);
+        assert_eq!(told(&[&[0]], 0), reasons(&[(0, 0)]));
+        // What was seen once is no cycle: 0 → {1, 2}, both → 3.
+        assert_eq!(told(&[&[1, 2], &[3], &[3], &[]], 0), None);
+    }
 }

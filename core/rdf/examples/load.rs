@@ -30,36 +30,39 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     say("parse", step);
 
     let step = Instant::now();
-    let (terms, mut triples): (Vec<_>, Vec<_>) = parsed.into_iter().map(SortedTerms::new).unzip();
+    let sorted = parsed.into_iter().map(SortedTerms::new).collect::<Result<Vec<_>, _>>()?;
+    let (terms, mut triples): (Vec<_>, Vec<_>) = sorted.into_iter().unzip();
     say("sort terms", step);
     let step = Instant::now();
-    let parts = load::cut_terms(&terms, workers).iter().map(|part| load::merge_terms(&terms, part)).collect();
+    let parts = load::cut_terms(&terms, workers);
+    let parts = parts.iter().map(|part| load::merge_terms(&terms, part)).collect::<Result<_, _>>()?;
     say("merge terms", step);
     let step = Instant::now();
-    let Assembled { dictionary, numbering, tables } = load::assemble(terms, parts);
+    let Assembled { dictionary, numbering, tables } = load::assemble(terms, parts)?;
     say("assemble dictionary", step);
     let step = Instant::now();
     triples.iter_mut().zip(&tables).for_each(|(triples, table)| load::remap(triples, table));
     drop(tables);
     say("remap", step);
     let step = Instant::now();
-    let runs: Vec<Run> = triples.into_iter().map(|triples| Run::new(Order::Spo, triples)).collect();
+    let runs = triples.into_iter().map(|triples| Run::new(Order::Spo, triples)).collect::<Result<Vec<Run>, _>>()?;
     say("sort runs by Spo", step);
     let mut indexes = Vec::new();
     for order in Order::USUAL {
         let step = Instant::now();
-        let runs: Vec<Run> = runs.iter().map(|run| run.derive(order)).collect();
+        let runs = runs.iter().map(|run| run.derive(order)).collect::<Result<Vec<Run>, _>>()?;
         let parts: Vec<Run> = if workers == 1 {
             runs
         } else {
-            load::cut_runs(&runs, workers).iter().map(|part| load::merge_runs(&runs, part)).collect()
+            let parts = load::cut_runs(&runs, workers);
+            parts.iter().map(|part| load::merge_runs(&runs, part)).collect::<Result<_, _>>()?
         };
-        indexes.push(load::index(order, &parts, &numbering));
+        indexes.push(load::index(order, &parts, &numbering)?);
         say(&format!("index {order:?}"), step);
     }
     drop((runs, numbering));
     let step = Instant::now();
-    let store = Store::new(dictionary, indexes);
+    let store = Store::new(dictionary, indexes)?;
     say("statistics", step);
     say("whole load", start);
     let (all, terms) =

@@ -13,6 +13,7 @@ use hashbrown::{HashMap, HashSet};
 use oxrdf::vocab::rdf;
 use std::hash::{Hash, Hasher};
 use vicus_flow::library::HashKey;
+use vicus_flow::{Grow, NoMemory};
 
 /// The id of `rdf:type`, if there is any.
 pub(crate) fn rdf_type(dictionary: &Dictionary) -> Option<Id> {
@@ -117,19 +118,28 @@ pub struct Expected {
 impl CharacteristicSets {
     /// Of an index in the order Spo, in one pass; in three if there are more than [`MOST`] sets. Panics for another
     /// order. Its tables are hashed with that key; what it makes doesn't depend on it.
-    pub fn new(spo: &Index, rdf_type: Option<Id>, by: HashKey) -> CharacteristicSets {
+    ///
+    /// # Errors
+    /// There is no memory for its tables: of as many classes as there are, and of as many sets.
+    pub fn new(spo: &Index, rdf_type: Option<Id>, by: HashKey) -> Result<CharacteristicSets, NoMemory> {
         assert_eq!(spo.order(), Order::Spo, "characteristic sets are by subject");
         let pass = Pass { spo, rdf_type, by };
-        let mut made = pass.collect(None).unwrap_or_else(|| {
-            let frequent = pass.frequent();
-            pass.collect(Some(&frequent)).expect("there are no more than were chosen")
-        });
+        let mut made = match pass.collect(None)? {
+            Some(made) => made,
+            None => {
+                let frequent = pass.frequent()?;
+                pass.collect(Some(&frequent))?.expect("there are no more than were chosen")
+            }
+        };
         for (place, set) in made.sets.iter().enumerate() {
             for (attribute, triples) in &set.attributes {
-                made.having.entry(*attribute).or_default().push((place, *triples));
+                make_room(&mut made.having)?;
+                let sets = made.having.entry(*attribute).or_default();
+                sets.grow(1)?;
+                sets.push((place, *triples));
             }
         }
-        made
+        Ok(made)
     }
 
     /// The sets that are kept, in no order that means anything.
@@ -225,6 +235,15 @@ impl Star {
     }
 }
 
+/// Makes room for one more.
+fn make_room<K: Eq + Hash, V>(table: &mut HashMap<K, V, HashKey>) -> Result<(), NoMemory> {
+    if table.len() < table.capacity() {
+        return Ok(());
+    }
+    let refused = NoMemory { bytes: (2 * (table.len() + 1) * size_of::<(K, V)>()) as u64 };
+    table.try_reserve(1).map_err(|_| refused)
+}
+
 /// A pass over the subjects.
 struct Pass<'a> {
     spo: &'a Index,
@@ -234,7 +253,7 @@ struct Pass<'a> {
 
 impl Pass<'_> {
     /// All sets, or those with the chosen signatures; `None` if there are more than may be kept.
-    fn collect(&self, chosen: Option<&HashSet<u64, HashKey>>) -> Option<CharacteristicSets> {
+    fn collect(&self, chosen: Option<&HashSet<u64, HashKey>>) -> Result<Option<CharacteristicSets>, NoMemory> {
         let mut made = CharacteristicSets {
             having: HashMap::with_hasher(self.by),
             of_others: HashMap::with_hasher(self.by),
@@ -244,14 +263,15 @@ impl Pass<'_> {
         let mut places: HashMap<u64, usize, HashKey> = HashMap::with_hasher(self.by);
         let mut counted: Vec<(Attribute, usize)> = Vec::new();
         for key in 0..self.spo.keys().len() {
-            let signature = self.count(key, &mut counted);
+            let signature = self.count(key, &mut counted)?;
             if chosen.is_none_or(|chosen| chosen.contains(&signature)) {
                 let place = *places.entry(signature).or_insert(made.sets.len());
                 if place == MOST {
-                    return None;
+                    return Ok(None);
                 }
                 if place == made.sets.len() {
-                    let attributes = counted.iter().map(|(attribute, _)| (*attribute, 0)).collect();
+                    let mut attributes = Vec::with_room(counted.len())?;
+                    attributes.extend(counted.iter().map(|(attribute, _)| (*attribute, 0)));
                     made.sets.push(CharacteristicSet { subjects: 0, attributes });
                 }
                 let set = &mut made.sets[place];
@@ -265,32 +285,35 @@ impl Pass<'_> {
             }
             made.others += 1;
             for (attribute, triples) in &counted {
+                make_room(&mut made.of_others)?;
                 let (subjects, sum) = made.of_others.entry(*attribute).or_default();
                 *subjects += 1;
                 *sum += triples;
             }
         }
-        Some(made)
+        Ok(Some(made))
     }
 
     /// The signatures of the most frequent sets.
-    fn frequent(&self) -> HashSet<u64, HashKey> {
+    fn frequent(&self) -> Result<HashSet<u64, HashKey>, NoMemory> {
         let mut subjects: HashMap<u64, u32, HashKey> = HashMap::with_hasher(self.by);
         let mut counted = Vec::new();
         for key in 0..self.spo.keys().len() {
-            *subjects.entry(self.count(key, &mut counted)).or_default() += 1;
+            make_room(&mut subjects)?;
+            *subjects.entry(self.count(key, &mut counted)?).or_default() += 1;
         }
-        let mut all: Vec<(u64, u32)> = subjects.into_iter().collect();
+        let mut all: Vec<(u64, u32)> = Vec::with_room(subjects.len())?;
+        all.extend(subjects);
         // Equally frequent ones in an order that is the same each time.
         all.sort_unstable_by_key(|&(signature, subjects)| (std::cmp::Reverse(subjects), signature));
         let mut chosen = HashSet::with_hasher(self.by);
         chosen.extend(all.into_iter().take(MOST).map(|(signature, _)| signature));
-        chosen
+        Ok(chosen)
     }
 
     /// The attributes of a subject with their triples, ascending, and a hash of the attributes, the same for every key: it decides
     /// among sets that are equally frequent.
-    fn count(&self, key: usize, into: &mut Vec<(Attribute, usize)>) -> u64 {
+    fn count(&self, key: usize, into: &mut Vec<(Attribute, usize)>) -> Result<u64, NoMemory> {
         into.clear();
         let mut hasher = rustc_hash::FxHasher::default();
         let rows = self.spo.rows_of_key(key);
@@ -302,13 +325,15 @@ impl Pass<'_> {
             } else {
                 (last, is_type, of_last) = (predicate, self.rdf_type == Some(predicate), into.len());
                 predicate.hash(&mut hasher);
+                into.grow(1)?;
                 into.push((Attribute { predicate, class: Id::UNBOUND }, 1));
             }
             if is_type {
                 object.hash(&mut hasher);
+                into.grow(1)?;
                 into.push((Attribute { predicate, class: object }, 1));
             }
         }
-        hasher.finish()
+        Ok(hasher.finish())
     }
 }

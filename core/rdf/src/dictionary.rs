@@ -8,6 +8,7 @@ use crate::placed::{Access, PlacedVec, Placement};
 use crate::term::{Encoded, Encoder, TermView};
 use oxrdf::{Term, TermRef};
 use std::ops::Range;
+use vicus_flow::{Grow, NoMemory};
 
 /// All terms of a store that don't live in their ids, sorted. Size: their text and five bytes each.
 ///
@@ -52,9 +53,9 @@ impl Ends {
 
 impl Section {
     /// `text` is the keys one after another; `lengths` is in bytes. Panics unless it is UTF-8.
-    pub(crate) fn new(text: Vec<u8>, lengths: impl ExactSizeIterator<Item = usize>) -> Section {
+    pub(crate) fn new(text: Vec<u8>, lengths: impl ExactSizeIterator<Item = usize>) -> Result<Section, NoMemory> {
         let text = String::from_utf8(text).expect("keys are encoded from strings");
-        let mut ends = Vec::with_capacity(lengths.len());
+        let mut ends = Vec::with_room(lengths.len())?;
         let mut end = 0;
         for length in lengths {
             end += length;
@@ -62,7 +63,7 @@ impl Section {
             ends.push(Ends::of(end));
         }
         assert_eq!(end, text.len(), "the lengths add up to the text");
-        Section { text: text.into_bytes().into(), ends: Ends(ends.into()) }
+        Ok(Section { text: text.into_bytes().into(), ends: Ends(ends.into()) })
     }
 
     fn len(&self) -> usize {

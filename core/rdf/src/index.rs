@@ -15,7 +15,7 @@ use crate::ids::Id;
 use crate::placed::{Access, PlacedVec, Placement};
 use std::ops::Range;
 use vicus_flow::library::Piece;
-use vicus_flow::{Place, Room};
+use vicus_flow::{Grow, NoMemory, Place, Room};
 use vicus_topology::NodeId;
 
 /// A place in a triple.
@@ -108,12 +108,15 @@ pub struct Index {
 
 impl Index {
     /// Of rows in this order, ascending and distinct. Panics at 2^32 rows.
-    pub(crate) fn new(order: Order, count: usize, rows: impl Iterator<Item = [Id; 3]>) -> Index {
+    pub(crate) fn new(order: Order, count: usize, rows: impl Iterator<Item = [Id; 3]>) -> Result<Index, NoMemory> {
         let row_of = |row: usize| u32::try_from(row).expect("fewer than 2^32 triples");
         let (mut keys, mut starts) = (Vec::new(), Vec::new());
-        let (mut second, mut third) = (Vec::with_capacity(count), Vec::with_capacity(count));
+        let (mut second, mut third) = (Vec::with_room(count)?, Vec::with_room(count)?);
         for [a, b, c] in rows {
             if keys.last() != Some(&a) {
+                // One more start, for the end.
+                keys.grow(1)?;
+                starts.grow(2)?;
                 keys.push(a);
                 starts.push(row_of(second.len()));
             }
@@ -123,7 +126,7 @@ impl Index {
         starts.push(row_of(second.len()));
         keys.shrink_to_fit();
         starts.shrink_to_fit();
-        Index { order, keys, starts, second: second.into(), third: third.into() }
+        Ok(Index { order, keys, starts, second: second.into(), third: third.into() })
     }
 
     /// Lays its rows over nodes, a range on each, if there are many rows and several nodes.

@@ -4,6 +4,7 @@ use crate::characteristic::CharacteristicSets;
 use crate::ids::{Id, Kind};
 use crate::index::{Index, Order};
 use std::ops::RangeInclusive;
+use vicus_flow::{Grow, NoMemory};
 
 /// Counts over a whole store. All are exact but what [`CharacteristicSets`] says of itself.
 ///
@@ -101,23 +102,25 @@ impl Predicate {
 impl Statistics {
     /// Takes an index in the order Pso and one in Pos of the same triples, and their characteristic sets; the number of
     /// distinct subjects and objects comes from directories. Panics for other orders.
+    ///
+    /// # Errors
+    /// There is no memory for a count of each predicate.
     pub fn new(
         pso: &Index,
         pos: &Index,
         subjects: usize,
         objects: usize,
         characteristic: CharacteristicSets,
-    ) -> Statistics {
+    ) -> Result<Statistics, NoMemory> {
         assert_eq!((pso.order(), pos.order()), (Order::Pso, Order::Pos), "statistics are by predicate");
-        let predicates = (0..pso.keys().len())
-            .map(|key| Predicate {
-                id: pso.keys()[key],
-                triples: pso.rows_of_key(key).len(),
-                subjects: Column::of(&pso.second()[pso.rows_of_key(key)]),
-                objects: Column::of(&pos.second()[pos.rows_of_key(key)]),
-            })
-            .collect();
-        Statistics { triples: pso.len(), subjects, objects, predicates, characteristic }
+        let mut predicates = Vec::with_room(pso.keys().len())?;
+        predicates.extend((0..pso.keys().len()).map(|key| Predicate {
+            id: pso.keys()[key],
+            triples: pso.rows_of_key(key).len(),
+            subjects: Column::of(&pso.second()[pso.rows_of_key(key)]),
+            objects: Column::of(&pos.second()[pos.rows_of_key(key)]),
+        }));
+        Ok(Statistics { triples: pso.len(), subjects, objects, predicates, characteristic })
     }
 
     /// Which predicates subjects have together.

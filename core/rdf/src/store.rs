@@ -4,9 +4,10 @@ use crate::characteristic::{self, CharacteristicSets};
 use crate::dictionary::Dictionary;
 use crate::ids::Id;
 use crate::index::{Index, Order, Position};
-use crate::load::{Loader, Parsed, SyntaxError};
+use crate::load::{self, Loader, Parsed, SyntaxError};
 use crate::statistics::Statistics;
 use oxrdf::{Term, TermRef};
+use vicus_flow::NoMemory;
 use vicus_flow::library::HashKey;
 
 /// A set of triples, ready to be queried by many at once.
@@ -38,10 +39,13 @@ pub struct Store {
 impl Store {
     /// Puts a store together. Panics unless Spo, Pso, Pos and Ops ([`Order::USUAL`]) are there, each index as long as
     /// the others.
-    pub fn new(dictionary: Dictionary, indexes: impl IntoIterator<Item = Index>) -> Store {
+    ///
+    /// # Errors
+    /// There is no memory to count in.
+    pub fn new(dictionary: Dictionary, indexes: impl IntoIterator<Item = Index>) -> Result<Store, NoMemory> {
         let indexes: Vec<Index> = indexes.into_iter().collect();
         let spo = indexes.iter().find(|index| index.order() == Order::Spo).expect("an index in order Spo");
-        let sets = CharacteristicSets::new(spo, characteristic::rdf_type(&dictionary), HashKey::default());
+        let sets = CharacteristicSets::new(spo, characteristic::rdf_type(&dictionary), HashKey::default())?;
         Store::with_characteristic(dictionary, indexes, sets)
     }
 
@@ -50,7 +54,7 @@ impl Store {
         dictionary: Dictionary,
         indexes: Vec<Index>,
         characteristic: CharacteristicSets,
-    ) -> Store {
+    ) -> Result<Store, NoMemory> {
         let mut by_order = [const { None }; Order::ALL.len()];
         for index in indexes {
             let place = index.order() as usize;
@@ -60,23 +64,24 @@ impl Store {
             |order: Order| by_order[order as usize].as_ref().unwrap_or_else(|| panic!("an index in order {order:?}"));
         let [spo, pso, pos, ops] = Order::USUAL.map(get);
         assert!(by_order.iter().flatten().all(|index| index.len() == spo.len()), "indexes have the same triples");
-        let statistics = Statistics::new(pso, pos, spo.keys().len(), ops.keys().len(), characteristic);
-        Store { dictionary, indexes: by_order, statistics }
+        let statistics = Statistics::new(pso, pos, spo.keys().len(), ops.keys().len(), characteristic)?;
+        Ok(Store { dictionary, indexes: by_order, statistics })
     }
 
-    /// Runs all of [`load`](crate::load)'s steps that follow parsing, one after the other.
+    /// Runs all of [`load`](crate::load)'s steps that follow parsing, one after the other. Panics where memory can't be had.
     pub fn from_parsed(parsed: Vec<Parsed>) -> Store {
-        crate::load::build(parsed, &Order::USUAL)
+        load::had(load::build(parsed, &Order::USUAL))
     }
 
-    /// Loads one N-Triples file, and refuses it if a line is malformed.
+    /// Loads one N-Triples file, and refuses it if a line is malformed. Panics where memory can't be had.
     pub fn of_ntriples(text: &[u8]) -> Result<Store, SyntaxError> {
         let mut loader = Loader::default();
         loader.ntriples(text)?;
         Ok(loader.finish())
     }
 
-    /// Loads one Turtle file, and refuses it if it is malformed. Relative IRIs are resolved against `base`.
+    /// Loads one Turtle file, and refuses it if it is malformed. Relative IRIs are resolved against `base`. Panics where memory
+    /// can't be had.
     pub fn of_turtle(text: &[u8], base: Option<&str>) -> Result<Store, SyntaxError> {
         let mut loader = Loader::default();
         loader.turtle(text, base)?;

@@ -21,6 +21,7 @@ use oxrdf::vocab::xsd;
 use oxrdf::{BlankNode, BlankNodeRef, Literal, LiteralRef, NamedNode, NamedNodeRef, Term, TermRef};
 use std::fmt::{self, Write as _};
 use std::ops::Range;
+use vicus_flow::NoMemory;
 
 /// Between language or datatype and text: below every character that either may have.
 const SEPARATOR: char = '\0';
@@ -267,6 +268,16 @@ pub enum Encoded<'a> {
 }
 
 impl Encoder {
+    /// Makes room for keys of up to so many bytes: encoding them allocates nothing.
+    #[inline]
+    pub(crate) fn make_room(&mut self, bytes: usize) -> Result<(), NoMemory> {
+        if self.key.capacity() >= bytes {
+            return Ok(());
+        }
+        self.key.clear();
+        self.key.try_reserve(bytes).map_err(|_| NoMemory { bytes: bytes as u64 })
+    }
+
     /// A term as it is called outside the store.
     pub fn term<'a>(&'a mut self, term: TermRef<'a>) -> Encoded<'a> {
         match term {

@@ -12,6 +12,8 @@ pub struct Dealing {
     pub more_bytes_than: u64,
     /// Whether bytes that are spread evenly over the locations stay with the spawner (algorithm 1, line 3).
     pub only_uneven: bool,
+    /// By location, whether bytes can lie there: "evenly" is said of these. A node may have cores and no memory.
+    pub holds: Vec<bool>,
     /// Whether the intensely used datum's home decides first, without the size test (algorithm 3, line 3).
     pub intensity_first: bool,
     /// Whether only what lies in one place for each allocation (distribution `coarse`, and what a seat's heap gave) counts as
@@ -95,6 +97,7 @@ impl Dealing {
         Dealing {
             more_bytes_than: 0,
             only_uneven: false,
+            holds: vec![true; queues.len()],
             intensity_first: false,
             only_coarse: false,
             locations,
@@ -198,11 +201,48 @@ impl Dealing {
 
     /// Whether so many bytes by location are worth the dealing.
     fn is_worth(&self, bytes: &[u64]) -> bool {
-        let even = bytes.iter().all(|&other| other == bytes[0]);
+        let counts = |(bytes, holds): &(&u64, &bool)| **holds || **bytes > 0;
+        let mut held = bytes.iter().zip(&self.holds).filter(counts).map(|(bytes, _)| bytes);
+        let first = held.next();
+        let even = held.all(|other| Some(other) == first);
         bytes.iter().sum::<u64>() > self.more_bytes_than && !(self.only_uneven && even)
     }
 }
 
 fn gcd(a: usize, b: usize) -> usize {
     if b == 0 { a } else { gcd(b, a % b) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Setting;
+    use vicus_topology::Topology;
+
+    /// A node with cores and without memory has no bytes of anything: whatever lay evenly over the others was called uneven, and
+    /// dealt to one of them.
+    #[test]
+    fn bytes_lie_evenly_over_the_nodes_that_have_memory() {
+        let mut machine = Topology::parse("node:3 core:2").unwrap();
+        let dealt = |machine: &Topology, bytes: [u64; 3]| {
+            let dealing = "footprint".parse::<Setting>().unwrap().plan(machine, 6).dealing.unwrap();
+            let mut shares = Shares::default();
+            for (node, bytes) in bytes.into_iter().enumerate() {
+                shares.add(&dealing, NodeId::new(node), 0, bytes);
+            }
+            dealing.deal_shares(&shares).map(|queue| dealing.queues.iter().position(|&other| other == queue).unwrap())
+        };
+        const MUCH: u64 = 1 << 30;
+        assert_eq!(dealt(&machine, [MUCH, MUCH, 0]), Some(0));
+        machine.nodes[2].bytes = 0;
+        assert_eq!(dealt(&machine, [MUCH, MUCH, 0]), None, "it stays with its spawner");
+        assert_eq!(dealt(&machine, [MUCH, 2 * MUCH, 0]), Some(1));
+        assert_eq!(dealt(&machine, [MUCH, 0, 0]), Some(0));
+        // Memory that was plugged in since is memory.
+        assert_eq!(dealt(&machine, [MUCH, MUCH, 2 * MUCH]), Some(2));
+        // Where no sizes are known, all nodes may have memory.
+        machine.nodes.iter_mut().for_each(|node| node.bytes = 0);
+        assert_eq!(dealt(&machine, [MUCH, MUCH, 0]), Some(0));
+        assert_eq!(dealt(&machine, [MUCH, MUCH, MUCH]), None);
+    }
 }

@@ -69,8 +69,14 @@ impl Plan {
     }
 
     fn dealing(&self, f: &mut fmt::Formatter<'_>, dealing: &Dealing) -> fmt::Result {
-        let Dealing { more_bytes_than, only_uneven, intensity_first, only_coarse, locations, queues, costs } = dealing;
-        let even = if *only_uneven { " that lie unevenly" } else { "" };
+        let Dealing { more_bytes_than, only_uneven, holds, intensity_first, only_coarse, locations, queues, costs } =
+            dealing;
+        let without: Vec<usize> = (0..holds.len()).filter(|&at| !holds[at]).collect();
+        let even = match (only_uneven, &without[..]) {
+            (false, _) => String::new(),
+            (true, []) => " that lie unevenly".to_owned(),
+            (true, without) => format!(" that lie unevenly, but for locations {without:?}, which have no memory"),
+        };
         let coarse = if *only_coarse { ", coarse memory only" } else { "" };
         let intense = if *intensity_first { ", an intensely used datum's home first" } else { "" };
         let to = self.names(queues);

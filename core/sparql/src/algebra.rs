@@ -8,7 +8,11 @@
 use crate::condition::Kinds;
 use crate::expression::Expr;
 use crate::route::Route;
-use std::sync::Arc;
+use crate::stack::deep;
+use crate::value::Numbers;
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, OnceLock};
 use vicus_rdf::Id;
 
 /// A variable or blank node of a query, by number.
@@ -90,7 +94,7 @@ pub(crate) struct Aggregate {
 /// Rows that have the same keys become one. Only keys and results are seen outside.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Group {
-    pub(crate) inner: Box<Node>,
+    pub(crate) inner: Operand,
     pub(crate) keys: Vec<Slot>,
     pub(crate) folds: Vec<Aggregate>,
 }
@@ -134,42 +138,109 @@ pub(crate) enum Node {
     /// All operands' compatible solutions; of none, one empty solution.
     Join(Vec<Node>),
     /// Those for which all conditions are true.
-    Filter(Vec<Expr>, Box<Node>),
+    Filter(Vec<Expr>, Operand),
     LeftJoin {
-        left: Box<Node>,
-        right: Box<Node>,
+        left: Operand,
+        right: Operand,
         conditions: Vec<Expr>,
     },
     /// What of the left has no partner on the right: OPTIONAL with `!bound`. Right slots stay unbound.
     AntiJoin {
-        left: Box<Node>,
-        right: Box<Node>,
+        left: Operand,
+        right: Operand,
         conditions: Vec<Expr>,
     },
     /// What of the left has a partner on the right, once: EXISTS.
     SemiJoin {
-        left: Box<Node>,
-        right: Box<Node>,
+        left: Operand,
+        right: Operand,
         conditions: Vec<Expr>,
     },
     /// All of the left, and in a slot of its own whether it has a partner on the right: EXISTS within an expression.
     MarkJoin {
-        left: Box<Node>,
-        right: Box<Node>,
+        left: Operand,
+        right: Operand,
         conditions: Vec<Expr>,
         mark: Slot,
     },
-    Minus(Box<Node>, Box<Node>),
+    Minus(Operand, Operand),
     Union(Vec<Node>),
-    Extend(Box<Node>, Slot, Expr),
+    Extend(Operand, Slot, Expr),
     Group(Group),
     /// A table with a column for each of these.
     Values(Vec<Slot>, Arc<Table>),
-    Sort(Box<Node>, Vec<SortKey>),
+    Sort(Operand, Vec<SortKey>),
     /// The border of a sub-select, and the top of a query: other slots are not seen outside.
-    Project(Box<Node>, Vec<Slot>),
-    Distinct(Box<Node>),
-    Slice(Box<Node>, usize, Option<usize>),
+    Project(Operand, Vec<Slot>),
+    Distinct(Operand),
+    Slice(Operand, usize, Option<usize>),
+}
+
+/// The operand of an operator, which remembers its scope: operators that stand on each other would look at all below them
+/// each time.
+#[derive(Clone)]
+pub(crate) struct Operand(Box<Known>);
+
+#[derive(Clone)]
+struct Known {
+    node: Node,
+    /// Invariant: the node's scope, if it has been asked for.
+    scope: OnceLock<Arc<Scope>>,
+}
+
+impl Operand {
+    pub(crate) fn new(node: Node) -> Operand {
+        Operand(Box::new(Known { node, scope: OnceLock::new() }))
+    }
+
+    pub(crate) fn into_node(self) -> Node {
+        self.0.node
+    }
+
+    /// What is bound by it.
+    pub(crate) fn scope(&self) -> &Scope {
+        self.shared_scope()
+    }
+
+    fn shared_scope(&self) -> &Arc<Scope> {
+        self.0.scope.get_or_init(|| match &self.0.node {
+            // The same as what is below.
+            Node::Filter(_, inner) | Node::Sort(inner, _) | Node::Distinct(inner) | Node::Slice(inner, ..) => {
+                Arc::clone(deep(|| inner.shared_scope()))
+            }
+            Node::AntiJoin { left, .. } | Node::SemiJoin { left, .. } | Node::Minus(left, _) => {
+                Arc::clone(deep(|| left.shared_scope()))
+            }
+            node => Arc::new(deep(|| node.scope())),
+        })
+    }
+}
+
+impl Deref for Operand {
+    type Target = Node;
+
+    fn deref(&self) -> &Node {
+        &self.0.node
+    }
+}
+
+impl DerefMut for Operand {
+    fn deref_mut(&mut self) -> &mut Node {
+        self.0.scope.take();
+        &mut self.0.node
+    }
+}
+
+impl PartialEq for Operand {
+    fn eq(&self, other: &Operand) -> bool {
+        self.0.node == other.0.node
+    }
+}
+
+impl fmt::Debug for Operand {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.node.fmt(f)
+    }
 }
 
 /// Which slots may have a value in a node's solutions, and which have one in each of them.
@@ -177,6 +248,23 @@ pub(crate) enum Node {
 pub(crate) struct Scope {
     pub(crate) possible: Slots,
     pub(crate) certain: Slots,
+}
+
+impl Scope {
+    /// What is bound by a join.
+    pub(crate) fn of_join(scopes: impl Iterator<Item = Scope>) -> Scope {
+        let (mut possible, mut certain) = (Vec::new(), Vec::new());
+        for scope in scopes {
+            possible.extend(scope.possible);
+            certain.extend(scope.certain);
+        }
+        Scope { possible: possible.into_iter().collect(), certain: certain.into_iter().collect() }
+    }
+
+    fn within(&self, slots: &Slots) -> Scope {
+        let both = |own: &Slots| own.intersection(slots).copied().collect();
+        Scope { possible: both(&self.possible), certain: both(&self.certain) }
+    }
 }
 
 impl Node {
@@ -187,10 +275,10 @@ impl Node {
 
     /// The node with conditions on top, if there are any.
     pub(crate) fn filtered(self, conditions: Vec<Expr>) -> Node {
-        if conditions.is_empty() { self } else { Node::Filter(conditions, Box::new(self)) }
+        if conditions.is_empty() { self } else { Node::Filter(conditions, Operand::new(self)) }
     }
 
-    /// What is bound by it. Takes time in the size of the tree.
+    /// What is bound by it. Takes time in the number of slots, and of operands that are no [`Operand`]s or were not asked yet.
     pub(crate) fn scope(&self) -> Scope {
         match self {
             Node::Pattern(pattern) => {
@@ -201,23 +289,18 @@ impl Node {
                 let slots: Slots = path.slots().collect();
                 Scope { possible: slots.clone(), certain: slots }
             }
-            Node::Join(nodes) => nodes.iter().fold(Scope::default(), |mut all, node| {
-                let scope = node.scope();
-                all.possible.extend(scope.possible);
-                all.certain.extend(scope.certain);
-                all
-            }),
+            Node::Join(nodes) => Scope::of_join(nodes.iter().map(Node::scope)),
             Node::Filter(_, inner) | Node::Sort(inner, _) | Node::Distinct(inner) | Node::Slice(inner, ..) => {
-                inner.scope()
+                inner.scope().clone()
             }
             Node::LeftJoin { left, right, .. } => {
-                let mut scope = left.scope();
-                scope.possible.extend(right.scope().possible);
+                let mut scope = left.scope().clone();
+                scope.possible.extend(&right.scope().possible);
                 scope
             }
-            Node::AntiJoin { left, .. } | Node::SemiJoin { left, .. } | Node::Minus(left, _) => left.scope(),
+            Node::AntiJoin { left, .. } | Node::SemiJoin { left, .. } | Node::Minus(left, _) => left.scope().clone(),
             Node::MarkJoin { left, mark, .. } => {
-                let mut scope = left.scope();
+                let mut scope = left.scope().clone();
                 scope.possible.insert(*mark);
                 scope.certain.insert(*mark);
                 scope
@@ -225,14 +308,15 @@ impl Node {
             Node::Union(nodes) => {
                 let mut scopes = nodes.iter().map(Node::scope);
                 let first = scopes.next().unwrap_or_default();
-                scopes.fold(first, |mut all, scope| {
-                    all.possible.extend(scope.possible);
-                    all.certain.retain(|slot| scope.certain.contains(slot));
-                    all
-                })
+                let (mut possible, mut certain) = (vec![first.possible], first.certain);
+                for scope in scopes {
+                    possible.push(scope.possible);
+                    certain.retain(|slot| scope.certain.contains(slot));
+                }
+                Scope { possible: possible.into_iter().flatten().collect(), certain }
             }
             Node::Extend(inner, slot, expr) => {
-                let mut scope = inner.scope();
+                let mut scope = inner.scope().clone();
                 if expr.never_fails(&scope.certain) {
                     scope.certain.insert(*slot);
                 }
@@ -240,9 +324,8 @@ impl Node {
                 scope
             }
             Node::Group(group) => {
-                let mut scope = group.inner.scope();
-                scope.possible.retain(|slot| group.keys.contains(slot));
-                scope.certain.retain(|slot| group.keys.contains(slot));
+                let keys: Slots = group.keys.iter().copied().collect();
+                let mut scope = group.inner.scope().within(&keys);
                 let counts = group.folds.iter().filter(|fold| fold.fold == Fold::Count);
                 scope.certain.extend(counts.map(|fold| fold.slot));
                 scope.possible.extend(group.folds.iter().map(|fold| fold.slot));
@@ -253,10 +336,8 @@ impl Node {
                 Scope { possible: slots.iter().copied().collect(), certain: certain.map(|(slot, _)| *slot).collect() }
             }
             Node::Project(inner, slots) => {
-                let mut scope = inner.scope();
-                scope.possible.retain(|slot| slots.contains(slot));
-                scope.certain.retain(|slot| slots.contains(slot));
-                scope
+                let slots: Slots = slots.iter().copied().collect();
+                inner.scope().within(&slots)
             }
         }
     }
@@ -319,6 +400,31 @@ impl Node {
         self.exprs().iter().any(Expr::is_volatile) || self.children().into_iter().any(Node::is_volatile)
     }
 
+    /// Which numbers its expressions make of others.
+    pub(crate) fn makes(&self) -> Numbers {
+        let here = self.exprs().iter().fold(Numbers::Exact, |all, expr| all.and(expr.makes()));
+        self.children().into_iter().fold(here, |all, child| all.and(deep(|| child.makes())))
+    }
+
+    /// Whether it may rightly have more or fewer solutions each time, or at another time: not for a slice on top, whose number
+    /// of rows is always the same.
+    pub(crate) fn may_differ(&self) -> bool {
+        let mut top = self;
+        while let Node::Slice(inner, ..) | Node::Project(inner, _) = top {
+            top = inner;
+        }
+        top.chooses()
+    }
+
+    pub(crate) fn chooses(&self) -> bool {
+        let here = match self {
+            Node::Slice(..) => true,
+            Node::Group(group) => group.folds.iter().any(|fold| matches!(fold.fold, Fold::Sample | Fold::Concat(_))),
+            _ => self.exprs().iter().any(Expr::chooses),
+        };
+        here || deep(|| self.children().into_iter().any(Node::chooses))
+    }
+
     /// All slots that it has anywhere, seen outside or not.
     pub(crate) fn mentioned(&self) -> Slots {
         let mut slots = Slots::new();
@@ -357,7 +463,7 @@ impl Node {
     pub(crate) fn rewrite(mut self, rule: &mut impl FnMut(Node) -> Node) -> Node {
         for child in self.children_mut() {
             let taken = std::mem::replace(child, Node::unit());
-            *child = taken.rewrite(rule);
+            *child = deep(|| taken.rewrite(rule));
         }
         rule(self)
     }

@@ -20,6 +20,8 @@ pub(crate) struct Computed {
     /// Places by kind and key: a table for each value of the highest bits of the hash, so that none takes long to grow.
     /// None before the first term.
     tables: Vec<HashTable<Entry>>,
+    /// How many of those bits.
+    table_bits: u32,
     secrets: RapidSecrets,
 }
 
@@ -37,6 +39,7 @@ struct Entry {
     place: u32,
 }
 
+/// For those that may have millions.
 const TABLE_BITS: u32 = 6;
 
 /// The first piece is small, as most queries compute little; each next one has twice the room, up to this.
@@ -46,12 +49,28 @@ const LARGEST_PIECE: usize = 1 << 20;
 impl Computed {
     /// Without terms. A query's author chooses the terms that it computes; without the secrets, many can't be chosen with one hash.
     pub(crate) fn new(secrets: RapidSecrets) -> Computed {
-        Computed { first: 0, pieces: Vec::new(), places: Vec::new(), tables: Vec::new(), secrets }
+        let (pieces, places, tables) = (Vec::new(), Vec::new(), Vec::new());
+        Computed { first: 0, pieces, places, tables, table_bits: TABLE_BITS, secrets }
+    }
+
+    /// One for few terms, whose first place is given.
+    pub(crate) fn small(first: usize, secrets: RapidSecrets) -> Computed {
+        Computed { first, table_bits: 0, ..Computed::new(secrets) }
     }
 
     /// One whose places are behind those of another.
     pub(crate) fn behind(other: &Computed) -> Computed {
         Computed { first: other.end(), ..Computed::new(other.secrets) }
+    }
+
+    /// What its keys are hashed with.
+    pub(crate) fn secrets(&self) -> RapidSecrets {
+        self.secrets
+    }
+
+    /// How many terms it has.
+    pub(crate) fn len(&self) -> usize {
+        self.places.len()
     }
 
     /// The place behind the last term.
@@ -91,7 +110,7 @@ impl Computed {
             let place = &self.places[entry.place as usize];
             entry.hash == hash && place.kind == kind && self.key_at(place) == key
         };
-        let found = self.tables.get(table(hash))?.find(spread(hash), is_it)?;
+        let found = self.tables.get(self.table(hash))?.find(spread(hash), is_it)?;
         Some(Id::computed(kind, self.first + found.place as usize))
     }
 
@@ -104,22 +123,27 @@ impl Computed {
         self.places.grow(1)?;
         let entry = Entry { hash, place: u32::try_from(number).expect("fewer than 2^32 terms") };
         if self.tables.is_empty() {
-            self.tables.resize_with(1 << TABLE_BITS, HashTable::new);
+            self.tables.resize_with(1 << self.table_bits, HashTable::new);
         }
-        let table = &mut self.tables[table(hash)];
+        let number_of_table = self.table(hash);
+        let table = &mut self.tables[number_of_table];
         if table.len() == table.capacity() {
             let bytes = (2 * table.len().max(1) * size_of::<Entry>()) as u64;
             table.try_reserve(1, |entry| spread(entry.hash)).map_err(|_| NoMemory { bytes })?;
         }
         let place = self.write(kind, key)?;
         self.places.push(place);
-        self.tables[self::table(hash)].insert_unique(spread(hash), entry, |entry| spread(entry.hash));
+        self.tables[number_of_table].insert_unique(spread(hash), entry, |entry| spread(entry.hash));
         Ok(Id::computed(kind, self.first + number))
     }
 
     fn hash(&self, kind: Kind, key: &str) -> u32 {
         let hash = rapidhash_v3_nano_inline::<true, false>(key.as_bytes(), &self.secrets);
         (hash ^ hash >> 32) as u32 ^ kind as u32
+    }
+
+    fn table(&self, hash: u32) -> usize {
+        (u64::from(hash) >> (u32::BITS - self.table_bits)) as usize
     }
 
     fn write(&mut self, kind: Kind, key: &str) -> Result<Place, NoMemory> {
@@ -137,10 +161,6 @@ impl Computed {
         let offset = |at: usize| u32::try_from(at).expect("a piece of less than 4 GiB");
         Ok(Place { kind, piece: number, start: offset(start), end: offset(piece.len()) })
     }
-}
-
-fn table(hash: u32) -> usize {
-    (hash >> (u32::BITS - TABLE_BITS)) as usize
 }
 
 /// A table looks at the lowest and the highest bits of 64.

@@ -6,6 +6,7 @@
 use crate::algebra::Slot;
 use crate::evaluate::{Evaluator, FETCHED, Scratch, fetch};
 use crate::expression::{Compare, Expr};
+use crate::passing::Passing;
 use crate::terms::Terms;
 use hashbrown::HashMap;
 use std::ops::Range;
@@ -103,7 +104,33 @@ impl Condition {
     /// The state that evaluating it needs.
     pub(crate) fn evaluator(&self, terms: &Arc<Terms>) -> Selector {
         let memory = vec![Answers::new(terms.key); self.tests.len()];
-        Selector { condition: self.clone(), terms: Arc::clone(terms), memory, scratch: Scratch::default() }
+        let exprs = || {
+            self.tests.iter().filter_map(|test| match test {
+                Test::Remembered(_, expr) | Test::General(expr) => Some(expr),
+                _ => None,
+            })
+        };
+        // No row has what a test computes. Answers of EXISTS are remembered by ids, though, which stay what they are.
+        let forgets = exprs().any(Expr::computes) && !exprs().any(Expr::has_exists);
+        let terms = if forgets { terms.passing() } else { Arc::clone(terms) };
+        Selector { condition: self.clone(), terms, memory, scratch: Scratch::default() }
+    }
+
+    /// The columns whose ids it compares, so that each of their terms must have one id.
+    pub(crate) fn compared(&self) -> Vec<usize> {
+        let side = |side: &Side| match side {
+            Side::Column(column) => Some(*column),
+            Side::Constant(_) => None,
+        };
+        let of = |test: &Test| match test {
+            Test::Ids(_, a, b) => side(a).into_iter().chain(side(b)).collect(),
+            Test::Bound(_) | Test::NotBound(_) => Vec::new(),
+            Test::Remembered(_, expr) | Test::General(expr) if expr.has_exists() => {
+                expr.slots().iter().map(|slot| slot.0).collect()
+            }
+            Test::Remembered(..) | Test::General(_) => Vec::new(),
+        };
+        self.tests.iter().flat_map(of).collect()
     }
 }
 
@@ -216,6 +243,8 @@ impl Selector {
     ) {
         kept.clear();
         kept.extend(0..rows as u32);
+        let computed = || self.terms.segment().map_or(0, Passing::unbooked);
+        let stopped = &|more: u64| stopped(more + computed());
         let mut evaluator = Evaluator::new(&self.terms).until(stopped).with(std::mem::take(&mut self.scratch));
         for (test, memory) in self.condition.tests.iter().zip(&mut self.memory) {
             match test {
@@ -247,6 +276,9 @@ impl Selector {
             }
         }
         self.scratch = evaluator.into_scratch();
+        if let Some(segment) = self.terms.segment() {
+            segment.discard();
+        }
     }
 }
 

@@ -36,8 +36,19 @@ pub enum QueryErrorKind {
         /// Its IRI.
         name: String,
     },
-    /// The text is nested too deeply to be read.
+    /// The text has more bytes than [`ParseOptions::bytes`](crate::ParseOptions::bytes).
+    TooLong,
+    /// The text is nested more deeply than [`ParseOptions::depth`](crate::ParseOptions::depth).
+    TooDeep,
+    /// Written out, with its prefixes and with paths for each object, it is far larger than its text.
     TooLarge,
+    /// Planning it takes more steps than [`Options::plan_steps`](crate::Options::plan_steps).
+    TooManySteps,
+    /// Planning it takes more memory than [`Options::plan_bytes`](crate::Options::plan_bytes).
+    TooManyBytes {
+        /// As many bytes at least.
+        needed: u64,
+    },
     /// Nothing is wrong: whoever asked doesn't wait any more.
     Stopped,
 }

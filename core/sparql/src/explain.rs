@@ -9,6 +9,7 @@ use crate::expression::{Arithmetic, Expr};
 use crate::lower::Made;
 use crate::planner::{Op, Physical, is_in_order};
 use crate::route::Route;
+use crate::stack::deep;
 use crate::terms::Terms;
 use std::fmt::Write as _;
 use vicus_flow::{BoxCounts, BoxId};
@@ -147,7 +148,7 @@ impl Explainer<'_> {
         let degree = if made.degree > 1 { format!(", degree {}", made.degree) } else { String::new() };
         writeln!(text, " [{}] ~{rows:.0} rows{actual}{degree}, {}", columns(plan), numbers(&made.boxes))
             .expect("a string takes everything");
-        inputs.into_iter().for_each(|input| self.write(input, depth + 1, operators, text));
+        inputs.into_iter().for_each(|input| deep(|| self.write(input, depth + 1, operators, text)));
     }
 
     fn expr(&self, expr: &Expr) -> String {

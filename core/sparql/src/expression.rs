@@ -1,6 +1,7 @@
 //! Expressions as trees over slots; later, the same trees over the columns of a box.
 
 use crate::algebra::{Node, Slot, Slots};
+use crate::value::Numbers;
 use std::sync::Arc;
 use vicus_rdf::Id;
 
@@ -254,6 +255,27 @@ impl Expr {
         matches!(self, Expr::Call(function, _) if function.is_volatile())
             || matches!(self, Expr::Exists(node, _) if node.is_volatile())
             || self.children().into_iter().any(Expr::is_volatile)
+    }
+
+    /// Which numbers it makes of others.
+    pub(crate) fn makes(&self) -> Numbers {
+        let here = match self {
+            // A datatype may be any.
+            Expr::Call(Function::Cast(Cast::Float) | Function::StrDt, _) => Numbers::Floats,
+            Expr::Call(Function::Cast(Cast::Double) | Function::Rand, _) => Numbers::Doubles,
+            Expr::Exists(node, _) => node.makes(),
+            _ => Numbers::Exact,
+        };
+        self.children().into_iter().fold(here, |all, child| all.and(child.makes()))
+    }
+
+    /// Whether it may have another value in another run.
+    pub(crate) fn chooses(&self) -> bool {
+        match self {
+            Expr::Call(function, _) if function.is_volatile() || *function == Function::Now => true,
+            Expr::Exists(node, _) if node.chooses() => true,
+            other => other.children().into_iter().any(Expr::chooses),
+        }
     }
 
     /// Whether it asks for solutions of a pattern.

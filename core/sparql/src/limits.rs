@@ -29,6 +29,8 @@ pub struct Limits {
     pub part_rows: u64,
     /// For groups of so many operands all orders of joining are looked at; for larger ones the cheapest join next.
     pub ordered_exhaustively: usize,
+    /// As many joins at most as are looked at in all for such orders; then it is the cheapest join next.
+    pub ordered_joins: usize,
     /// As many operands as are ordered together. From 2 to 60.
     pub ordered_together: usize,
     /// As many branches as joins are distributed over, and in groups with so many unions at most.
@@ -53,6 +55,7 @@ impl Default for Limits {
             waiting_ids: 2048,
             part_rows: 256,
             ordered_exhaustively: 10,
+            ordered_joins: 1 << 20,
             ordered_together: 60,
             branches: 12,
             unions: 5,

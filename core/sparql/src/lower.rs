@@ -11,14 +11,18 @@
 //! until the table is there, which is built from a subtree of its own; and the merge waits for each of its inputs, which
 //! come from boxes that have taken all of theirs before they send anything, so that nothing above them waits.
 
+use crate::algebra::{Column, Table};
 use crate::boxes::aggregate::{AggregateSpec, Rows};
 use crate::boxes::hash_table::{By, HashSpec, Key};
 use crate::boxes::join::JoinSpec;
+use crate::boxes::union::To;
 use crate::boxes::{
     self, aggregate, distinct, extend, filter, join, nodes, scan, slice, sort, top, union, values, walk,
 };
 use crate::plan::Options;
 use crate::planner::{Op, Physical, cost};
+use crate::stack::deep;
+use crate::stop::Stop;
 use crate::terms::Terms;
 use std::fmt;
 use std::sync::Arc;
@@ -101,7 +105,8 @@ pub(crate) struct Made {
     pub(crate) degree: usize,
 }
 
-pub(crate) fn lower(plan: &Physical, terms: &Arc<Terms>, options: &Options) -> Lowered {
+/// The model of a plan. If it costs more than it may, or nobody waits any more, that of another plan.
+pub(crate) fn lower(plan: &Physical, terms: &Arc<Terms>, options: &Options, stop: &Stop<'_>) -> Lowered {
     let limit = options.envelope_rows.max(1);
     let mut lowering = Lowering {
         net: ModelBuilder::new("query"),
@@ -112,6 +117,8 @@ pub(crate) fn lower(plan: &Physical, terms: &Arc<Terms>, options: &Options) -> L
         makers: Vec::new(),
         rows: 0.0,
         at: None,
+        widest: boxes::schema(widest(plan)),
+        stop,
     };
     lowering.net.default_bound(Bound { envelopes: options.via_envelopes.max(1), ..Bound::default() });
     let width = plan.columns.len();
@@ -120,7 +127,7 @@ pub(crate) fn lower(plan: &Physical, terms: &Arc<Terms>, options: &Options) -> L
     let sinks = (0..count).map(|place| {
         let mine = streams.iter().skip(place).step_by(count).copied().collect();
         let stream = lowering.united(mine, width);
-        let sink = lowering.place(library::sink("solutions", &boxes::schema(width), |_| Ok(())));
+        let sink = lowering.place(library::sink("solutions", &lowering.schema(width), |_| Ok(())));
         lowering.net.connect(stream, sink.input(0));
         lowering.net.end(sink.output(0));
         sink
@@ -162,6 +169,34 @@ struct Lowering<'a> {
     rows: f64,
     /// The operator whose boxes are being added.
     at: Option<usize>,
+    /// Of which all schemas are a beginning: a schema has a name for each column.
+    widest: Schema,
+    stop: &'a Stop<'a>,
+}
+
+/// About how many bytes a box takes until it is part of a model, and steps.
+const BOX_BYTES: usize = 2048;
+const BOX_STEPS: usize = 64;
+
+/// Schemas of so many columns are made once for all plans.
+const FEW_COLUMNS: usize = 31;
+
+/// About how many bytes an output and an input that are joined take.
+const LINK_BYTES: usize = 256;
+
+/// How many columns any envelope has at most.
+fn widest(plan: &Physical) -> usize {
+    let (mut most, mut open) = (0, vec![plan]);
+    while let Some(plan) = open.pop() {
+        let inside = match &plan.op {
+            Op::Aggregate(_, spec) => spec.part_columns().max(spec.keys.len() + spec.folds.len()),
+            Op::HashJoin(_, build, hash, _) => hash.built_columns(build.columns.len()),
+            _ => 0,
+        };
+        most = most.max(inside).max(plan.columns.len());
+        open.extend(plan.inputs());
+    }
+    most
 }
 
 impl Lowering<'_> {
@@ -175,13 +210,23 @@ impl Lowering<'_> {
         ((pipeline.rows * 2.0 / enough.max(1.0)).ceil() as usize).clamp(2, self.options.threads)
     }
 
+    /// The schema of envelopes with so many columns of ids.
+    fn schema(&self, columns: usize) -> Schema {
+        if columns <= FEW_COLUMNS { boxes::schema(columns) } else { self.widest.prefix(columns) }
+    }
+
     /// Adds the boxes of a plan; returns the outputs that put its rows out between them.
     fn add(&mut self, plan: &Physical, above: Pipeline) -> Vec<OutputId> {
         let at = self.operators.len();
         self.operators.push(Made::default());
         self.rows += plan.estimate.rows;
         let outer = self.at.replace(at);
-        let outputs = self.operator(plan, above);
+        let outputs = if self.stop.works(plan.columns.len()) || self.stop.is_stopped() {
+            let columns = plan.columns.iter().map(|_| Column::new(Vec::new())).collect();
+            self.values(&Arc::new(Table { columns, rows: 0 }))
+        } else {
+            deep(|| self.operator(plan, above))
+        };
         self.at = outer;
         let made = &mut self.operators[at];
         made.degree = made.degree.max(outputs.len());
@@ -204,6 +249,8 @@ impl Lowering<'_> {
     }
 
     fn note(&mut self, added: BoxId) -> BoxId {
+        self.stop.works(BOX_STEPS);
+        self.stop.holds(BOX_BYTES);
         if let Some(at) = self.at {
             self.operators[at].boxes.push(added);
         }
@@ -221,14 +268,10 @@ impl Lowering<'_> {
         let width = plan.columns.len();
         let here = above.and(plan.estimate.rows);
         match &plan.op {
-            Op::Values(table) => {
-                let table = Arc::clone(table);
-                let model = BoxModel::new("values", move || values::Values::new(&table, limit));
-                vec![self.source(model.output(&boxes::schema(width))).output(0)]
-            }
+            Op::Values(table) => self.values(table),
             Op::Nodes => {
                 let model = BoxModel::new("nodes", move || nodes::Nodes::new(&terms.store, limit));
-                vec![self.source(model.output(&boxes::schema(width))).output(0)]
+                vec![self.source(model.output(&self.schema(width))).output(0)]
             }
             Op::Walk(input, _, walk, spec) => {
                 let streams = self.add(input, here);
@@ -306,6 +349,12 @@ impl Lowering<'_> {
         }
     }
 
+    fn values(&mut self, table: &Arc<Table>) -> Vec<OutputId> {
+        let (table, limit, width) = (Arc::clone(table), self.limit, table.columns.len());
+        let model = BoxModel::new("values", move || values::Values::new(&table, limit));
+        vec![self.source(model.output(&self.schema(width))).output(0)]
+    }
+
     /// A plan whose rows come on one output, in any order if they come from several.
     fn single(&mut self, plan: &Physical, above: Pipeline) -> OutputId {
         let streams = self.add(plan, above);
@@ -316,7 +365,7 @@ impl Lowering<'_> {
         if let [stream] = streams[..] {
             return stream;
         }
-        let union = self.place(library::union(&boxes::schema(width), streams.len()));
+        let union = self.place(library::union(&self.schema(width), streams.len()));
         for (input, stream) in streams.into_iter().enumerate() {
             self.net.connect(stream, union.input(input));
         }
@@ -333,7 +382,7 @@ impl Lowering<'_> {
         let (terms, spec) = (Arc::clone(self.terms), Arc::clone(spec));
         if degree < 2 {
             let model = BoxModel::new("scan", move || scan::Scan::new(&terms.store, &spec, limit));
-            return vec![self.source(model.output(&boxes::schema(width))).output(0)];
+            return vec![self.source(model.output(&self.schema(width))).output(0)];
         }
         // With a bound on envelopes there may be fewer rows than parts: tests with small graphs have several parts, too.
         let pieces = self.terms.store.index(spec.order).pieces(spec.rows.clone());
@@ -341,7 +390,7 @@ impl Lowering<'_> {
         let replica = |replica: usize| {
             let (terms, spec) = (Arc::clone(&terms), Arc::clone(&spec));
             let model = BoxModel::new("scan", move || scan::Scan::of_ranges(&terms.store, &spec, limit));
-            let scan = self.place(model.input(&library::range_schema()).output(&boxes::schema(width)));
+            let scan = self.place(model.input(&library::range_schema()).output(&self.schema(width)));
             self.net.connect(split.output(replica), scan.input(0)).bound(Bound { envelopes: 1, ..Bound::default() });
             scan.output(0)
         };
@@ -374,15 +423,15 @@ impl Lowering<'_> {
     fn spread(&mut self, streams: Vec<OutputId>, width: usize, pipeline: Pipeline) -> Vec<OutputId> {
         let degree = self.degree(pipeline);
         let ([stream], true) = (&streams[..], degree > 1) else { return streams };
-        let spread = self.place(library::spread(&boxes::schema(width), degree));
+        let spread = self.place(library::spread(&self.schema(width), degree));
         self.net.connect(*stream, spread.input(0));
         (0..degree).map(|replica| spread.output(replica)).collect()
     }
 
     /// One box over single streams of these widths.
     fn over(&mut self, inputs: &[OutputId], widths: &[usize], width: usize, model: impl Into<Draft>) -> Vec<OutputId> {
-        let model = widths.iter().fold(model.into(), |model, &width| model.input(&boxes::schema(width)));
-        let made = self.place(model.output(&boxes::schema(width)));
+        let model = widths.iter().fold(model.into(), |model, &width| model.input(&self.schema(width)));
+        let made = self.place(model.output(&self.schema(width)));
         for (input, sender) in inputs.iter().enumerate() {
             self.net.connect(*sender, made.input(input));
         }
@@ -394,7 +443,7 @@ impl Lowering<'_> {
         &mut self,
         inputs: &[Physical],
         streams: &[Vec<OutputId>],
-        maps: &Arc<[Vec<Option<usize>>]>,
+        maps: &Arc<[Vec<To>]>,
         width: usize,
     ) -> Vec<OutputId> {
         let degree = streams.iter().map(Vec::len).max().unwrap_or(1);
@@ -405,10 +454,10 @@ impl Lowering<'_> {
                 .enumerate()
                 .flat_map(|(operand, streams)| streams.iter().skip(replica).step_by(degree).map(move |&s| (operand, s)))
                 .collect();
-            let maps: Arc<[Vec<Option<usize>>]> = mine.iter().map(|(operand, _)| maps[*operand].clone()).collect();
+            let maps: Arc<[Vec<To>]> = mine.iter().map(|(operand, _)| maps[*operand].clone()).collect();
             let widths: Vec<usize> = mine.iter().map(|(operand, _)| inputs[*operand].columns.len()).collect();
             let senders: Vec<OutputId> = mine.into_iter().map(|(_, stream)| stream).collect();
-            let model = BoxModel::new("union", move || union::Union::new(&maps));
+            let model = BoxModel::new("union", move || union::Union::new(&maps, width));
             made.extend(self.over(&senders, &widths, width, model));
         }
         made
@@ -442,13 +491,13 @@ impl Lowering<'_> {
         } else {
             vec![self.hash_table(builds, columns, hash); parts]
         };
-        let (buckets, rows) = (boxes::schema(1), boxes::schema(hash.built_columns(columns)));
+        let (buckets, rows) = (self.schema(1), self.schema(hash.built_columns(columns)));
         let limit = self.limit;
         let replica = |(probed, table): (OutputId, BoxId)| {
             let (hash, spec) = (Arc::clone(hash), Arc::clone(spec));
             let make = move |terms: &Arc<Terms>| join::HashJoin::new(terms, &spec, &hash, columns, limit);
-            let model = Draft::new(self.terms, "hash join", make).input(&boxes::schema(from));
-            let join = self.place(model.input(&buckets).input(&rows).output(&boxes::schema(width)));
+            let model = Draft::new(self.terms, "hash join", make).input(&self.schema(from));
+            let join = self.place(model.input(&buckets).input(&rows).output(&self.schema(width)));
             self.net.connect(probed, join.input(0));
             self.net.connect(table.output(0), join.input(1));
             self.net.connect(table.output(1), join.input(2));
@@ -462,8 +511,8 @@ impl Lowering<'_> {
         let spec = Arc::clone(hash);
         let make = move |terms: &Arc<Terms>| join::HashBuild::new(terms, &spec, columns);
         let model = Draft::new(self.terms, "hash build", make);
-        let model = builds.iter().fold(model, |model, _| model.input(&boxes::schema(columns)));
-        let model = model.output(&boxes::schema(1)).output(&boxes::schema(hash.built_columns(columns)));
+        let model = builds.iter().fold(model, |model, _| model.input(&self.schema(columns)));
+        let model = model.output(&self.schema(1)).output(&self.schema(hash.built_columns(columns)));
         let table = self.place(model);
         for (input, sender) in builds.into_iter().enumerate() {
             self.net.connect(sender, table.input(input));
@@ -495,8 +544,10 @@ impl Lowering<'_> {
 
     /// A box for each stream that deals its rows to `parts` outputs by these columns.
     fn dealt(&mut self, streams: Vec<OutputId>, width: usize, keys: &[usize], parts: usize) -> Vec<BoxId> {
+        self.stop.works(streams.len() * parts * BOX_STEPS);
+        self.stop.holds(streams.len() * parts * LINK_BYTES);
         let deal = |stream: OutputId| {
-            let deal = self.place(library::partition(&boxes::schema(width), keys, parts, self.terms.key));
+            let deal = self.place(library::partition(&self.schema(width), keys, parts, self.terms.key));
             self.net.connect(stream, deal.input(0));
             deal
         };
@@ -558,10 +609,11 @@ impl Lowering<'_> {
             return stream;
         }
         let (by, count, limit) = (Arc::clone(by), streams.len(), self.limit);
+        let schema = self.schema(width);
         let model = move |terms: &Arc<Terms>| {
             let (terms, by) = (Arc::clone(terms), Arc::clone(&by));
             let compare = move |a: (&Envelope, usize), b: (&Envelope, usize)| sort::compare(&terms, &by, a, b);
-            library::merge(&boxes::schema(width), count, limit, compare)
+            library::merge(&schema, count, limit, compare)
         };
         let draft =
             Draft { model: model(self.terms), maker: Some(Maker(Arc::new(move |terms| model(terms).operator()))) };

@@ -9,9 +9,11 @@ use crate::lower::{self, Lowered, Maker};
 use crate::optimise;
 use crate::parse::Parsed;
 use crate::planner::{Physical, Planner};
-use crate::stop::Stop;
+use crate::stack;
+use crate::stop::{Costs, Stop};
 use crate::terms::{Moment, Terms};
 use crate::translate;
+use crate::value::Numbers;
 use oxrdf::{Term, TermRef};
 use std::sync::Arc;
 use vicus_flow::{Bound, BoxCounts, BoxError, BoxId, Envelope, Model, Operator, library};
@@ -40,13 +42,20 @@ pub struct Options {
     pub optimise: bool,
     /// How much is remembered and tried.
     pub limits: Limits,
+    /// As many steps at most as planning takes. A step is a look at an operator, at a variable of one, or at a way to join: some
+    /// ten nanoseconds. Most queries take less than a thousandth of the default number, 990 OPTIONALs that bind a variable
+    /// each an eighth, 30,000 triples a half. What meets it first has very many variables in very many operators.
+    pub plan_steps: u64,
+    /// As many bytes of memory at most as planning holds, as it counts them.
+    pub plan_bytes: u64,
     /// What hashes are keyed with. A query's terms and its data are its users' choice: with a seed that they can't know, they can't
     /// choose many with one hash. No answer depends on it, but the order of rows may.
     pub hash_seed: u64,
 }
 
 impl Default for Options {
-    /// Envelopes of 2048 rows, one thread, shared from 65,536 rows on, tables of 1 MiB, optimised.
+    /// Envelopes of 2048 rows, one thread, shared from 65,536 rows on, tables of 1 MiB, optimised; planned in 50 million
+    /// steps.
     fn default() -> Options {
         Options {
             envelope_rows: 2048,
@@ -57,6 +66,8 @@ impl Default for Options {
             sinks: 1,
             optimise: true,
             limits: Limits::default(),
+            plan_steps: 50_000_000,
+            plan_bytes: u64::MAX,
             hash_seed: 0,
         }
     }
@@ -99,12 +110,23 @@ pub enum Form {
 /// ```
 pub struct Plan {
     form: Form,
-    physical: Physical,
+    /// Invariant: there until it is dropped.
+    physical: Option<Physical>,
+    /// How many levels of operators that has.
+    levels: usize,
     names: Vec<String>,
     terms: Arc<Terms>,
     lowered: Lowered,
-    /// How many levels its query's tree has.
-    depth: usize,
+    spent: Costs,
+    may_differ: bool,
+}
+
+impl Drop for Plan {
+    fn drop(&mut self) {
+        // Operators are dropped one in the other.
+        let physical = self.physical.take();
+        stack::of_levels(self.levels, || drop(physical));
+    }
 }
 
 /// Plans a query. Takes time in the size of the query, not of the data.
@@ -138,7 +160,8 @@ pub fn plan_until(
     stopped: &dyn Fn() -> bool,
 ) -> Result<Plan, QueryError> {
     // What calls may have any stack, and the query's text decides how deep this goes.
-    on_stack(parsed.query.depth, || planned(store, parsed, options, &Stop::new(stopped)))
+    let most = Costs { steps: options.plan_steps, bytes: options.plan_bytes };
+    on_stack(parsed.query.depth, || planned(store, parsed, options, &Stop::within(stopped, most)))
 }
 
 /// Does something that descends into a query's tree.
@@ -153,12 +176,25 @@ const LEAST_STACK: usize = 128 << 10;
 /// Bytes of stack for each level of a query's tree: a level of the text is some operators, each of which is some calls.
 const LEVEL_STACK: usize = 32 << 10;
 
+/// Steps that finding a term takes.
+const TERM_STEPS: usize = 16;
+
 fn planned(store: &Arc<Store>, parsed: &Parsed, options: &Options, stop: &Stop<'_>) -> Result<Plan, QueryError> {
     let base = parsed.query.base.clone();
     let terms = Arc::new(Terms::with(store, base, options.limits, options.hash_seed));
+    let mut numbers = Numbers::Exact;
     // Terms are what takes time in this.
-    let mut id = |term: TermRef<'_>| if stop.is_stopped() { Id::UNBOUND } else { terms.id(term) };
+    let mut id = |term: TermRef<'_>| {
+        if stop.works(TERM_STEPS) || stop.is_stopped() {
+            return Id::UNBOUND;
+        }
+        numbers = numbers.and(Numbers::of_term(term));
+        terms.id(term)
+    };
     let mut translated = translate::translate(&parsed.query, stop, &mut id);
+    stop.check()?;
+    let may_differ = translated.node.may_differ();
+    let numbers = Numbers::of(store, numbers.and(translated.node.makes()));
     if options.optimise {
         translated.node = optimise::optimise(translated.node, &mut translated.names, stop);
     }
@@ -167,13 +203,24 @@ fn planned(store: &Arc<Store>, parsed: &Parsed, options: &Options, stop: &Stop<'
         translated.select.as_ref().map(|select| select.iter().map(|(_, slot)| *slot).collect());
     let physical = planner.query(&translated.node, slots.as_deref());
     stop.check()?;
-    let terms = Arc::new(terms.settled());
-    let lowered = lower::lower(&physical, &terms, options);
+    let terms = Arc::new(terms.settled(numbers));
+    let lowered = lower::lower(&physical, &terms, options, stop);
+    stop.check()?;
     let form = match translated.select {
         Some(select) => Form::Select { variables: select.into_iter().map(|(name, _)| name).collect() },
         None => Form::Ask,
     };
-    Ok(Plan { form, physical, names: translated.names, terms, lowered, depth: parsed.query.depth })
+    let levels = physical.levels();
+    Ok(Plan {
+        form,
+        physical: Some(physical),
+        levels,
+        names: translated.names,
+        terms,
+        lowered,
+        spent: stop.spent(),
+        may_differ,
+    })
 }
 
 impl Plan {
@@ -194,7 +241,8 @@ impl Plan {
     }
 
     /// The box that receives envelopes of solutions: for each variable a column of [`Id::bits`], 0 where it is unbound.
-    /// Its own operator drops them; give each instance one made by [`Plan::sink_operator`].
+    /// Its own operator drops them; give each instance one made by [`Plan::sink_operator`]. Of a term that the query computed, an
+    /// id means something as long as the envelope or a copy of it is there.
     pub fn sink(&self) -> BoxId {
         self.lowered.sinks[0]
     }
@@ -226,6 +274,34 @@ impl Plan {
         cost::plan_bytes(self.model())
     }
 
+    /// Whether two runs may rightly have different numbers of rows: it draws numbers by chance, looks at the clock, takes some rows
+    /// of many for what it does with them, or some value of a group.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use vicus_rdf::Store;
+    /// # use vicus_sparql::{Options, parse, plan};
+    /// let store = Arc::new(Store::of_ntriples(b"")?);
+    /// let may_differ = |text| Ok::<_, vicus_sparql::QueryError>(plan(&store, &parse(text)?, &Options::default())?.may_differ());
+    /// assert!(may_differ("SELECT * { ?s ?p ?o FILTER (RAND() < 0.5) }")?);
+    /// assert!(!may_differ("SELECT * { ?s ?p ?o } LIMIT 10")?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn may_differ(&self) -> bool {
+        self.may_differ
+    }
+
+    /// How many steps planning it took; see [`Options::plan_steps`].
+    pub fn steps(&self) -> u64 {
+        self.spent.steps
+    }
+
+    /// How many bytes of memory planning it took at most, as it was counted; see [`Options::plan_bytes`]. Most of them are
+    /// free again.
+    pub fn planning_bytes(&self) -> u64 {
+        self.spent.bytes
+    }
+
     /// The physical plan as an indented tree with the numbers of rows that are expected, how many boxes share an
     /// operator's work (its degree) if several do, and which boxes are its; then those boxes and their vias
     /// ([`Model::describe`]).
@@ -244,7 +320,7 @@ impl Plan {
     fn tree(&self, counts: Option<&[BoxCounts]>) -> String {
         let operators = &self.lowered.operators;
         let explainer = Explainer { terms: &self.terms, names: &self.names, operators, counts };
-        on_stack(self.depth, || explainer.explain(&self.physical))
+        explainer.explain(self.physical.as_ref().expect("it is there until the plan is dropped"))
     }
 }
 
@@ -284,13 +360,13 @@ impl Run {
     }
 
     /// The term that an id in a solution stands for, whether the store has it or the query computed it. Panics for
-    /// unbound.
+    /// unbound, and if the query computed it and the envelopes of solutions that have it have been dropped.
     pub fn term(&self, id: Id) -> Term {
         self.terms.term(id)
     }
 
-    /// Looks at the term that an id in a solution stands for, without a copy of one that the store has. Panics for
-    /// unbound.
+    /// Looks at the term that an id in a solution stands for, without a copy of one that the store has. Panics as
+    /// [`Run::term`] does.
     pub fn view<R>(&self, id: Id, look: impl FnOnce(TermView<'_>) -> R) -> R {
         self.terms.view(id, look)
     }

@@ -76,6 +76,12 @@ impl Extend<Slot> for Slots {
         if self.0[before.saturating_sub(1)..].is_sorted_by(|a, b| a < b) {
             return;
         }
+        if (self.0.len() - before) * 16 < before {
+            // Few go to their places, and most of them are there already.
+            let few: Vec<Slot> = self.0.drain(before..).collect();
+            few.into_iter().for_each(|slot| _ = self.insert(slot));
+            return;
+        }
         // Two ascending runs in most cases, which sorting merges.
         self.0.sort();
         self.0.dedup();

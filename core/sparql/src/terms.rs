@@ -3,7 +3,8 @@
 use crate::boxes::room_for_one;
 use crate::computed::Computed;
 use crate::limits::Limits;
-use crate::value::DateTime;
+use crate::passing::{Passing, Segments, segment_of};
+use crate::value::{DateTime, Numbers};
 use hashbrown::HashMap;
 use oxiri::Iri;
 use oxrdf::vocab::xsd;
@@ -19,23 +20,35 @@ use vicus_rdf::{Encoded, Encoder, Id, Kind, Store, TermView};
 
 /// A store, the other terms that a query mentions, and those that one run of it computes.
 ///
-/// Invariant: a term has one id. A term of the store is never added, and none is added twice; so equal ids are equal
-/// terms, computed or not.
+/// Invariant: a term has one id, but for those that [pass](crate::passing). A term of the store is never added, and none is added
+/// twice; so equal ids are equal terms, computed or not, and other ids other terms if they don't pass.
 pub(crate) struct Terms {
     pub(crate) store: Arc<Store>,
     pub(crate) limits: Limits,
     /// What ids are hashed with.
     pub(crate) key: HashKey,
-    base: Option<Iri<String>>,
+    /// Which numbers there may be: those of unsettled terms may be any.
+    pub(crate) numbers: Numbers,
+    base: Option<Arc<Iri<String>>>,
     moment: Moment,
     /// Those that the query mentions: the same for all runs.
     mentioned: Arc<Computed>,
-    computed: RwLock<Computed>,
+    run: Arc<OfRun>,
+    /// Where a box computes what need not be kept until the run's end.
+    passing: Option<Passing>,
+}
+
+/// What all boxes of a run share.
+struct OfRun {
+    /// Terms that are kept until its end.
+    kept: RwLock<Computed>,
+    /// Terms that pass.
+    segments: Arc<Segments>,
     /// Blank nodes that have been made, by the id of their label and the row.
     blanks: Mutex<HashMap<(Id, i64), Id, HashKey>>,
     /// How often chance, a row's number or a blank node was asked for.
     asked: AtomicU64,
-    /// Bytes of computed terms that no box has booked yet.
+    /// Bytes of kept terms that no box has booked yet.
     unbooked: AtomicU64,
     /// Whether a string was wanted that is longer than any may be.
     is_overlong: AtomicBool,
@@ -61,7 +74,7 @@ impl Made {
     /// # Errors
     /// The request is over its budget, or a string grew too long.
     pub(crate) fn hold(&self, terms: &Terms, turn: &Turn<'_>, more: u64) -> Result<(), BoxError> {
-        if terms.is_overlong.load(Ordering::Relaxed) {
+        if terms.run.is_overlong.load(Ordering::Relaxed) {
             let most = LONGEST >> 20;
             return Err(format!("a string of more than {most} MiB: a function or GROUP_CONCAT grew it").into());
         }
@@ -72,16 +85,16 @@ impl Made {
     /// Whether an invocation that computes much gives up before its end, with `more` bytes at hand: nobody waits for it
     /// any more, or the next [`Made::hold`] is an error. Cheap enough for each row.
     pub(crate) fn gives_up(&self, terms: &Terms, turn: &Turn<'_>, more: u64) -> bool {
-        if more + terms.unbooked.load(Ordering::Relaxed) >= MUCH {
+        if more + terms.run.unbooked.load(Ordering::Relaxed) >= MUCH {
             self.book(terms, turn, more);
         }
-        turn.is_stopped() || terms.is_overlong.load(Ordering::Relaxed) || self.failed.get().is_some()
+        turn.is_stopped() || terms.run.is_overlong.load(Ordering::Relaxed) || self.failed.get().is_some()
     }
 
     fn book(&self, terms: &Terms, turn: &Turn<'_>, more: u64) {
         // All boxes look, and few find anything: they only read.
-        if terms.unbooked.load(Ordering::Relaxed) > 0 {
-            self.booked.set(self.booked.get() + terms.unbooked.swap(0, Ordering::Relaxed));
+        if terms.run.unbooked.load(Ordering::Relaxed) > 0 {
+            self.booked.set(self.booked.get() + terms.run.unbooked.swap(0, Ordering::Relaxed));
         }
         if let Err(error) = turn.holds(self.booked.get() + more) {
             self.failed.get_or_init(|| error);
@@ -106,12 +119,9 @@ pub struct Moment {
 
 impl fmt::Debug for Terms {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} terms of the store and {} more",
-            self.store.dictionary().len(),
-            self.mentioned.end() + self.read().end()
-        )
+        let (stored, kept, passing) =
+            (self.store.dictionary().len(), self.mentioned.end() + self.read().end(), self.run.segments.count());
+        write!(f, "{stored} terms of the store and {kept} more, and {passing} segments of terms that pass")
     }
 }
 
@@ -124,57 +134,87 @@ impl Terms {
     /// Of a query, whose IRIs are resolved against a base, and whose hashes are keyed with a seed.
     pub(crate) fn with(store: &Arc<Store>, base: Option<Iri<String>>, limits: Limits, hash_seed: u64) -> Terms {
         let mentioned = Computed::new(RapidSecrets::seed(hash_seed));
-        Terms::behind(store, base, limits, HashKey::of_seed(hash_seed), Arc::new(mentioned))
+        Terms::behind(store, base.map(Arc::new), limits, HashKey::of_seed(hash_seed), Arc::new(mentioned))
     }
 
     fn behind(
         store: &Arc<Store>,
-        base: Option<Iri<String>>,
+        base: Option<Arc<Iri<String>>>,
         limits: Limits,
         key: HashKey,
         mentioned: Arc<Computed>,
     ) -> Terms {
-        Terms {
-            store: Arc::clone(store),
-            limits,
-            key,
-            base,
-            moment: Moment::default(),
-            computed: RwLock::new(Computed::behind(&mentioned)),
-            mentioned,
+        let run = OfRun {
+            kept: RwLock::new(Computed::behind(&mentioned)),
+            segments: Arc::new(Segments::new(key)),
             blanks: Mutex::new(HashMap::with_hasher(key)),
             asked: AtomicU64::new(0),
             unbooked: AtomicU64::new(0),
             is_overlong: AtomicBool::new(false),
+        };
+        Terms {
+            store: Arc::clone(store),
+            limits,
+            key,
+            numbers: Numbers::Floats,
+            base,
+            moment: Moment::default(),
+            mentioned,
+            run: Arc::new(run),
+            passing: None,
         }
     }
 
-    /// What is known so far, as what the query mentions; nothing is left here.
-    pub(crate) fn settled(&self) -> Terms {
-        let mentioned = self.computed.write().expect("nothing panics under this lock").emptied();
-        Terms::behind(&self.store, self.base.clone(), self.limits, self.key, Arc::new(mentioned)).at(self.moment)
+    /// The same for a box that computes terms which need not be kept until the run's end: they live until [`Passing::discard`] or,
+    /// after [`Passing::seal`], as long as the envelopes that have what it gives.
+    pub(crate) fn passing(&self) -> Arc<Terms> {
+        let passing = Passing::new(&self.run.segments, self.mentioned.secrets());
+        Arc::new(Terms {
+            store: Arc::clone(&self.store),
+            limits: self.limits,
+            key: self.key,
+            numbers: self.numbers,
+            base: self.base.clone(),
+            moment: self.moment,
+            mentioned: Arc::clone(&self.mentioned),
+            run: Arc::clone(&self.run),
+            passing: Some(passing),
+        })
+    }
+
+    /// The segment that it computes into, if its terms pass.
+    pub(crate) fn segment(&self) -> Option<&Passing> {
+        self.passing.as_ref()
+    }
+
+    /// What is known so far, as what the query mentions, which may come across these numbers; nothing is left here.
+    pub(crate) fn settled(&self, numbers: Numbers) -> Terms {
+        let mentioned = self.run.kept.write().expect("nothing panics under this lock").emptied();
+        let settled = Terms::behind(&self.store, self.base.clone(), self.limits, self.key, Arc::new(mentioned));
+        Terms { numbers, ..settled }.at(self.moment)
     }
 
     /// What a run begins with.
     pub(crate) fn at(&self, moment: Moment) -> Terms {
         let mentioned = Arc::clone(&self.mentioned);
-        Terms { moment, ..Terms::behind(&self.store, self.base.clone(), self.limits, self.key, mentioned) }
+        let settled = Terms::behind(&self.store, self.base.clone(), self.limits, self.key, mentioned);
+        Terms { moment, numbers: self.numbers, ..settled }
     }
 
     /// Whether a string may have so many bytes. If not, the query ends with an error: see [`Made::hold`].
     pub(crate) fn fits(&self, bytes: usize) -> bool {
         if bytes > LONGEST {
-            self.is_overlong.store(true, Ordering::Relaxed);
+            self.run.is_overlong.store(true, Ordering::Relaxed);
         }
         bytes <= LONGEST
     }
 
     fn book(&self, bytes: usize) {
-        self.unbooked.fetch_add(bytes as u64, Ordering::Relaxed);
+        self.run.unbooked.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
     pub(crate) fn base(&self) -> Option<&Iri<String>> {
-        self.base.as_ref()
+        self.base.as_deref()
     }
 
     /// The moment of the query, the same for all of its parts.
@@ -185,7 +225,7 @@ impl Terms {
 
     /// Another number each time, from 1.
     pub(crate) fn next(&self) -> u64 {
-        self.asked.fetch_add(1, Ordering::Relaxed) + 1
+        self.run.asked.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     /// Random bits: Steele et al., "Fast splittable pseudorandom number generators", OOPSLA 2014.
@@ -196,32 +236,36 @@ impl Terms {
         bits ^ bits >> 31
     }
 
-    /// A blank node that nobody else has.
+    /// A blank node that nothing else has.
     pub(crate) fn fresh_blank(&self) -> Id {
+        self.fresh(|kind, key| self.add(kind, key))
+    }
+
+    fn fresh(&self, add: impl Fn(Kind, &str) -> Id) -> Id {
         let mut encoder = Encoder::default();
         loop {
             let node = BlankNode::new_unchecked(format!("new{}", self.next()));
             let Encoded::Key(kind, key) = encoder.term(node.as_ref().into()) else { unreachable!("a node has a key") };
             if self.find(kind, key).is_none() {
-                return self.add(kind, key);
+                return add(kind, key);
             }
         }
     }
 
     /// The blank node that was made for this label, a simple string, and row; or a new one.
     pub(crate) fn blank(&self, label: &str, row: i64) -> Id {
-        let label = self.string(label);
+        let label = self.keep(Kind::String, label);
         // One who gave up for want of memory left it as it was.
-        let mut blanks = self.blanks.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut blanks = self.run.blanks.lock().unwrap_or_else(PoisonError::into_inner);
         room_for_one(blanks.len(), blanks.capacity(), size_of::<((Id, i64), Id)>(), || blanks.try_reserve(1).is_ok());
         *blanks.entry((label, row)).or_insert_with(|| {
             self.book(2 * size_of::<((Id, i64), Id)>());
-            self.fresh_blank()
+            self.fresh(|kind, key| self.add_kept(kind, key))
         })
     }
 
     fn read(&self) -> std::sync::RwLockReadGuard<'_, Computed> {
-        self.computed.read().expect("nothing panics under this lock")
+        self.run.kept.read().expect("nothing panics under this lock")
     }
 
     /// The id of any term; one that the store lacks is added, unless it is too long: that is unbound. Takes a binary
@@ -239,11 +283,41 @@ impl Terms {
     }
 
     fn id_of_key(&self, kind: Kind, key: &str) -> Id {
+        match &self.passing {
+            None => self.keep(kind, key),
+            Some(_) if self.fits(key.len()) => self.add(kind, key),
+            Some(_) => Id::UNBOUND,
+        }
+    }
+
+    /// The id of a term that is kept until the run's end.
+    fn keep(&self, kind: Kind, key: &str) -> Id {
         match self.find(kind, key) {
             Some(id) => id,
-            None if self.fits(key.len()) => self.add(kind, key),
+            None if self.fits(key.len()) => self.add_kept(kind, key),
             None => Id::UNBOUND,
         }
+    }
+
+    /// The one id of a term, for a box that compares it with others, or keeps it beyond the envelope that has it.
+    #[inline]
+    pub(crate) fn kept(&self, id: Id) -> Id {
+        match segment_of(id) {
+            None => id,
+            Some(segment) => self.with_passing(id, segment, |key| self.keep(id.kind(), key)),
+        }
+    }
+
+    /// Whether two ids mean one term.
+    #[inline]
+    pub(crate) fn is_same(&self, a: Id, b: Id) -> bool {
+        a == b || (segment_of(a).is_some() || segment_of(b).is_some()) && self.has_same_key(a, b)
+    }
+
+    #[cold]
+    fn has_same_key(&self, a: Id, b: Id) -> bool {
+        let is_in_dictionary = |id: Id| id.rank().is_some();
+        a.kind() == b.kind() && is_in_dictionary(a) && self.view(a, |a| self.view(b, |b| a == b))
     }
 
     fn find(&self, kind: Kind, key: &str) -> Option<Id> {
@@ -251,15 +325,31 @@ impl Terms {
         stored.or_else(|| self.mentioned.find(kind, key)).or_else(|| self.read().find(kind, key))
     }
 
-    /// Adds a term that the store lacks.
+    /// Adds a term that the store lacks, or that passes.
     fn add(&self, kind: Kind, key: &str) -> Id {
-        let mut computed = self.computed.write().expect("nothing panics under this lock");
+        match &self.passing {
+            None => self.add_kept(kind, key),
+            Some(passing) => passing.id(kind, key).unwrap_or_else(|error| give_up(error)),
+        }
+    }
+
+    /// Adds a term that the store lacks.
+    fn add_kept(&self, kind: Kind, key: &str) -> Id {
+        let mut kept = self.run.kept.write().expect("nothing panics under this lock");
         // Another instance may have been quicker.
-        let added = computed
+        let added = kept
             .find(kind, key)
-            .map_or_else(|| computed.add(kind, key).inspect(|_| self.book(Computed::bytes_of(key))), Ok);
-        drop(computed);
+            .map_or_else(|| kept.add(kind, key).inspect(|_| self.book(Computed::bytes_of(key))), Ok);
+        drop(kept);
         added.unwrap_or_else(|error| give_up(error))
+    }
+
+    fn with_passing<R>(&self, id: Id, segment: u32, look: impl FnOnce(&str) -> R) -> R {
+        match self.passing.as_ref().and_then(|passing| passing.key(id)) {
+            // What is to look at it may compute terms meanwhile, so this is a copy.
+            Some(key) => look(&key),
+            None => look(self.run.segments.get(segment).key(id)),
+        }
     }
 
     /// The term with this id. Panics for unbound.
@@ -275,7 +365,10 @@ impl Terms {
         if self.mentioned.has(id) {
             return look(TermView::of_key(id.kind(), self.mentioned.key(id)));
         }
-        // Whoever looks may compute terms meanwhile.
+        if let Some(segment) = segment_of(id) {
+            return self.with_passing(id, segment, |key| look(TermView::of_key(id.kind(), key)));
+        }
+        // What is to look at it may compute terms meanwhile.
         let key = self.read().key(id).to_owned();
         look(TermView::of_key(id.kind(), &key))
     }

@@ -1,6 +1,6 @@
 //! From the tree of a query's text to ours of slots and ids: SPARQL 1.1, §18.2.
 
-use crate::algebra::{Aggregate, At, Column, Fold, Group, Node, Path, Pattern, Slot, Slots, SortKey, Table};
+use crate::algebra::{Aggregate, At, Column, Fold, Group, Node, Operand, Path, Pattern, Slot, Slots, SortKey, Table};
 use crate::expression::{Arithmetic, Compare, Expr, Function};
 use crate::route::Route;
 use crate::stop::Stop;
@@ -43,6 +43,9 @@ pub(crate) fn translate(query: &Query, stop: &Stop<'_>, id: &mut dyn FnMut(TermR
     Translated { node: made.node, select, names: translator.names }
 }
 
+/// Steps that a triple pattern takes, for its terms.
+const PATTERN_STEPS: usize = 16;
+
 /// Which slot a variable has, inside one SELECT.
 type Names = FxHashMap<Var, Slot>;
 
@@ -58,16 +61,16 @@ impl Made {
     }
 
     /// Joins another operator; joins of joins are one join.
-    fn join(&mut self, other: Made) {
+    fn join(&mut self, other: Made, stop: &Stop<'_>) {
         let mut all = operands(std::mem::replace(&mut self.node, Node::unit()));
         all.extend(operands(other.node));
         self.node = joined(all);
-        add_all(&mut self.possible, other.possible);
+        add_all(&mut self.possible, other.possible, stop);
     }
 
     fn extend(&mut self, slot: Slot, expr: Expr) {
         let inner = std::mem::replace(&mut self.node, Node::unit());
-        self.node = Node::Extend(Box::new(inner), slot, expr);
+        self.node = Node::Extend(Operand::new(inner), slot, expr);
         self.possible.insert(slot);
     }
 }
@@ -83,18 +86,22 @@ fn joined(mut all: Vec<Node>) -> Node {
     if all.len() == 1 { all.remove(0) } else { Node::Join(all) }
 }
 
-/// Adds all of another set. The smaller one is moved, so that deep patterns with many variables stay cheap.
-fn add_all(slots: &mut Slots, mut other: Slots) {
+/// Adds all of another set. The smaller one is moved, so that deep patterns with many variables stay cheap; those of the larger
+/// one are moved to make room.
+fn add_all(slots: &mut Slots, mut other: Slots, stop: &Stop<'_>) {
     if other.len() > slots.len() {
         std::mem::swap(slots, &mut other);
     }
+    let last = slots.iter().last().copied();
+    let between = other.iter().filter(|slot| Some(**slot) < last && !slots.contains(slot)).count();
+    stop.works(other.len() + between * slots.len() / 32);
     slots.extend(other);
 }
 
 /// OFFSET and LIMIT, which an ASK may have as well.
 fn sliced(mut made: Made, select: &Select) -> Made {
     if select.offset > 0 || select.limit.is_some() {
-        made.node = Node::Slice(Box::new(made.node), select.offset, select.limit);
+        made.node = Node::Slice(Operand::new(made.node), select.offset, select.limit);
     }
     made
 }
@@ -172,11 +179,18 @@ impl Translator<'_> {
             let mut inside: Names = vars.zip(slots.iter().copied()).collect();
             self.rows_of(select, &mut inside)
         };
+        if select.is_star && slots.is_empty() {
+            // All variables, and no blank node or step of a path.
+            slots.extend(made.possible.iter().filter(|slot| !self.names[slot.0].starts_with("_:")));
+        }
         let projected: Slots = slots.iter().copied().collect();
         made.possible.retain(|slot| projected.contains(slot));
-        made.node = Node::Project(Box::new(made.node), slots);
+        self.stop.works(made.possible.len());
+        // It is copied to what is remembered of the operator and of that below.
+        self.stop.holds(5 * size_of::<Slot>() * made.possible.len());
+        made.node = Node::Project(Operand::new(made.node), slots);
         if select.distinct {
-            made.node = Node::Distinct(Box::new(made.node));
+            made.node = Node::Distinct(Operand::new(made.node));
         }
         sliced(made, select)
     }
@@ -216,13 +230,14 @@ impl Translator<'_> {
         }
         if let Some(groups) = std::mem::replace(&mut self.groups, outside) {
             let Groups { inner, keys, folds, .. } = groups;
-            let mut possible: Slots = inner.possible.into_iter().filter(|slot| keys.contains(slot)).collect();
+            let by: Slots = keys.iter().copied().collect();
+            let mut possible: Slots = inner.possible.intersection(&by).copied().collect();
             possible.extend(folds.iter().map(|fold| fold.slot));
-            made = Made { node: Node::Group(Group { inner: Box::new(inner.node), keys, folds }), possible };
+            made = Made { node: Node::Group(Group { inner: Operand::new(inner.node), keys, folds }), possible };
         }
         made.node = made.node.filtered(conditions);
         if let Some(values) = values {
-            made.join(values);
+            made.join(values, self.stop);
         }
         for (slot, mut expr) in computed {
             self.number_rows(&mut made.node, &mut expr);
@@ -233,7 +248,7 @@ impl Translator<'_> {
             for (expr, descending) in order {
                 keys.push(SortKey { slot: self.computed(expr, &mut made), descending });
             }
-            made.node = Node::Sort(Box::new(made.node), keys);
+            made.node = Node::Sort(Operand::new(made.node), keys);
         }
         made
     }
@@ -380,7 +395,7 @@ impl Translator<'_> {
                 base => {
                     let slot = self.fresh("_:row");
                     let inner = std::mem::replace(base, Node::unit());
-                    *base = Node::Extend(Box::new(inner), slot, numbers);
+                    *base = Node::Extend(Operand::new(inner), slot, numbers);
                     break slot;
                 }
             }
@@ -409,19 +424,30 @@ impl Translator<'_> {
         let mut parts: Vec<Node> = Vec::new();
         let mut possible = Slots::new();
         for element in &group.elements {
+            // What stands on all before has a set of variables of its own.
+            let has_own = matches!(element, Element::Optional(_) | Element::Minus(_) | Element::Bind(..));
+            let own = if has_own { possible.len() } else { 0 };
+            if self.stop.works(3 * own + 1) || self.stop.holds(2 * size_of::<Slot>() * own) {
+                break;
+            }
             match element {
                 Element::Triples(triples) => {
+                    let mut bound = Vec::with_capacity(2 * triples.len());
                     for triple in triples {
-                        let node = self.triple(triple, scope, &mut possible);
+                        if self.stop.works(PATTERN_STEPS) {
+                            break;
+                        }
+                        let node = self.triple(triple, scope, &mut bound);
                         parts.extend(operands(node));
                     }
+                    possible.extend(bound);
                 }
                 Element::Filter(filter) => filters.push(filter),
                 Element::Union(groups) => {
                     let mut all = Vec::with_capacity(groups.len());
                     for group in groups {
                         let made = self.group(group, scope);
-                        add_all(&mut possible, made.possible);
+                        add_all(&mut possible, made.possible, self.stop);
                         match made.node {
                             Node::Union(inner) => all.extend(inner),
                             other => all.push(other),
@@ -431,28 +457,28 @@ impl Translator<'_> {
                 }
                 Element::Values(values) => {
                     let made = self.values(values, scope);
-                    add_all(&mut possible, made.possible);
+                    add_all(&mut possible, made.possible, self.stop);
                     parts.push(made.node);
                 }
                 Element::Select(select) => {
                     let made = self.select(select, false, scope);
-                    add_all(&mut possible, made.possible);
+                    add_all(&mut possible, made.possible, self.stop);
                     parts.push(made.node);
                 }
                 Element::Optional(group) => {
                     let (right, filters) = self.unfiltered(group, scope);
-                    let left = Box::new(joined(std::mem::take(&mut parts)));
-                    add_all(&mut possible, right.possible);
+                    let left = Operand::new(joined(std::mem::take(&mut parts)));
+                    add_all(&mut possible, right.possible, self.stop);
                     // Filters directly inside see both sides.
                     let conditions = self.conditions(&filters, &possible, scope);
-                    parts.push(Node::LeftJoin { left, right: Box::new(right.node), conditions });
+                    parts.push(Node::LeftJoin { left, right: Operand::new(right.node), conditions });
                 }
                 Element::Minus(group) => {
                     let right = self.group(group, scope);
                     // Solutions without a variable in common never take each other away.
                     if !possible.is_disjoint(&right.possible) {
                         let left = joined(std::mem::take(&mut parts));
-                        parts.push(Node::Minus(Box::new(left), Box::new(right.node)));
+                        parts.push(Node::Minus(Operand::new(left), Operand::new(right.node)));
                     }
                 }
                 Element::Bind(value, var) => {
@@ -461,7 +487,7 @@ impl Translator<'_> {
                     self.number_rows(&mut inner, &mut expr);
                     let slot = self.slot(*var, scope);
                     possible.insert(slot);
-                    parts.push(Node::Extend(Box::new(inner), slot, expr));
+                    parts.push(Node::Extend(Operand::new(inner), slot, expr));
                 }
             }
         }
@@ -481,11 +507,11 @@ impl Translator<'_> {
         Made { node: Node::Values(slots, Arc::new(Table { columns, rows: values.rows })), possible }
     }
 
-    fn triple(&mut self, triple: &ast::Triple, scope: &mut Names, possible: &mut Slots) -> Node {
+    fn triple(&mut self, triple: &ast::Triple, scope: &mut Names, possible: &mut Vec<Slot>) -> Node {
         let mut end = |term: &Term| {
             let at = self.at(term, scope);
             if let At::Slot(slot) = at {
-                possible.insert(slot);
+                possible.push(slot);
             }
             at
         };
@@ -493,7 +519,7 @@ impl Translator<'_> {
         match &triple.verb {
             Verb::Var(var) => {
                 let slot = self.slot(*var, scope);
-                possible.insert(slot);
+                possible.push(slot);
                 Node::Pattern(Pattern([subject, At::Slot(slot), object]))
             }
             Verb::Path(path) => self.path(subject, path, object),
@@ -600,6 +626,7 @@ impl Translator<'_> {
         let mut expr = if expression.has_exists() {
             let mut inside = possible.clone();
             inside.extend(&self.outer);
+            self.stop.works(inside.len());
             let outer = std::mem::replace(&mut self.outer, inside);
             let expr = self.expression(expression, scope);
             self.outer = outer;
@@ -651,6 +678,7 @@ impl Translator<'_> {
             Expression::Call(function, operands) => Expr::Call(*function, self.expressions(operands, scope)),
             Expression::Unknown(_) => Expr::Error,
             Expression::Exists(group) => {
+                self.stop.works(scope.len());
                 // What can't be bound outside is the pattern's own, whatever its name.
                 let visible = scope.iter().filter(|(_, slot)| self.outer.contains(slot));
                 let mut inside: Names = visible.map(|(var, slot)| (*var, *slot)).collect();

@@ -30,10 +30,11 @@ pub(crate) mod measure;
 mod prediction;
 pub(crate) mod queries;
 mod scratch;
-mod shop;
+pub(crate) mod shop;
 mod short;
 mod spin;
 
+use crate::tell::tell;
 use clap::Subcommand;
 use std::fmt::Arguments;
 use std::io::{ErrorKind, Write};
@@ -80,7 +81,7 @@ fn say(shown: Arguments<'_>) {
         Ok(()) => {}
         Err(error) if error.kind() == ErrorKind::BrokenPipe => std::process::exit(0),
         Err(error) => {
-            eprintln!("vicus: standard output: {error}");
+            tell(format_args!("vicus: standard output: {error}"));
             std::process::exit(1)
         }
     }

@@ -87,7 +87,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let text = measured(if args.quick { Effort::QUICK } else { Effort::THOROUGH })?;
     match &args.output {
         Some(path) => std::fs::write(path, text).with_context(|| format!("{} can't be written", path.display()))?,
-        None => crate::simulate::print(&text)?,
+        None => crate::tell::print(&text)?,
     }
     Ok(())
 }

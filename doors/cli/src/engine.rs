@@ -1,5 +1,6 @@
 //! A runtime and a store: what every command that asks queries has.
 
+use crate::doing::Doing;
 use crate::input::Reading;
 use crate::interrupt::{self, Interrupted};
 use anyhow::ensure;
@@ -32,6 +33,7 @@ pub(crate) fn load(
     options: LoadOptions,
 ) -> anyhow::Result<Loaded> {
     let began = Instant::now();
+    let _doing = Doing::Loading.begin();
     let threads = runtime.plan().threads();
     let place = |memory: &Arc<_>| Placement { memory: Arc::clone(memory), threads: runtime.plan().threads_by_node() };
     let over = runtime.memory().map(place);
@@ -50,7 +52,10 @@ pub(crate) fn load(
         bar.set_message(format!("{} triples, {phase}", progress.triples()));
     });
     bar.finish_and_clear();
-    ended.map_err(plain)?;
+    ended.map_err(|stopped| {
+        let is_memory = matches!(&stopped, Stopped::Failed(failed) if is_no_memory(failed));
+        if is_memory { plain(stopped).context("loading") } else { plain(stopped) }
+    })?;
     let loaded = load.finish()?;
     Ok(Loaded {
         load_ms: began.elapsed().as_secs_f64() * 1e3,

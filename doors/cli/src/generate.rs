@@ -2,6 +2,8 @@
 
 mod sp2b;
 
+use crate::bench::shop;
+use crate::tell::tell;
 use anyhow::Context;
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -22,6 +24,9 @@ pub(crate) struct Args {
 enum What {
     /// RDF shaped like the DBLP bibliography, for the queries of SP2Bench.
     Sp2b(Sp2b),
+    /// RDF shaped like the Berlin SPARQL Benchmark's shop: products, offers, reviews. For the queries in
+    /// doors/cli/queries/shop.
+    Shop(Shop),
 }
 
 #[derive(clap::Args)]
@@ -38,11 +43,43 @@ struct Sp2b {
     output: PathBuf,
 }
 
+#[derive(clap::Args)]
+struct Shop {
+    /// How many products; each has about 75 triples.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    products: u64,
+    /// The same seed gives the same bytes.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Where to: FILE.nt or FILE.ttl, with .gz behind it to compress.
+    #[arg(long, value_name = "FILE")]
+    output: PathBuf,
+}
+
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
-    let What::Sp2b(args) = args.what;
-    let triples = sp2b_file(&args.output, args.triples, args.seed)?;
-    eprintln!("{triples} triples in {}", args.output.display());
+    let (triples, output) = match &args.what {
+        What::Sp2b(args) => (sp2b_file(&args.output, args.triples, args.seed)?, &args.output),
+        What::Shop(args) => (shop_file(args)?, &args.output),
+    };
+    tell(format_args!("{triples} triples in {}", output.display()));
     Ok(())
+}
+
+/// Writes a shop: how many triples it has.
+fn shop_file(args: &Shop) -> anyhow::Result<u64> {
+    // N-Triples are Turtle.
+    let (_, compressed) = by_ending(&args.output)?;
+    let text = shop::triples(args.products, args.seed) + &shop::prices_and_ratings(args.products, args.seed);
+    let cannot_write = || format!("{}: can't be written", args.output.display());
+    let mut file = File::create(&args.output).with_context(cannot_write)?;
+    let written = if compressed {
+        let mut gzip = GzEncoder::new(file, Compression::default());
+        gzip.write_all(text.as_bytes()).and_then(|()| gzip.finish()?.flush())
+    } else {
+        file.write_all(text.as_bytes())
+    };
+    written.with_context(cannot_write)?;
+    Ok(text.lines().count() as u64)
 }
 
 /// Writes a bibliography, with a bar on a terminal: how many triples it has.

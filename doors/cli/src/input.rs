@@ -2,6 +2,7 @@
 
 use anyhow::{Context, bail};
 use flate2::read::MultiGzDecoder;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{BufReader, Read};
 use std::path::Path;
@@ -19,18 +20,23 @@ pub(crate) struct Reading {
 
 /// Opens files: N-Triples or Turtle by their endings, with `.gz` or without; `-` is standard input, in N-Triples unless
 /// `syntax` says otherwise.
-pub(crate) fn open(files: &[String], syntax: Option<Syntax>) -> anyhow::Result<(Vec<Source>, Reading)> {
+pub(crate) fn open(files: &[impl AsRef<OsStr>], syntax: Option<Syntax>) -> anyhow::Result<(Vec<Source>, Reading)> {
     let mut reading = Reading::default();
-    let sources = files.iter().map(|name| open_one(name, syntax, &mut reading)).collect::<anyhow::Result<_>>()?;
+    let open = |name: &_| open_one(AsRef::as_ref(name), syntax, &mut reading);
+    let sources = files.iter().map(open).collect::<anyhow::Result<_>>()?;
     Ok((sources, reading))
 }
 
-fn open_one(name: &str, syntax: Option<Syntax>, reading: &mut Reading) -> anyhow::Result<Source> {
+fn open_one(path: &OsStr, syntax: Option<Syntax>, reading: &mut Reading) -> anyhow::Result<Source> {
+    // A name may be any bytes; people see it as far as it is text.
+    let (name, path) = (path.to_string_lossy(), Path::new(path));
     if name == "-" {
         let reader = Counted { inner: std::io::stdin(), done: Arc::clone(&reading.done) };
         return Ok(Source::new("standard input", syntax.unwrap_or(Syntax::NTriples), reader));
     }
-    let path = Path::new(name);
+    if name.is_empty() {
+        bail!("a data file's name is empty");
+    }
     let lower = name.to_lowercase();
     let (plain, compressed) = lower.strip_suffix(".gz").map_or((&*lower, false), |plain| (plain, true));
     let by_ending = match plain.rsplit_once('.') {
@@ -57,13 +63,15 @@ fn open_one(name: &str, syntax: Option<Syntax>, reading: &mut Reading) -> anyhow
         Box::new(counted)
     };
     let base = base_of(path).with_context(|| format!("{name}: its place in the file system can't be found"))?;
-    Ok(Source { name: name.to_owned(), syntax, base: Some(base), reader })
+    Ok(Source { name: name.into_owned(), syntax, base: Some(base), reader })
 }
 
 /// A file's own address, which relative IRIs in it are resolved against (RFC 3986, §5.1.3).
 fn base_of(path: &Path) -> std::io::Result<String> {
     let mut base = "file://".to_owned();
-    for byte in path.canonicalize()?.to_string_lossy().bytes() {
+    // A pipe of the shell's, `<(command)`, has a name that leads nowhere.
+    let place = path.canonicalize().or_else(|_| std::path::absolute(path))?;
+    for byte in place.to_string_lossy().bytes() {
         match byte {
             b'/' | b'-' | b'.' | b'_' | b'~' | b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' => base.push(char::from(byte)),
             _ => base.push_str(&format!("%{byte:02X}")),

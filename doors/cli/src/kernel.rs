@@ -83,7 +83,10 @@ fn size(text: &str) -> Result<Size, String> {
     match text {
         "numa" => Ok(Size::Numa),
         "manycore" => Ok(Size::Manycore),
-        other => other.parse().map(Size::Times).map_err(|_| "expected numa, manycore or a number".to_owned()),
+        other => {
+            let times = other.parse().ok().filter(|times: &f64| times.is_finite() && *times > 0.0);
+            times.map(Size::Times).ok_or_else(|| "expected numa, manycore or a number above 0".to_owned())
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod bench;
 mod calibrate;
+mod doing;
 mod engine;
 mod generate;
 mod input;
@@ -13,16 +14,21 @@ mod query;
 mod simulate;
 mod strategies;
 mod strategy;
+mod tell;
 mod threads;
 mod topology;
 mod trace;
 
 use clap::{Parser, Subcommand};
+use doing::Doing;
 use std::process::ExitCode;
+use tell::tell;
 
-/// Columns of envelopes and tables lie on the node of the seat that fills them.
+/// Columns of envelopes and tables lie on the node of the seat that fills them. Where there is not even memory for something small,
+/// the command says so.
 #[global_allocator]
-static ALLOCATOR: vicus::Allocator = vicus::Allocator::new();
+static ALLOCATOR: vicus::Allocator<vicus::LastWords> =
+    vicus::Allocator::with_small(vicus::LastWords::new(doing::last_words));
 
 /// Locality-aware parallel data processing: load RDF, ask SPARQL, look at the machine.
 #[derive(Parser)]
@@ -67,7 +73,28 @@ fn main() -> ExitCode {
 }
 
 fn run() -> ExitCode {
-    let done = match Cli::parse().command {
+    let command = match Cli::try_parse() {
+        Ok(cli) => cli.command,
+        // Help that can't be written is no help.
+        Err(error) if !error.use_stderr() => {
+            return match tell::printed(error.print()) {
+                Ok(()) => ExitCode::SUCCESS,
+                Err(error) => {
+                    tell(format_args!("vicus: {}", tell::whole(&error)));
+                    ExitCode::FAILURE
+                }
+            };
+        }
+        Err(error) => error.exit(),
+    };
+    let _doing = match command {
+        Command::Generate(_) => Doing::Generating,
+        Command::Simulate(_) => Doing::Simulating,
+        Command::Trace(_) => Doing::Reading,
+        _ => Doing::Something,
+    }
+    .begin();
+    let done = match command {
         Command::Generate(args) => generate::run(args),
         Command::Query(args) => query::run(args),
         Command::Topology(args) => topology::run(args),
@@ -80,13 +107,13 @@ fn run() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if error.downcast_ref::<interrupt::Interrupted>().is_some() => {
-            eprintln!("vicus: {error}");
+            tell(format_args!("vicus: {}", tell::whole(&error)));
             ExitCode::from(interrupt::STATUS as u8)
         }
         // What is wrong with the environment is told as what is wrong with options.
         Err(error) if error.is::<clap::Error>() => error.downcast::<clap::Error>().expect("it was asked").exit(),
         Err(error) => {
-            eprintln!("vicus: {error:#}");
+            tell(format_args!("vicus: {}", tell::whole(&error)));
             ExitCode::FAILURE
         }
     }

@@ -5,13 +5,14 @@ mod rows;
 mod svg;
 
 use crate::kernel::{self, By};
+use crate::tell::print;
 use crate::{machine, strategy, trace};
 use anyhow::{Context, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
 use rows::{Again, Results, Row};
 use serde::Serialize;
 use std::fmt::{self, Write as _};
-use std::io::{ErrorKind, IsTerminal, Write};
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::slice;
@@ -162,15 +163,6 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         Some(Command::Paper(args)) => paper::run(args),
         None if args.machines => print(&list()),
         None => print(&simulate_all(&args)?),
-    }
-}
-
-/// Writes to where users read, who may have read enough.
-pub(crate) fn print(shown: &str) -> anyhow::Result<()> {
-    let mut out = std::io::stdout().lock();
-    match out.write_all(shown.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-        written => Ok(written?),
     }
 }
 

@@ -31,7 +31,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
             format!("on {machine}\n{plan}")
         }
     };
-    crate::simulate::print(&shown)
+    crate::tell::print(&shown)
 }
 
 /// The plan as whoever follows it would have it, and the machine's name.

@@ -6,8 +6,8 @@ mod memory;
 mod svg;
 mod text;
 
+use crate::tell::{self, tell};
 use clap::ValueEnum;
-use std::io::{ErrorKind, Write};
 use vicus::Discovered;
 use vicus_topology::{PuId, Topology};
 
@@ -42,7 +42,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         Some(text) => crate::machine::named(&text)?,
         None => {
             let Discovered { topology, warnings } = vicus::this_machine();
-            warnings.iter().for_each(|warning| eprintln!("vicus: warning: {warning}"));
+            warnings.iter().for_each(|warning| tell(format_args!("vicus: warning: {warning}")));
             topology
         }
     };
@@ -52,12 +52,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         Format::Json => machine.to_json() + "\n",
         Format::Svg => svg::render(&machine),
     };
-    let mut out = std::io::stdout().lock();
-    match out.write_all(shown.as_bytes()).and_then(|()| out.flush()) {
-        // `vicus topology | head` has seen enough.
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-        written => Ok(written?),
-    }
+    tell::print(&shown)
 }
 
 /// What this process may use, in one sentence.

@@ -1,5 +1,6 @@
 //! `vicus trace`: look into a trace file.
 
+use crate::tell::printed;
 use anyhow::Context;
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
 use std::fs::File;
@@ -65,12 +66,12 @@ enum Format {
 
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     let mut out = BufWriter::new(io::stdout().lock());
-    let printed = match args.what {
+    let shown = match args.what {
         Question::Summary { file, format } => summary(&read(&file)?, format, &mut out),
         Question::Events(args) => events(&read(&args.file)?, &args, &mut out),
         Question::Check { file } => return check(&read(&file)?, &mut out),
     };
-    unless_closed(printed.and_then(|()| out.flush()))
+    printed(shown.and_then(|()| out.flush()))
 }
 
 /// Reads a trace file; errors name it.
@@ -78,14 +79,6 @@ pub(crate) fn read(path: &Path) -> anyhow::Result<Trace> {
     let name = || path.display().to_string();
     let file = File::open(path).with_context(name)?;
     Trace::read_from(&mut BufReader::new(file)).with_context(name)
-}
-
-/// Whoever reads our output may stop when they have seen enough (`| head`).
-fn unless_closed(printed: io::Result<()>) -> anyhow::Result<()> {
-    match printed {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        printed => Ok(printed?),
-    }
 }
 
 fn summary(trace: &Trace, format: Format, out: &mut impl Write) -> io::Result<()> {
@@ -174,7 +167,7 @@ impl Line {
 
 fn check(trace: &Trace, out: &mut impl Write) -> anyhow::Result<()> {
     let violations = trace.check();
-    let printed = (|| {
+    let shown = (|| {
         for violation in &violations {
             writeln!(out, "{violation}")?;
         }
@@ -184,7 +177,7 @@ fn check(trace: &Trace, out: &mut impl Write) -> anyhow::Result<()> {
         }
         out.flush()
     })();
-    unless_closed(printed)?;
+    printed(shown)?;
     match violations.len() {
         0 => Ok(()),
         count => anyhow::bail!("{count} impossible events"),

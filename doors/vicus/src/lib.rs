@@ -35,11 +35,11 @@
 
 pub use vicus_flow::{
     Bound, BoxCounts, BoxError, BoxId, BoxModel, Column, Envelope, EnvelopeBuilder, FlowError, Grow, Model,
-    ModelBuilder, ModelError, NoMemory, Operator, OverBudget, Schema, SentTooMuch, Totals, Turn, Type, Zero, give_up,
+    ModelBuilder, ModelError, NoMemory, Operator, OverBudget, Plain, Schema, SentTooMuch, Totals, Turn, Type, give_up,
     library,
 };
 pub use vicus_machine::{
-    Allocator, DiscoverError, Discovered, Level, Request, Runtime, RuntimeBuilder, StartError, describe,
+    Allocator, DiscoverError, Discovered, LastWords, Level, Request, Runtime, RuntimeBuilder, StartError, describe,
     from_synthetic, from_xml, this_machine,
 };
 /// Tasks that are closures.

@@ -77,6 +77,7 @@ pub fn from_xml(path: impl AsRef<Path>) -> Result<Topology, DiscoverError> {
         std::fs::read_to_string(path).map_err(|source| DiscoverError::Unreadable { path: path.to_owned(), source })?;
     let name = path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
     xml::clean(&xml)
+        .and_then(|clean| check_memory(HWLOC_BYTES + 8 * clean.len()).map(|()| clean))
         .and_then(|clean| load_xml(&clean))
         .and_then(|hwloc| translate(&hwloc, name, |os_index| allowed(&hwloc, os_index)))
         .map_err(|reason| DiscoverError::NoMachine { path: path.to_owned(), reason })
@@ -101,9 +102,12 @@ pub fn from_synthetic(text: &str) -> Result<Topology, DiscoverError> {
         Err(ours) => ours,
     };
     // hwloc takes any number and then runs out of memory.
-    if synthetic_pus(text) > 65536 {
+    let pus = synthetic_pus(text);
+    if pus > 65536 {
         return Err(error("at most 65536 PUs".to_owned()));
     }
+    // Each of its objects has some sets of PUs, of a bit for each.
+    check_memory(HWLOC_BYTES + pus * (1024 + pus)).map_err(error)?;
     TopologyBuilder::new()
         .from_synthetic(text)
         .map_err(|_| ())
@@ -182,8 +186,18 @@ impl std::error::Error for DiscoverError {
     }
 }
 
+/// hwloc takes less for a machine of some thousand PUs.
+const HWLOC_BYTES: usize = 16 << 20;
+
+/// hwloc ends in a segmentation fault where it gets no memory: it is asked only where there is enough.
+fn check_memory(bytes: usize) -> Result<(), String> {
+    let refused = |_| format!("{} MiB of memory for it can't be had", bytes >> 20);
+    Vec::<u8>::new().try_reserve_exact(bytes).map_err(refused)
+}
+
 /// Everything that hwloc sees here, what the process may not use included.
 fn live(affinity: &[u32]) -> Result<Topology, String> {
+    check_memory(HWLOC_BYTES)?;
     let hwloc = TopologyBuilder::new()
         .with_flags(BuildFlags::INCLUDE_DISALLOWED)
         .map_err(|error| error.to_string())?

@@ -10,6 +10,7 @@ mod deque;
 mod discover;
 mod heaps;
 mod inbox;
+mod last_words;
 mod latency;
 mod locality;
 mod lock;
@@ -28,6 +29,7 @@ mod worker;
 
 pub use allocator::Allocator;
 pub use discover::{DiscoverError, Discovered, describe, from_synthetic, from_xml, this_machine};
+pub use last_words::LastWords;
 pub use locality::{footprint, footprint_of, forget, here, node_of};
 pub use pages::{SystemPages, free_bytes};
 pub use runtime::{Request, Runtime, RuntimeBuilder, StartError};

@@ -10,9 +10,9 @@ use crate::tasks::{self, Blocks, Done, GroupQueues, Place, Requests, Waits};
 use crate::worker::{Worker, here};
 use crate::{boxes, heaps, latency, pin};
 use std::alloc::Layout;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Write as _};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
@@ -71,7 +71,8 @@ impl RuntimeBuilder {
         self
     }
 
-    /// Does not print on standard error what could not be done, such as pinning a thread; [`Runtime::warnings`] has it.
+    /// Does not print on standard error what could not be done, such as pinning a thread; [`Runtime::warnings`] has it. Without this, it
+    /// is printed once in a process, however many runtimes it starts.
     pub fn quiet(mut self) -> Self {
         self.quiet = true;
         self
@@ -86,7 +87,7 @@ impl RuntimeBuilder {
     }
 
     /// How long a caller that submits a request with [`Runtime::submit_here`] works for it before the runtime's threads do; by
-    /// default 250 µs.
+    /// default a millisecond.
     pub fn caller_works(mut self, long: Duration) -> Self {
         self.caller_works = Some(long);
         self
@@ -171,7 +172,7 @@ impl RuntimeBuilder {
         }
         gate.open_for(started);
         if !self.quiet {
-            runtime.warnings().iter().for_each(|warning| eprintln!("vicus: warning: {warning}"));
+            warn_once(runtime.warnings());
         }
         Ok(runtime)
     }
@@ -201,6 +202,18 @@ impl RuntimeBuilder {
         let threads = self.threads.unwrap_or_else(|| topology.default_threads()).max(1);
         let plan = strategy.plan_with(&topology, threads, latencies.as_ref());
         (topology, plan)
+    }
+}
+
+/// Prints what has not been printed before.
+fn warn_once(warnings: Vec<String>) {
+    static PRINTED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    let mut printed = PRINTED.lock().expect("nothing panics under this lock");
+    for warning in warnings {
+        if printed.insert(warning.clone()) {
+            // A standard error that takes nothing is no reason to end.
+            let _ = writeln!(std::io::stderr(), "vicus: warning: {warning}");
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Several sorted streams as one sorted stream.
 
-use crate::{BoxError, BoxModel, Envelope, EnvelopeBuilder, Operator, Schema, Turn, Type};
+use crate::{Attachment, BoxError, BoxModel, Envelope, EnvelopeBuilder, Operator, Schema, Turn, Type};
 use std::cmp::Ordering;
 
 /// Merges so many streams, each sorted by `compare`, which orders a row of an envelope and a row of another. Rows that
@@ -18,6 +18,7 @@ where
         compare: compare.clone(),
         streams: (0..inputs).map(|_| Stream { head: None, row: 0, ended: false }).collect(),
         merged: EnvelopeBuilder::of_u64s(width),
+        attached: Vec::new(),
         rows: 0,
         room: 0,
         limit: envelope_rows.max(1),
@@ -30,6 +31,8 @@ struct Merge<F> {
     streams: Vec<Stream>,
     /// Rows that have not been sent yet.
     merged: EnvelopeBuilder,
+    /// What they keep alive.
+    attached: Vec<Attachment>,
     rows: usize,
     /// For so many rows there is room.
     room: usize,
@@ -48,7 +51,12 @@ impl<F> Merge<F> {
         if self.rows > 0 {
             let columns = self.merged.finish_columns(turn);
             self.room = 0;
-            turn.send(0, Envelope::of_rows(columns, std::mem::take(&mut self.rows)));
+            let envelope = Envelope::of_rows(columns, std::mem::take(&mut self.rows));
+            turn.send(0, envelope.with(&self.attached));
+            self.attached.clear();
+            // Rows of these heads are still to come.
+            let heads = self.streams.iter().filter_map(|stream| stream.head.as_ref());
+            heads.for_each(|head| Attachment::add_all(&mut self.attached, head.attached()));
         }
     }
 }
@@ -69,7 +77,10 @@ where
                             turn.run_again();
                             return Ok(());
                         }
-                        Some(envelope) => (stream.head, stream.row) = (Some(envelope), 0),
+                        Some(envelope) => {
+                            Attachment::add_all(&mut self.attached, envelope.attached());
+                            (stream.head, stream.row) = (Some(envelope), 0);
+                        }
                     }
                 }
             }

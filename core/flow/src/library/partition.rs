@@ -1,7 +1,7 @@
 //! Deals rows to outputs by the hash of their keys.
 
 use super::HashKey;
-use crate::{BoxError, BoxModel, Envelope, EnvelopeBuilder, Grow, Operator, Schema, Turn, Type};
+use crate::{Attachment, BoxError, BoxModel, Envelope, EnvelopeBuilder, Grow, Operator, Schema, Turn, Type};
 
 /// Sends each row to one of `parts` outputs: rows with equal values in the columns `keys` to the same one, by their hash. Takes and
 /// makes columns of [`Type::U64`] only; panics for others.
@@ -14,7 +14,9 @@ pub fn partition(schema: &Schema, keys: &[usize], parts: usize, by: HashKey) -> 
     let model = BoxModel::new("partition", move || Partition {
         keys: keys.clone(),
         by,
-        parts: (0..parts).map(|_| Part { builder: EnvelopeBuilder::of_u64s(width), rows: 0 }).collect(),
+        parts: (0..parts)
+            .map(|_| Part { builder: EnvelopeBuilder::of_u64s(width), rows: 0, attached: Vec::new() })
+            .collect(),
         targets: Vec::new(),
         ends: vec![0; parts],
         order: Vec::new(),
@@ -58,7 +60,11 @@ impl Partition {
 struct Part {
     builder: EnvelopeBuilder,
     rows: usize,
+    attached: Vec<Attachment>,
 }
+
+/// Rows that keep more than so many bytes alive beside their columns don't wait for others.
+const MOST_ATTACHED: u64 = 1 << 20;
 
 impl Part {
     fn take(&mut self, turn: &Turn<'_>, envelope: &Envelope, rows: &[u32]) {
@@ -69,12 +75,20 @@ impl Part {
             self.builder.u64s(place).extend(rows.iter().map(|&row| column[row as usize]));
         }
         self.rows += rows.len();
+        if !rows.is_empty() {
+            Attachment::add_all(&mut self.attached, envelope.attached());
+        }
+    }
+
+    fn is_due(&self, rows: usize) -> bool {
+        self.rows >= rows || self.attached.iter().map(Attachment::bytes).sum::<u64>() > MOST_ATTACHED
     }
 
     fn send(&mut self, output: usize, turn: &mut Turn<'_>) {
         if self.rows > 0 {
             let columns = self.builder.finish_columns(turn);
-            turn.send(output, Envelope::of_rows(columns, std::mem::take(&mut self.rows)));
+            let envelope = Envelope::of_rows(columns, std::mem::take(&mut self.rows));
+            turn.send(output, envelope.with(&std::mem::take(&mut self.attached)));
         }
     }
 }
@@ -113,7 +127,7 @@ impl Operator for Partition {
         }
         // About as many envelopes leave as come, and of their size: small ones at first.
         for (output, part) in self.parts.iter_mut().enumerate() {
-            if part.rows >= envelope.rows() {
+            if part.is_due(envelope.rows()) {
                 part.send(output, turn);
             }
         }
@@ -125,7 +139,7 @@ impl Operator for Partition {
 mod tests {
     use super::*;
     use crate::{Bound, ModelBuilder, library, sequential};
-    use std::sync::mpsc;
+    use std::sync::{Arc, mpsc};
 
     #[test]
     fn equal_keys_meet_and_no_row_is_lost() {
@@ -173,6 +187,53 @@ mod tests {
                 }
             }
             assert!(seen.iter().all(|seen| *seen), "all rows came");
+        }
+    }
+
+    /// Rows that were copied into other envelopes lost what their own envelopes kept alive.
+    #[test]
+    fn rows_keep_what_is_attached_to_the_envelopes_that_they_came_in() {
+        let schema = Schema::new([("key", Type::U64), ("origin", Type::U64)]);
+        for seed in 0..20 {
+            let mut net = ModelBuilder::new("partition and merge");
+            net.default_bound(Bound { envelopes: 2, ..Bound::default() });
+            // An envelope's rows have its number, which is attached to it as well.
+            let source = |turn: &mut Turn<'_>| -> Result<(), BoxError> {
+                turn.take(0);
+                for number in 0..30u64 {
+                    let keys: Vec<u64> = (0..1 + number % 7).map(|row| number * 7 + row).collect();
+                    let origins = vec![number; keys.len()];
+                    let kept = Attachment::new(Arc::new(number), number);
+                    turn.send(0, Envelope::new([keys.into(), origins.into()]).with(&[kept]));
+                }
+                turn.send_pill(0);
+                Ok(())
+            };
+            let source = net.source(BoxModel::new("source", move || source).output(&schema));
+            let parts = net.add(partition(&schema, &[0], 3, HashKey::of_seed(seed)));
+            net.connect(source.output(0), parts.input(0));
+            let compare = |(a, i): (&Envelope, usize), (b, j): (&Envelope, usize)| {
+                a.column(0).u64s()[i].cmp(&b.column(0).u64s()[j])
+            };
+            let merge = net.add(library::merge(&schema, 3, 1 + seed as usize % 9, compare));
+            (0..3).for_each(|part| {
+                let hold = net.add(library::hold(&schema));
+                net.connect(parts.output(part), hold.input(0));
+                net.connect(hold.output(0), merge.input(part));
+            });
+            let (send, receive) = mpsc::channel();
+            let sink = net.add(library::sink("sink", &schema, move |envelope| Ok(send.send(envelope)?)));
+            net.connect(merge.output(0), sink.input(0));
+            net.end(sink.output(0));
+            sequential::run(&net.build().unwrap(), Vec::new(), library::any_order(seed)).unwrap();
+            let mut rows = 0;
+            for envelope in receive {
+                rows += envelope.rows();
+                let kept: Vec<u64> = envelope.attached().iter().map(Attachment::bytes).collect();
+                let origins = envelope.column(1).u64s();
+                assert!(origins.iter().all(|origin| kept.contains(origin)), "seed {seed}: {origins:?} of {kept:?}");
+            }
+            assert_eq!(rows, (0..30).map(|number| 1 + number % 7).sum::<usize>(), "seed {seed}");
         }
     }
 }

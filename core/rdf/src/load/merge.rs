@@ -9,6 +9,7 @@ use super::{Parsed, merge_sorted};
 use crate::dictionary::{Dictionary, Section};
 use crate::ids::{Id, Kind};
 use std::ops::Range;
+use vicus_flow::{Grow, NoMemory};
 
 /// The terms of a chunk, in the order of ids.
 pub struct SortedTerms {
@@ -19,10 +20,13 @@ pub struct SortedTerms {
 
 impl SortedTerms {
     /// Sorts what was parsed; the triples, of local numbers, are handed out beside it.
-    pub fn new(parsed: Parsed) -> (SortedTerms, Vec<[u32; 3]>) {
+    ///
+    /// # Errors
+    /// There is no memory to sort in: 16 bytes a term.
+    pub fn new(parsed: Parsed) -> Result<(SortedTerms, Vec<[u32; 3]>), NoMemory> {
         let entries = parsed.terms.into_entries();
-        let order = sort(&entries);
-        (SortedTerms { entries, order }, parsed.triples)
+        let order = sort(&entries)?;
+        Ok((SortedTerms { entries, order }, parsed.triples))
     }
 
     /// How many terms there are.
@@ -45,8 +49,9 @@ const FEW: usize = 12;
 
 /// The numbers of all entries in ascending order. Eight bytes at a time: sorts by the first eight, then each group of
 /// equals by the next eight, so that what many terms have in common is read once per level and not once per comparison.
-fn sort(entries: &Entries) -> Vec<u32> {
-    let mut words: Vec<(u64, u32)> = (0..entries.len() as u32).map(|number| (0, number)).collect();
+fn sort(entries: &Entries) -> Result<Vec<u32>, NoMemory> {
+    let mut words: Vec<(u64, u32)> = Vec::with_room(entries.len())?;
+    words.extend((0..entries.len() as u32).map(|number| (0, number)));
     // Explicit, since terms may have millions of bytes in common.
     let mut groups = vec![(0..words.len(), 0)];
     while let Some((range, depth)) = groups.pop() {
@@ -76,12 +81,15 @@ fn sort(entries: &Entries) -> Vec<u32> {
                     },
                 );
                 let short = equals.partition_point(|&(_, number)| is_short(number));
+                groups.grow(1)?;
                 groups.push((range.start + start + short..range.start + end, depth + 8));
             }
             start = end;
         }
     }
-    words.into_iter().map(|(_, number)| number).collect()
+    let mut order = Vec::with_room(words.len())?;
+    order.extend(words.into_iter().map(|(_, number)| number));
+    Ok(order)
 }
 
 /// Eight bytes from `depth` on, zeros behind the end.
@@ -136,45 +144,53 @@ pub struct MergedTerms {
 }
 
 /// Merges one part that [`cut_terms`] cut.
-pub fn merge_terms(chunks: &[SortedTerms], part: &[Range<usize>]) -> MergedTerms {
-    let sorted: Vec<Vec<(u32, u32)>> = part
-        .iter()
-        .enumerate()
-        .map(|(chunk, range)| chunks[chunk].order[range.clone()].iter().map(|&number| (chunk as u32, number)).collect())
-        .collect();
+///
+/// # Errors
+/// There is no memory for it.
+pub fn merge_terms(chunks: &[SortedTerms], part: &[Range<usize>]) -> Result<MergedTerms, NoMemory> {
+    let numbered = |(chunk, range): (usize, &Range<usize>)| {
+        let mut terms = Vec::with_room(range.len())?;
+        terms.extend(chunks[chunk].order[range.clone()].iter().map(|&number| (chunk as u32, number)));
+        Ok(terms)
+    };
+    let sorted: Vec<Vec<(u32, u32)>> = part.iter().enumerate().map(numbered).collect::<Result<_, _>>()?;
     let entry = |&(chunk, number): &(u32, u32)| chunks[chunk as usize].entries.get(number);
-    let terms = merge_sorted(sorted, &|a, b| entry(a).cmp(entry(b)));
+    let terms = merge_sorted(sorted, &|a, b| entry(a).cmp(entry(b)))?;
 
     let mut merged = MergedTerms {
         ids: Vec::new(),
         sections: Default::default(),
-        places: part.iter().map(|range| Vec::with_capacity(range.len())).collect(),
+        places: part.iter().map(|range| Vec::with_room(range.len())).collect::<Result<_, _>>()?,
     };
     let mut last: Option<&[u8]> = None;
     for term in &terms {
         let entry = entry(term);
         if last != Some(entry) {
             last = Some(entry);
-            merged.push(entry);
+            merged.push(entry)?;
         }
         merged.places[term.0 as usize].push((merged.ids.len() - 1) as u32);
     }
-    merged
+    Ok(merged)
 }
 
 impl MergedTerms {
-    fn push(&mut self, entry: &[u8]) {
+    fn push(&mut self, entry: &[u8]) -> Result<(), NoMemory> {
         let (&tag, key) = entry.split_first().expect("an entry has a tag");
         let kind = Kind::of_tag(tag).expect("a tag that the encoder wrote");
+        self.ids.grow(1)?;
         self.ids.push(match kind.section() {
             Some(section) => {
                 let (text, lengths) = &mut self.sections[section];
+                text.grow(key.len())?;
+                lengths.grow(1)?;
                 text.extend_from_slice(key);
                 lengths.push(key.len());
                 Id::ranked(kind, lengths.len() - 1)
             }
             None => Id::from_bits(u64::from_be_bytes(entry.try_into().expect("an inlined id has eight bytes"))),
         });
+        Ok(())
     }
 }
 
@@ -214,10 +230,14 @@ pub struct Assembled {
 
 /// Puts the parts together again, all of them and in the order in which [`cut_terms`] cut. Panics at 2^32 distinct
 /// terms.
-pub fn assemble(chunks: Vec<SortedTerms>, mut parts: Vec<MergedTerms>) -> Assembled {
+///
+/// # Errors
+/// There is no memory for it.
+pub fn assemble(chunks: Vec<SortedTerms>, mut parts: Vec<MergedTerms>) -> Result<Assembled, NoMemory> {
     let count = parts.iter().map(|part| part.ids.len()).sum();
     assert!(u32::try_from(count).is_ok(), "fewer than 2^32 distinct terms");
-    let mut tables: Vec<Vec<u32>> = chunks.iter().map(|chunk| vec![0; chunk.len()]).collect();
+    let table = |chunk: &SortedTerms| Vec::<u32>::zeroed(chunk.len());
+    let mut tables: Vec<Vec<u32>> = chunks.iter().map(table).collect::<Result<_, _>>()?;
     let mut done = vec![0; chunks.len()];
     let mut base = 0;
     for part in &parts {
@@ -232,7 +252,7 @@ pub fn assemble(chunks: Vec<SortedTerms>, mut parts: Vec<MergedTerms>) -> Assemb
     }
     // The chunks' texts are no longer needed, and the dictionary's are about to be written.
     drop(chunks);
-    let mut ids = Vec::with_capacity(count);
+    let mut ids = Vec::with_room(count)?;
     let mut ranks = [0; 5];
     for part in &mut parts {
         for id in part.ids.drain(..) {
@@ -245,17 +265,20 @@ pub fn assemble(chunks: Vec<SortedTerms>, mut parts: Vec<MergedTerms>) -> Assemb
             });
         }
     }
-    let sections = std::array::from_fn(|section| {
-        let mut pieces = parts.iter_mut().map(|part| std::mem::take(&mut part.sections[section]));
+    let mut sections: [Section; 5] = Default::default();
+    for (number, section) in sections.iter_mut().enumerate() {
+        let mut pieces = parts.iter_mut().map(|part| std::mem::take(&mut part.sections[number]));
         let (mut text, mut lengths) = pieces.next().unwrap_or_default();
         for (more, more_lengths) in pieces {
+            text.grow(more.len())?;
+            lengths.grow(more_lengths.len())?;
             text.extend_from_slice(&more);
             lengths.extend_from_slice(&more_lengths);
         }
         text.shrink_to_fit();
-        Section::new(text, lengths.into_iter())
-    });
-    Assembled { dictionary: Dictionary::new(sections), numbering: Numbering { ids }, tables }
+        *section = Section::new(text, lengths.into_iter())?;
+    }
+    Ok(Assembled { dictionary: Dictionary::new(sections), numbering: Numbering { ids }, tables })
 }
 
 #[cfg(test)]
@@ -267,6 +290,7 @@ mod tests {
     fn entries(keys: &[Vec<u8>]) -> Entries {
         let mut terms = Terms::new(RapidSecrets::seed(0));
         for key in keys {
+            terms.make_room(1, key.len() + 1).unwrap();
             terms.intern_key(Kind::String, key);
         }
         terms.into_entries()
@@ -288,13 +312,13 @@ mod tests {
             key.iter().fold(key.len() as u32, |hash, &byte| hash.wrapping_mul(31) + u32::from(byte))
         });
         let entries = entries(&shuffled);
-        let sorted: Vec<&[u8]> = sort(&entries).into_iter().map(|number| &entries.get(number)[1..]).collect();
+        let sorted: Vec<&[u8]> = sort(&entries).unwrap().into_iter().map(|number| &entries.get(number)[1..]).collect();
         assert_eq!(sorted, keys);
     }
 
     #[test]
     fn terms_with_a_million_bytes_in_common_take_no_stack() {
         let keys: Vec<Vec<u8>> = (0..40_u8).rev().map(|last| [vec![b'x'; 1_000_000], vec![last]].concat()).collect();
-        assert_eq!(sort(&entries(&keys)), (0..40).rev().collect::<Vec<u32>>());
+        assert_eq!(sort(&entries(&keys)).unwrap(), (0..40).rev().collect::<Vec<u32>>());
     }
 }

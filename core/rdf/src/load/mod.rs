@@ -13,6 +13,9 @@
 //! ```
 //!
 //! [`Loader`] and [`build`] are all of that in sequence; [`Load`] is all of it as boxes of a flow request.
+//!
+//! Memory for what grows with the data may not be to be had. Each step returns that as an error, so that a [`Load`] fails alone;
+//! what returns no such error panics with it.
 
 mod chunk;
 mod flow;
@@ -34,10 +37,12 @@ use crate::index::Order;
 use crate::store::Store;
 use crate::term::Encoder;
 use oxrdf::{TermRef, TripleRef};
+use plain::ROOM_BESIDE_TEXT;
 use rapidhash::v3::RapidSecrets;
 use std::cmp::Ordering;
 use std::fmt;
 use terms::Terms;
+use vicus_flow::{Grow, NoMemory};
 
 /// What to do about text that breaks the grammar.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -83,6 +88,46 @@ impl fmt::Display for SyntaxError {
 }
 
 impl std::error::Error for SyntaxError {}
+
+/// Why text isn't parsed to its end.
+#[derive(Debug)]
+pub(crate) enum Unparsed {
+    Malformed(SyntaxError),
+    NoMemory(NoMemory),
+}
+
+impl From<SyntaxError> for Unparsed {
+    fn from(error: SyntaxError) -> Unparsed {
+        Unparsed::Malformed(error)
+    }
+}
+
+impl From<NoMemory> for Unparsed {
+    fn from(error: NoMemory) -> Unparsed {
+        Unparsed::NoMemory(error)
+    }
+}
+
+impl Unparsed {
+    /// For those who can't be told of memory that isn't there: panics then.
+    fn malformed(self) -> SyntaxError {
+        match self {
+            Unparsed::Malformed(error) => error,
+            Unparsed::NoMemory(error) => had(Err(error)),
+        }
+    }
+}
+
+/// What was allocated. Panics if the memory could not be had.
+pub(crate) fn had<T>(allocated: Result<T, NoMemory>) -> T {
+    allocated.unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Whether so much memory could be had now, for those whose code isn't ours and doesn't ask. It is given back at once: another
+/// thread may take it.
+pub(crate) fn could_have(bytes: usize) -> Result<(), NoMemory> {
+    Vec::<u8>::with_room(bytes).map(drop)
+}
 
 /// Terms and triples of a part of the data, numbered among themselves.
 pub struct Parsed {
@@ -130,6 +175,15 @@ impl Parsed {
         self.terms.len()
     }
 
+    /// Makes room for one triple, whose terms are so many bytes together as a text has them.
+    #[inline]
+    fn make_room(&mut self, bytes: usize) -> Result<(), NoMemory> {
+        self.triples.grow(1)?;
+        self.terms.make_room(3, bytes + ROOM_BESIDE_TEXT)?;
+        self.encoder.make_room(bytes + ROOM_BESIDE_TEXT)
+    }
+
+    /// There must be room for it.
     fn intern(&mut self, term: TermRef<'_>, file: u32) -> u32 {
         let term = match term {
             TermRef::BlankNode(node) => self.encoder.blank(file, node.as_str()),
@@ -138,11 +192,13 @@ impl Parsed {
         self.terms.intern(term)
     }
 
-    fn push(&mut self, triple: TripleRef<'_>, file: u32) {
+    fn push(&mut self, triple: TripleRef<'_>, file: u32) -> Result<(), NoMemory> {
+        self.make_room(text_bytes(triple))?;
         let subject = self.intern(triple.subject.into(), file);
         let predicate = self.intern(triple.predicate.into(), file);
         let object = self.intern(triple.object, file);
         self.triples.push([subject, predicate, object]);
+        Ok(())
     }
 
     fn refuse(&mut self, error: SyntaxError, on_error: OnError) -> Result<(), SyntaxError> {
@@ -157,6 +213,18 @@ impl Parsed {
     }
 }
 
+/// How much text a triple's terms are.
+fn text_bytes(triple: TripleRef<'_>) -> usize {
+    let of = |term: TermRef<'_>| match term {
+        TermRef::NamedNode(node) => node.as_str().len(),
+        TermRef::BlankNode(node) => node.as_str().len(),
+        TermRef::Literal(literal) => {
+            literal.value().len() + literal.language().unwrap_or(literal.datatype().as_str()).len()
+        }
+    };
+    of(triple.subject.into()) + of(triple.predicate.into()) + of(triple.object)
+}
+
 impl fmt::Debug for Parsed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Parsed")
@@ -168,23 +236,23 @@ impl fmt::Debug for Parsed {
 }
 
 /// Merges sorted lists two by two. Of equals, the earlier list's comes first.
-fn merge_sorted<T: Copy>(mut lists: Vec<Vec<T>>, compare: &impl Fn(&T, &T) -> Ordering) -> Vec<T> {
+fn merge_sorted<T: Copy>(mut lists: Vec<Vec<T>>, compare: &impl Fn(&T, &T) -> Ordering) -> Result<Vec<T>, NoMemory> {
     while lists.len() > 1 {
         let mut pairs = lists.into_iter();
         let mut merged = Vec::new();
         while let Some(a) = pairs.next() {
             merged.push(match pairs.next() {
-                Some(b) => merge_two(&a, &b, compare),
+                Some(b) => merge_two(&a, &b, compare)?,
                 None => a,
             });
         }
         lists = merged;
     }
-    lists.pop().unwrap_or_default()
+    Ok(lists.pop().unwrap_or_default())
 }
 
-fn merge_two<T: Copy>(mut a: &[T], mut b: &[T], compare: &impl Fn(&T, &T) -> Ordering) -> Vec<T> {
-    let mut merged = Vec::with_capacity(a.len() + b.len());
+fn merge_two<T: Copy>(mut a: &[T], mut b: &[T], compare: &impl Fn(&T, &T) -> Ordering) -> Result<Vec<T>, NoMemory> {
+    let mut merged = Vec::with_room(a.len() + b.len())?;
     while let ([first, rest @ ..], [other, others @ ..]) = (a, b) {
         if compare(other, first) == Ordering::Less {
             merged.push(*other);
@@ -196,29 +264,37 @@ fn merge_two<T: Copy>(mut a: &[T], mut b: &[T], compare: &impl Fn(&T, &T) -> Ord
     }
     merged.extend_from_slice(a);
     merged.extend_from_slice(b);
-    merged
+    Ok(merged)
 }
 
 /// Builds a store of everything that was parsed, with at least these orders, one step after the other.
-pub fn build(parsed: Vec<Parsed>, orders: &[Order]) -> Store {
-    let (terms, mut triples): (Vec<SortedTerms>, Vec<Vec<[u32; 3]>>) = parsed.into_iter().map(SortedTerms::new).unzip();
-    let parts = cut_terms(&terms, 1).iter().map(|part| merge_terms(&terms, part)).collect();
-    let Assembled { dictionary, numbering, tables } = assemble(terms, parts);
+///
+/// # Errors
+/// There is no memory for it.
+pub fn build(parsed: Vec<Parsed>, orders: &[Order]) -> Result<Store, NoMemory> {
+    let sorted: Vec<(SortedTerms, Vec<[u32; 3]>)> =
+        parsed.into_iter().map(SortedTerms::new).collect::<Result<_, _>>()?;
+    let (terms, mut triples): (Vec<SortedTerms>, Vec<Vec<[u32; 3]>>) = sorted.into_iter().unzip();
+    let parts = cut_terms(&terms, 1).iter().map(|part| merge_terms(&terms, part)).collect::<Result<_, _>>()?;
+    let Assembled { dictionary, numbering, tables } = assemble(terms, parts)?;
     for (triples, table) in triples.iter_mut().zip(&tables) {
         remap(triples, table);
     }
     drop(tables);
     // One run of all triples: a radix sort of all is no slower than merging sorted runs.
-    let spo = Run::new(Order::Spo, if triples.len() == 1 { triples.remove(0) } else { triples.concat() });
-    let mut indexes = vec![index(Order::Spo, std::slice::from_ref(&spo), &numbering)];
+    let mut all = if triples.is_empty() { Vec::new() } else { triples.remove(0) };
+    all.grow_exactly(triples.iter().map(Vec::len).sum())?;
+    triples.into_iter().for_each(|triples| all.extend(triples));
+    let spo = Run::new(Order::Spo, all)?;
+    let mut indexes = vec![index(Order::Spo, std::slice::from_ref(&spo), &numbering)?];
     let missing = Order::ALL.into_iter().filter(|order| *order != Order::Spo);
     for order in missing.filter(|order| orders.contains(order) || Order::USUAL.contains(order)) {
-        indexes.push(index(order, &[spo.derive(order)], &numbering));
+        indexes.push(index(order, &[spo.derive(order)?], &numbering)?);
     }
     Store::new(dictionary, indexes)
 }
 
-/// Loads files one after the other, on the thread that calls.
+/// Loads files one after the other, on the thread that calls. Panics where memory can't be had.
 ///
 /// ```
 /// use vicus_rdf::load::{Loader, OnError};
@@ -276,6 +352,6 @@ impl Loader {
     pub fn finish(self) -> Store {
         let mut parsed = self.turtle;
         parsed.push(self.parsed);
-        build(parsed, &self.orders)
+        had(build(parsed, &self.orders))
     }
 }

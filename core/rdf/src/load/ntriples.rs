@@ -2,15 +2,16 @@
 
 use super::chunk::Chunk;
 use super::plain::{Plain, PlainLines};
-use super::{OnError, Parsed, SyntaxError};
+use super::{OnError, Parsed, SyntaxError, Unparsed, could_have};
 use memchr::memchr;
 use oxttl::NTriplesParser;
+use vicus_flow::Grow;
 
 /// Parses whole lines of file number `file` (below 1,112,064) into terms and triples of their own.
 ///
 /// A malformed line is an error that names it, or with [`OnError::Skip`] is counted in [`Parsed::skipped`] and leaves
 /// nothing behind. Lines end with a newline, with or without a carriage return before it; a carriage return alone ends
-/// a statement, but isn't counted as a line. Takes linear time, however long a line is.
+/// a statement, but isn't counted as a line. Takes linear time, however long a line is. Panics where memory can't be had.
 ///
 /// ```
 /// use vicus_rdf::load::{Chunk, OnError, parse_ntriples};
@@ -34,20 +35,29 @@ pub fn parse_ntriples_into(
     file: u32,
     on_error: OnError,
 ) -> Result<(), SyntaxError> {
+    parse_lines(parsed, chunk, file, on_error).map_err(Unparsed::malformed)
+}
+
+/// As [`parse_ntriples_into`]; memory that can't be had is an error.
+pub(super) fn parse_lines(parsed: &mut Parsed, chunk: Chunk<'_>, file: u32, on_error: OnError) -> Result<(), Unparsed> {
     let mut plain = PlainLines::default();
     let mut number = chunk.first_line;
     let mut rest = chunk.bytes;
     while !rest.is_empty() {
         let (line, tail) = rest.split_at(memchr(b'\n', rest).map_or(rest.len(), |at| at + 1));
         let known = parsed.terms.len();
-        match plain.line(line, file, &mut parsed.terms) {
-            Plain::Triple(triple) => parsed.triples.push(triple),
+        match plain.line(line, file, &mut parsed.terms)? {
+            Plain::Triple(triple) => {
+                parsed.triples.grow(1)?;
+                parsed.triples.push(triple);
+            }
             Plain::Empty => (),
             Plain::Unsure => {
                 parsed.terms.truncate(known);
                 plain.forget();
-                if let Err(error) = any_line(parsed, line, number, file) {
-                    parsed.refuse(error, on_error)?;
+                match any_line(parsed, line, number, file) {
+                    Err(Unparsed::Malformed(error)) => parsed.refuse(error, on_error)?,
+                    done => done?,
                 }
             }
         }
@@ -59,7 +69,11 @@ pub fn parse_ntriples_into(
 
 /// Reads a line as oxttl does: all of it or nothing.
 #[cold]
-fn any_line(parsed: &mut Parsed, line: &[u8], number: u64, file: u32) -> Result<(), SyntaxError> {
+fn any_line(parsed: &mut Parsed, line: &[u8], number: u64, file: u32) -> Result<(), Unparsed> {
+    // oxttl copies terms, some of them twice.
+    if line.len() > LONG_LINE {
+        could_have(3 * line.len())?;
+    }
     let mut triples = Vec::new();
     for triple in NTriplesParser::new().for_slice(line) {
         triples.push(triple.map_err(|error| {
@@ -75,10 +89,13 @@ fn any_line(parsed: &mut Parsed, line: &[u8], number: u64, file: u32) -> Result<
         })?);
     }
     for triple in &triples {
-        parsed.push(triple.as_ref(), file);
+        parsed.push(triple.as_ref(), file)?;
     }
     Ok(())
 }
+
+/// Before a line that is longer goes to oxttl, it is asked whether there is memory for it.
+const LONG_LINE: usize = 64 << 10;
 
 /// A line is all that oxttl is given, so its end is not the file's.
 fn expected(message: &str) -> &str {

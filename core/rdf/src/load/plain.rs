@@ -9,6 +9,7 @@ use super::terms::Terms;
 use crate::ids::Kind;
 use crate::term::Encoder;
 use memchr::{memchr, memchr3};
+use vicus_flow::NoMemory;
 
 /// What the fast path has to say about a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -18,6 +19,9 @@ pub(crate) enum Plain {
     /// Ask oxttl. Terms of the line may have been interned.
     Unsure,
 }
+
+/// Beside the text of a line, bytes that its three terms may take as entries.
+pub(crate) const ROOM_BESIDE_TEXT: usize = 64;
 
 /// Remembers what the next line will probably repeat.
 #[derive(Default)]
@@ -36,12 +40,15 @@ impl<'a> PlainLines<'a> {
     }
 
     /// Reads a line, with or without its newline.
-    pub(crate) fn line(&mut self, line: &'a [u8], file: u32, terms: &mut Terms) -> Plain {
+    pub(crate) fn line(&mut self, line: &'a [u8], file: u32, terms: &mut Terms) -> Result<Plain, NoMemory> {
         let line = skip_blanks(line);
         if matches!(line, [] | [b'\n'] | [b'\r', b'\n']) {
-            return Plain::Empty;
+            return Ok(Plain::Empty);
         }
-        self.triple(line, file, terms).map_or(Plain::Unsure, Plain::Triple)
+        // Their keys are no longer than the line, but for a file's number; and there are tags, and ids.
+        terms.make_room(3, line.len() + ROOM_BESIDE_TEXT)?;
+        self.encoder.make_room(line.len() + ROOM_BESIDE_TEXT)?;
+        Ok(self.triple(line, file, terms).map_or(Plain::Unsure, Plain::Triple))
     }
 
     fn triple(&mut self, line: &'a [u8], file: u32, terms: &mut Terms) -> Option<[u32; 3]> {

@@ -5,6 +5,7 @@ use super::merge::Numbering;
 use super::merge_sorted;
 use crate::index::{Index, Order};
 use std::ops::Range;
+use vicus_flow::{Grow, NoMemory};
 
 /// A triple of [`Numbering`]'s numbers, its levels in some order.
 type Row = [u32; 3];
@@ -25,22 +26,28 @@ pub struct Run {
 
 impl Run {
     /// Sorts triples (subject, predicate, object), and drops those that are there twice. Takes linear time.
-    pub fn new(order: Order, mut triples: Vec<[u32; 3]>) -> Run {
+    ///
+    /// # Errors
+    /// There is no memory to sort in: as much as the triples are.
+    pub fn new(order: Order, mut triples: Vec<[u32; 3]>) -> Result<Run, NoMemory> {
         for triple in &mut triples {
             *triple = order.arrange(*triple);
         }
         let mut rows = triples;
         let mut scratch = Vec::new();
         for level in [2, 1, 0] {
-            sort_by_level(&mut rows, &mut scratch, level);
+            sort_by_level(&mut rows, &mut scratch, level)?;
         }
         rows.dedup();
-        Run { order, rows }
+        Ok(Run { order, rows })
     }
 
     /// The same triples in another order: at most two thirds of the work, one third if only one level moves to the
     /// front.
-    pub fn derive(&self, order: Order) -> Run {
+    ///
+    /// # Errors
+    /// There is no memory for it.
+    pub fn derive(&self, order: Order) -> Result<Run, NoMemory> {
         derive_runs(std::slice::from_ref(self), order)
     }
 
@@ -62,11 +69,14 @@ impl Run {
 
 /// As [`Run::derive`], for a run that comes in the parts that [`merge_runs`] merged, in the order in which they were cut.
 /// Panics unless they have the same order.
-pub fn derive_runs(parts: &[Run], order: Order) -> Run {
+///
+/// # Errors
+/// There is no memory for it.
+pub fn derive_runs(parts: &[Run], order: Order) -> Result<Run, NoMemory> {
     let known = parts.first().map_or(order, Run::order);
     assert!(parts.iter().all(|part| part.order == known), "parts of one order");
     let [from, to] = [known.positions(), order.positions()];
-    let mut rows: Vec<Row> = Vec::with_capacity(parts.iter().map(Run::len).sum());
+    let mut rows: Vec<Row> = Vec::with_room(parts.iter().map(Run::len).sum())?;
     for part in parts {
         rows.extend(part.rows.iter().map(|&row| order.arrange(known.restore(row))));
     }
@@ -75,16 +85,16 @@ pub fn derive_runs(parts: &[Run], order: Order) -> Run {
     let place = |position| from.iter().position(|&other| other == position);
     let mut scratch = Vec::new();
     if place(to[1]) > place(to[2]) {
-        sort_by_level(&mut rows, &mut scratch, 1);
+        sort_by_level(&mut rows, &mut scratch, 1)?;
     }
     if from != to {
-        sort_by_level(&mut rows, &mut scratch, 0);
+        sort_by_level(&mut rows, &mut scratch, 0)?;
     }
-    Run { order, rows }
+    Ok(Run { order, rows })
 }
 
 /// Stable radix sort by one level, least significant digit first; digits in which all rows agree cost no pass.
-fn sort_by_level(rows: &mut Vec<Row>, scratch: &mut Vec<Row>, level: usize) {
+fn sort_by_level(rows: &mut Vec<Row>, scratch: &mut Vec<Row>, level: usize) -> Result<(), NoMemory> {
     const BITS: u32 = 11;
     const BUCKETS: usize = 1 << BITS;
     let digit = |row: &Row, shift: u32| (row[level] >> shift) as usize & (BUCKETS - 1);
@@ -100,6 +110,7 @@ fn sort_by_level(rows: &mut Vec<Row>, scratch: &mut Vec<Row>, level: usize) {
             for place in &mut places {
                 next += std::mem::replace(place, next);
             }
+            scratch.grow_exactly(rows.len().saturating_sub(scratch.len()))?;
             scratch.resize(rows.len(), [0; 3]);
             for row in &*rows {
                 let place = &mut places[digit(row, shift)];
@@ -110,6 +121,7 @@ fn sort_by_level(rows: &mut Vec<Row>, scratch: &mut Vec<Row>, level: usize) {
         }
         shift += BITS;
     }
+    Ok(())
 }
 
 /// Cuts runs of one order at the same rows into `parts` of similar size: for each part, the range in each run. Equal
@@ -136,18 +148,25 @@ pub fn cut_runs(runs: &[Run], parts: usize) -> Vec<Vec<Range<usize>>> {
 
 /// Merges one part that [`cut_runs`] cut; a triple that several runs have is there once. Panics unless all have the
 /// same order.
-pub fn merge_runs(runs: &[Run], part: &[Range<usize>]) -> Run {
+///
+/// # Errors
+/// There is no memory for it.
+pub fn merge_runs(runs: &[Run], part: &[Range<usize>]) -> Result<Run, NoMemory> {
     let order = runs.first().map_or(Order::Spo, Run::order);
     assert!(runs.iter().all(|run| run.order == order), "runs of one order");
-    let sorted = runs.iter().zip(part).map(|(run, range)| run.rows[range.clone()].to_vec()).collect();
-    let mut rows = merge_sorted(sorted, &|a: &Row, b: &Row| a.cmp(b));
+    let copied = |(run, range): (&Run, &Range<usize>)| Vec::copied(&run.rows[range.clone()]);
+    let sorted = runs.iter().zip(part).map(copied).collect::<Result<_, _>>()?;
+    let mut rows = merge_sorted(sorted, &|a: &Row, b: &Row| a.cmp(b))?;
     rows.dedup();
-    Run { order, rows }
+    Ok(Run { order, rows })
 }
 
 /// The index over all parts, which [`merge_runs`] merged, in the order in which they were cut. Panics unless they
 /// ascend, and at 2^32 triples.
-pub fn index(order: Order, parts: &[Run], numbering: &Numbering) -> Index {
+///
+/// # Errors
+/// There is no memory for it.
+pub fn index(order: Order, parts: &[Run], numbering: &Numbering) -> Result<Index, NoMemory> {
     assert!(parts.iter().all(|part| part.order == order), "parts of one order");
     let ends = parts.iter().filter(|part| !part.is_empty());
     assert!(
@@ -178,16 +197,16 @@ mod tests {
         for order in Order::ALL {
             let triples = triples(3000, 7);
             let expected: BTreeSet<Row> = triples.iter().map(|&triple| order.arrange(triple)).collect();
-            assert!(Run::new(order, triples).rows.into_iter().eq(expected));
+            assert!(Run::new(order, triples).unwrap().rows.into_iter().eq(expected));
         }
     }
 
     #[test]
     fn any_order_can_be_derived_from_any() {
         for from in Order::ALL {
-            let run = Run::new(from, triples(2000, 3));
+            let run = Run::new(from, triples(2000, 3)).unwrap();
             for to in Order::ALL {
-                assert_eq!(run.derive(to), Run::new(to, triples(2000, 3)), "{to:?} from {from:?}");
+                assert_eq!(run.derive(to).unwrap(), Run::new(to, triples(2000, 3)).unwrap(), "{to:?} from {from:?}");
             }
         }
     }
@@ -195,14 +214,14 @@ mod tests {
     #[test]
     fn runs_cut_and_merged_are_one_run() {
         for parts in 1..9 {
-            let runs: Vec<Run> = (0..4).map(|seed| Run::new(Order::Pos, triples(500 * seed, seed))).collect();
+            let runs: Vec<Run> = (0..4).map(|seed| Run::new(Order::Pos, triples(500 * seed, seed)).unwrap()).collect();
             let cut = cut_runs(&runs, parts);
             assert_eq!(cut.len(), parts);
-            let merged: Vec<Run> = cut.iter().map(|part| merge_runs(&runs, part)).collect();
+            let merged: Vec<Run> = cut.iter().map(|part| merge_runs(&runs, part).unwrap()).collect();
             let all: Vec<_> = (0..4).flat_map(|seed| triples(500 * seed, seed)).collect();
             let rows: Vec<Row> = merged.iter().flat_map(|part| part.rows.clone()).collect();
-            assert_eq!(rows, Run::new(Order::Pos, all.clone()).rows);
-            assert_eq!(derive_runs(&merged, Order::Spo), Run::new(Order::Spo, all));
+            assert_eq!(rows, Run::new(Order::Pos, all.clone()).unwrap().rows);
+            assert_eq!(derive_runs(&merged, Order::Spo).unwrap(), Run::new(Order::Spo, all).unwrap());
         }
     }
 }

@@ -4,6 +4,7 @@ use crate::ids::{Id, Kind};
 use crate::term::Encoded;
 use hashbrown::HashTable;
 use rapidhash::v3::{RapidSecrets, rapidhash_v3_nano_inline};
+use vicus_flow::{Grow, NoMemory};
 
 /// Terms by local number. Each is an *entry*: its tag and key, or the eight bytes of its inlined id, so that entries
 /// are ordered as ids are.
@@ -69,7 +70,21 @@ impl Terms {
         self.entries
     }
 
-    /// The number of a term, which it gets now if it is new.
+    /// Makes room for so many more terms, whose entries are so many bytes together: interning them allocates nothing.
+    #[inline]
+    pub(crate) fn make_room(&mut self, terms: usize, bytes: usize) -> Result<(), NoMemory> {
+        self.entries.text.grow(bytes)?;
+        self.entries.ends.grow(terms)?;
+        if self.table.capacity() - self.table.len() < terms { self.grow_table(terms) } else { Ok(()) }
+    }
+
+    #[cold]
+    fn grow_table(&mut self, terms: usize) -> Result<(), NoMemory> {
+        let refused = NoMemory { bytes: (2 * (self.table.len() + terms) * size_of::<Slot>()) as u64 };
+        self.table.try_reserve(terms, |slot| Slot::wide(slot.hash)).map_err(|_| refused)
+    }
+
+    /// The number of a term, which it gets now if it is new. There must be room for it.
     pub(crate) fn intern(&mut self, term: Encoded<'_>) -> u32 {
         match term {
             Encoded::Key(kind, key) => self.intern_key(kind, key.as_bytes()),
@@ -86,7 +101,8 @@ impl Terms {
         self.intern_if(tag, &payload, |_| true).expect("all are welcome")
     }
 
-    /// The number of a term; if it is new, only when `is_valid` says so. What is there already was valid once.
+    /// The number of a term; if it is new, only when `is_valid` says so. What is there already was valid once. There must be
+    /// room for it ([`Terms::make_room`]).
     pub(crate) fn intern_if(&mut self, tag: u8, key: &[u8], is_valid: impl FnOnce(&[u8]) -> bool) -> Option<u32> {
         let hash = hash(&self.secrets, tag, key);
         let same = |slot: &Slot| {
@@ -99,6 +115,8 @@ impl Terms {
             return None;
         }
         let number = u32::try_from(self.entries.len()).expect("fewer than 2^32 terms in a chunk");
+        debug_assert!(self.entries.text.capacity() - self.entries.text.len() > key.len(), "there is room for its text");
+        debug_assert!(self.table.capacity() > self.table.len(), "there is room for it");
         self.entries.text.push(tag);
         self.entries.text.extend_from_slice(key);
         self.entries.ends.push(self.entries.text.len());
@@ -135,6 +153,7 @@ mod tests {
     fn forgotten_terms_are_new_again() {
         let mut terms = Terms::new(RapidSecrets::seed(0));
         for round in 0..3 {
+            terms.make_room(1001, 5005).unwrap();
             for name in 0..1000_u32 {
                 assert_eq!(terms.intern_key(Kind::Iri, &name.to_be_bytes()), name, "in round {round}");
             }

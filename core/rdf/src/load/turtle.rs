@@ -1,12 +1,13 @@
 //! Turtle, which can't be cut: fed buffer after buffer to oxttl, taken away piece by piece.
 
-use super::{OnError, Parsed, SyntaxError};
+use super::{OnError, Parsed, SyntaxError, Unparsed, could_have, text_bytes};
 use hashbrown::HashMap;
 use memchr::memchr_iter;
 use oxrdf::{BlankNodeRef, NamedOrBlankNodeRef, TermRef, TripleRef};
 use oxttl::TurtleParser;
 use oxttl::turtle::LowLevelTurtleParser;
 use vicus_flow::library::HashKey;
+use vicus_flow::{Grow, NoMemory};
 
 /// So many errors on one line, and the file isn't Turtle.
 const ERRORS_ON_A_LINE: u32 = 100;
@@ -17,7 +18,7 @@ const FEED_BYTES: usize = 1 << 20;
 /// oxttl's nameless blank nodes have 128 random bits; shorter hexadecimal labels are what the file says.
 const LEAST_RANDOM: u128 = 1 << 64;
 
-/// Parses a Turtle file that comes in buffers of any size.
+/// Parses a Turtle file that comes in buffers of any size. Panics where memory can't be had.
 ///
 /// ```
 /// use vicus_rdf::load::{OnError, TurtleReader};
@@ -87,7 +88,13 @@ impl TurtleReader {
     /// Parses what follows, except for a part that may wait until there is more of it. After an error, nothing more should be
     /// fed.
     pub fn feed(&mut self, bytes: &[u8]) -> Result<(), SyntaxError> {
+        self.try_feed(bytes).map_err(Unparsed::malformed)
+    }
+
+    /// As [`TurtleReader::feed`]; memory that can't be had is an error.
+    pub(crate) fn try_feed(&mut self, bytes: &[u8]) -> Result<(), Unparsed> {
         for part in bytes.chunks(FEED_BYTES) {
+            self.waiting.grow(part.len())?;
             self.waiting.extend_from_slice(part);
             if self.waiting.len() >= self.unfinished {
                 self.pass_on()?;
@@ -97,8 +104,10 @@ impl TurtleReader {
     }
 
     /// Parses what waits.
-    fn pass_on(&mut self) -> Result<(), SyntaxError> {
+    fn pass_on(&mut self) -> Result<(), Unparsed> {
         let waiting = std::mem::take(&mut self.waiting);
+        // oxttl keeps what is unfinished, in a buffer that doubles, and copies the token that it was.
+        could_have(3 * (self.unfinished + waiting.len()))?;
         self.parser.extend_from_slice(&waiting);
         self.unfinished += waiting.len();
         self.unfinished_lines += memchr_iter(b'\n', &waiting).count() as u64;
@@ -131,7 +140,12 @@ impl TurtleReader {
     }
 
     /// Parses the end of the file.
-    pub fn finish(mut self) -> Result<Parsed, SyntaxError> {
+    pub fn finish(self) -> Result<Parsed, SyntaxError> {
+        self.try_finish().map_err(Unparsed::malformed)
+    }
+
+    /// As [`TurtleReader::finish`]; memory that can't be had is an error.
+    pub(crate) fn try_finish(mut self) -> Result<Parsed, Unparsed> {
         self.pass_on()?;
         self.parser.end();
         self.drain()?;
@@ -139,12 +153,12 @@ impl TurtleReader {
     }
 
     /// Takes all that oxttl finds in what it has. Says whether that was anything.
-    fn drain(&mut self) -> Result<bool, SyntaxError> {
+    fn drain(&mut self) -> Result<bool, Unparsed> {
         let mut found = false;
         while let Some(triple) = self.parser.parse_next() {
             found = true;
             match triple {
-                Ok(triple) => self.push(triple.as_ref()),
+                Ok(triple) => self.push(triple.as_ref())?,
                 Err(error) => {
                     let place = error.location().start;
                     let error = SyntaxError::new(self.file, place.line + 1, place.column + 1, error.message());
@@ -158,7 +172,12 @@ impl TurtleReader {
         Ok(found)
     }
 
-    fn push(&mut self, triple: TripleRef<'_>) {
+    fn push(&mut self, triple: TripleRef<'_>) -> Result<(), NoMemory> {
+        self.parsed.make_room(text_bytes(triple))?;
+        if self.nameless.capacity() - self.nameless.len() < 2 {
+            let bytes = 2 * self.nameless.len() * size_of::<(u128, u32)>();
+            self.nameless.try_reserve(2).map_err(|_| NoMemory { bytes: bytes as u64 })?;
+        }
         let subject = match triple.subject {
             NamedOrBlankNodeRef::NamedNode(node) => self.parsed.intern(node.into(), self.file),
             NamedOrBlankNodeRef::BlankNode(node) => self.blank(node),
@@ -169,6 +188,7 @@ impl TurtleReader {
             term => self.parsed.intern(term, self.file),
         };
         self.parsed.triples.push([subject, predicate, object]);
+        Ok(())
     }
 
     fn blank(&mut self, node: BlankNodeRef<'_>) -> u32 {
@@ -183,7 +203,7 @@ impl TurtleReader {
     }
 }
 
-/// Parses a whole Turtle file; see [`TurtleReader::new`].
+/// Parses a whole Turtle file; see [`TurtleReader::new`]. Panics where memory can't be had.
 ///
 /// ```
 /// use vicus_rdf::load::{OnError, parse_turtle};

@@ -150,19 +150,22 @@ fn load_in_pieces(text: &[u8], chunk_bytes: usize, workers: usize) -> Store {
     for (place, chunk) in first.into_iter().chain(second).enumerate() {
         load::parse_ntriples_into(&mut parsed[place % workers], chunk, 0, OnError::Fail).expect("oxttl wrote it");
     }
-    let (terms, mut triples): (Vec<_>, Vec<_>) = parsed.into_iter().map(SortedTerms::new).unzip();
-    let parts = load::cut_terms(&terms, workers + 1).iter().map(|part| load::merge_terms(&terms, part)).collect();
-    let Assembled { dictionary, numbering, tables } = load::assemble(terms, parts);
+    let (terms, mut triples): (Vec<_>, Vec<_>) =
+        parsed.into_iter().map(|parsed| SortedTerms::new(parsed).unwrap()).unzip();
+    let parts = load::cut_terms(&terms, workers + 1);
+    let parts = parts.iter().map(|part| load::merge_terms(&terms, part).unwrap()).collect();
+    let Assembled { dictionary, numbering, tables } = load::assemble(terms, parts).unwrap();
     for (triples, table) in triples.iter_mut().zip(&tables) {
         load::remap(triples, table);
     }
-    let runs: Vec<Run> = triples.into_iter().map(|triples| Run::new(Order::Spo, triples)).collect();
+    let runs: Vec<Run> = triples.into_iter().map(|triples| Run::new(Order::Spo, triples).unwrap()).collect();
     let indexes = Order::USUAL.map(|order| {
-        let runs: Vec<Run> = runs.iter().map(|run| run.derive(order)).collect();
-        let parts: Vec<Run> = load::cut_runs(&runs, workers).iter().map(|part| load::merge_runs(&runs, part)).collect();
-        load::index(order, &parts, &numbering)
+        let runs: Vec<Run> = runs.iter().map(|run| run.derive(order).unwrap()).collect();
+        let parts = load::cut_runs(&runs, workers);
+        let parts: Vec<Run> = parts.iter().map(|part| load::merge_runs(&runs, part).unwrap()).collect();
+        load::index(order, &parts, &numbering).unwrap()
     });
-    Store::new(dictionary, indexes)
+    Store::new(dictionary, indexes).unwrap()
 }
 
 pub(crate) fn assert_same(a: &Store, b: &Store) -> Result<(), TestCaseError> {

@@ -103,6 +103,7 @@ impl Strategy for Footprint {
         let dealing = Dealing {
             more_bytes_than: setting.above_zero("share_bytes").map_or_else(share, u64::from),
             only_uneven: setting.value("even") == 0,
+            holds: machine.nodes.iter().map(|node| machine.has_memory(node.id)).collect(),
             ..Dealing::over(draft.node_locations(), draft.node_queues(&queues), machine.distances.clone())
         };
         let homes = draft.homes(&queues);

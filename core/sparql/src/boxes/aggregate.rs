@@ -6,7 +6,7 @@
 
 use super::distinct::Wide;
 use super::parted::{Parted, Table};
-use super::{Growth, Inputs, envelope_of, had, interleave, slices};
+use super::{Growth, Inputs, attach, envelope_of, had, interleave, slices};
 use crate::algebra::Fold;
 use crate::evaluate::{Evaluator, Scratch};
 use crate::expression::Arithmetic;
@@ -14,7 +14,7 @@ use crate::terms::{Made, Terms};
 use crate::value::{Number, Value, extreme_order};
 use std::fmt;
 use std::sync::Arc;
-use vicus_flow::{BoxError, Envelope, Grow, NoMemory, Operator, Turn, give_up};
+use vicus_flow::{Attachment, BoxError, Envelope, Grow, NoMemory, Operator, Turn, give_up};
 use vicus_rdf::Id;
 
 /// What is folded, over columns.
@@ -129,6 +129,9 @@ impl fmt::Write for Growing<'_> {
     }
 }
 
+/// Rows that wait keep no more than so many bytes alive beside their columns, and those of one envelope.
+const MOST_ATTACHED: u64 = 16 << 20;
+
 /// In a part's count: there was an error.
 const FAILED: u64 = 1 << 63;
 
@@ -159,14 +162,14 @@ impl State {
                     let wanted =
                         if *fold == Fold::Least { std::cmp::Ordering::Less } else { std::cmp::Ordering::Greater };
                     if best.is_unbound() || extreme_order(terms, id, *best) == wanted {
-                        *best = id;
+                        *best = terms.kept(id);
                     }
                 }
                 _ => {}
             },
             State::Sample(sample) => {
                 if sample.is_unbound() {
-                    *sample = id;
+                    *sample = terms.kept(id);
                 }
             }
             State::Text(count, text) => {
@@ -432,6 +435,8 @@ pub(crate) struct Aggregate {
     /// The rows of an envelope, one after the other.
     rows: Vec<u64>,
     inputs: Inputs,
+    /// What the envelopes kept alive whose rows may wait for their table.
+    attached: Vec<Attachment>,
     /// The table and the group that come next.
     next: (usize, usize),
     columns: usize,
@@ -456,6 +461,7 @@ impl Aggregate {
             width: width.max(1),
             rows: Vec::new(),
             inputs: Inputs::default(),
+            attached: Vec::new(),
             next: (0, 0),
             columns: spec.keys.len() + spec.folds.len(),
             growth: Growth::new(limit),
@@ -463,6 +469,7 @@ impl Aggregate {
     }
 
     fn add(&mut self, turn: &mut Turn<'_>, envelope: &Envelope) {
+        self.attach(envelope);
         rows_of(envelope, &mut self.rows);
         let portion = self.spec.portion(usize::MAX / self.width) * self.width;
         for rows in self.rows.chunks(portion) {
@@ -471,6 +478,19 @@ impl Aggregate {
                 break;
             }
         }
+    }
+
+    /// Keeps alive what the rows of an envelope need as long as they may wait, or adds all that waits before it is too much.
+    fn attach(&mut self, envelope: &Envelope) {
+        if envelope.attached().is_empty() || self.groups.is_one() {
+            return;
+        }
+        let bytes = |attached: &[Attachment]| attached.iter().map(Attachment::bytes).sum::<u64>();
+        if bytes(&self.attached) > MOST_ATTACHED {
+            while self.groups.settle(&mut |_, _| {}) {}
+            self.attached.clear();
+        }
+        Attachment::add_all(&mut self.attached, envelope.attached());
     }
 
     /// Sends the next groups; false when there are no more.
@@ -575,15 +595,15 @@ impl PreAggregate {
     }
 
     /// Each solution as a part.
-    fn pass(&mut self, turn: &mut Turn<'_>, count: usize) {
+    fn pass(&mut self, turn: &mut Turn<'_>, from: &Envelope) {
         let (spec, width) = (&self.groups.spec, self.groups.width);
         let rows = self.rows.chunks_exact(width).map(|row| {
             let parts = spec.folds.iter().flat_map(move |fold| [1, single(fold, row).bits()]);
             keys_of(spec, row).chain(parts)
         });
         let envelope = envelope_of_rows(turn, rows, spec.part_columns());
-        turn.send(0, envelope);
-        self.directly = self.directly.saturating_sub(count);
+        turn.send(0, attach(envelope, from.attached()));
+        self.directly = self.directly.saturating_sub(from.rows());
     }
 }
 
@@ -597,7 +617,7 @@ impl Operator for PreAggregate {
         }
         rows_of(&envelope, &mut self.rows);
         if self.directly > 0 && self.groups.len() == 0 {
-            self.pass(turn, envelope.rows());
+            self.pass(turn, &envelope);
             return Ok(());
         }
         let mut fresh = Vec::new();

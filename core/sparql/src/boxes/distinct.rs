@@ -59,7 +59,7 @@ fn put_out(outbox: &mut Outbox, turn: &mut Turn<'_>, columns: usize, from: &[u64
     let mut rest = fresh;
     while !rest.is_empty() {
         let (now, later) = rest.split_at(rest.len().min(outbox.room()));
-        outbox.add(turn, now.len(), |builder| {
+        outbox.add(turn, &[], now.len(), |builder| {
             for column in 0..columns {
                 builder.u64s(column).extend(now.iter().map(|&row| from[row as usize * columns + column]));
             }
@@ -141,7 +141,7 @@ impl Seen for bool {
     }
 }
 
-/// No id has these bits.
+/// No id has these bits: all are 1, as [`Grow::ones`] has them.
 const EMPTY: u64 = u64::MAX;
 
 /// Rows of `N` ids in an open-addressing table. Invariant: at most two of three slots are taken.
@@ -151,7 +151,25 @@ pub(super) struct Set<const N: usize> {
     by: HashKey,
 }
 
-/// The search for so many rows is begun before the first one ends.
+/// Puts a row where its hash says, or behind that; false if it is there.
+#[inline]
+fn enter<const N: usize>(slots: &mut [[u64; N]], row: &[u64; N], hash: usize) -> bool {
+    let mask = slots.len() - 1;
+    let mut place = hash & mask;
+    loop {
+        let slot = &mut slots[place];
+        if slot[0] == EMPTY {
+            *slot = *row;
+            return true;
+        }
+        if slot == row {
+            return false;
+        }
+        place = (place + 1) & mask;
+    }
+}
+
+/// The search for so many rows is begun before the first one ends. A byte has their numbers.
 const BATCH: usize = 256;
 
 impl<const N: usize> Set<N> {
@@ -159,22 +177,18 @@ impl<const N: usize> Set<N> {
         Set { slots: vec![[EMPTY; N]; 16], taken: 0, by }
     }
 
-    /// The slot of a row, and whether it was empty.
+    /// Gives each row. Which slots are taken is chance, so a branch for each of them would be guessed wrong very often: places of
+    /// rows are collected without one.
     #[inline]
-    fn enter(&mut self, row: &[u64; N], start: usize) -> bool {
-        let mask = self.slots.len() - 1;
-        let mut place = start;
-        loop {
-            let slot = &mut self.slots[place];
-            if slot[0] == EMPTY {
-                *slot = *row;
-                self.taken += 1;
-                return true;
+    fn each_row(&self, mut take: impl FnMut(&[u64; N])) {
+        let mut places = [0u8; BATCH];
+        for slots in self.slots.chunks(BATCH) {
+            let mut count = 0;
+            for (place, row) in slots.iter().enumerate() {
+                places[count & (BATCH - 1)] = place as u8;
+                count += usize::from(row[0] != EMPTY);
             }
-            if slot == row {
-                return false;
-            }
-            place = (place + 1) & mask;
+            places[..count].iter().for_each(|&place| take(&slots[usize::from(place)]));
         }
     }
 
@@ -185,13 +199,11 @@ impl<const N: usize> Set<N> {
             slots *= 2;
         }
         if slots > self.slots.len() {
-            self.taken = 0;
-            let fresh = had(Vec::filled(slots, [EMPTY; N]));
-            for row in std::mem::replace(&mut self.slots, fresh) {
-                if row[0] != EMPTY {
-                    self.enter(&row, self.by.hash(row.iter().copied()) as usize & (slots - 1));
-                }
-            }
+            let (by, mut fresh) = (self.by, had(Vec::ones(slots)));
+            self.each_row(|row| {
+                enter(&mut fresh, row, by.hash(row.iter().copied()) as usize);
+            });
+            self.slots = fresh;
         }
     }
 }
@@ -207,24 +219,29 @@ impl<const N: usize> Table for Set<N> {
 
     fn add(&mut self, rows: &[u64], fresh: &mut Vec<u32>) {
         fresh.grow_or_give_up(rows.len() / N);
+        // What the loops need lies in registers, and not behind references that they may have changed.
+        let by = self.by;
         let mut starts = [0; BATCH];
         let mut first = 0;
         for batch in rows.as_chunks::<N>().0.chunks(BATCH) {
             self.reserve(batch.len());
-            let mask = self.slots.len() - 1;
+            let slots = &mut self.slots[..];
+            let mask = slots.len() - 1;
             let mut touched = 0;
             for (row, start) in batch.iter().zip(&mut starts) {
-                *start = self.by.hash(row.iter().copied()) as usize & mask;
+                *start = by.hash(row.iter().copied()) as usize & mask;
                 // A load that nothing waits for: it brings the slot near before it is needed.
-                touched ^= self.slots[*start][0];
+                touched ^= slots[*start][0];
             }
             std::hint::black_box(touched);
-            for (number, (row, &start)) in batch.iter().zip(&starts).enumerate() {
-                if self.enter(row, start) {
-                    fresh.push((first + number) as u32);
+            let before = fresh.len();
+            for (number, (row, &start)) in (first..).zip(batch.iter().zip(&starts)) {
+                if enter(slots, row, start) {
+                    fresh.push(number);
                 }
             }
-            first += batch.len();
+            self.taken += fresh.len() - before;
+            first += batch.len() as u32;
         }
     }
 
@@ -240,12 +257,13 @@ impl<const N: usize> Table for Set<N> {
         // About as many for each, and as many again, for it grows.
         let share = 2 * self.taken / tables.len();
         tables.iter_mut().filter(|table| table.taken == 0).for_each(|table| table.reserve(share));
-        for row in self.slots.iter().filter(|row| row[0] != EMPTY) {
-            let hash = self.by.hash(row.iter().copied());
+        let by = self.by;
+        self.each_row(|row| {
+            let hash = by.hash(row.iter().copied());
             let table = &mut tables[part(hash)];
             table.reserve(1);
-            table.enter(row, hash as usize & (table.slots.len() - 1));
-        }
+            table.taken += usize::from(enter(&mut table.slots, row, hash as usize));
+        });
     }
 }
 

@@ -3,6 +3,7 @@
 use super::slices;
 use crate::evaluate::{Evaluator, FETCHED, Scratch, fetch};
 use crate::expression::Expr;
+use crate::passing::Passing;
 use crate::terms::{Made, Terms};
 use std::sync::Arc;
 use vicus_flow::{BoxError, Envelope, Operator, Turn};
@@ -16,12 +17,24 @@ pub(crate) enum Make {
     Constant(u64),
     /// Over the input's columns; unbound where it is an error.
     Expr(Expr),
+    /// The same, where no reader compares or keeps it: its terms live as long as the envelope.
+    Passing(Expr),
 }
 
 pub(crate) struct Extend {
     terms: Arc<Terms>,
     makes: Arc<[Make]>,
     made: Made,
+    scratch: Scratch,
+    /// If some of its columns pass.
+    passing: Option<Pass>,
+    /// What it has taken and not dealt with to its end, and the first row of the rest.
+    input: Option<(Envelope, usize)>,
+}
+
+/// Where columns that pass are computed.
+struct Pass {
+    terms: Arc<Terms>,
     scratch: Scratch,
 }
 
@@ -32,53 +45,122 @@ impl Extend {
             makes: Arc::clone(makes),
             made: Made::default(),
             scratch: Scratch::default(),
+            passing: makes
+                .iter()
+                .any(|make| matches!(make, Make::Passing(_)))
+                .then(|| Pass { terms: terms.passing(), scratch: Scratch::default() }),
+            input: None,
         }
+    }
+
+    /// Bytes that it holds, without kept terms.
+    fn bytes(&self) -> u64 {
+        let passing = |pass: &Pass| pass.scratch.bytes() + pass.terms.segment().map_or(0, Passing::bytes);
+        self.scratch.bytes() + self.passing.as_ref().map_or(0, passing)
     }
 }
 
+/// Rows with more bytes of terms than this leave in several envelopes.
+const MOST_COMPUTED: u64 = 1 << 20;
+
 impl Operator for Extend {
     fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
-        let Some(envelope) = turn.take(0) else { return Ok(()) };
-        if envelope.is_pill() {
-            turn.send_pill(0);
-            return Ok(());
-        }
-        let rows = envelope.rows();
-        let columns = slices(&envelope);
-        let stopped = |more| self.made.gives_up(&self.terms, turn, more);
-        let mut evaluator = Evaluator::new(&self.terms).until(&stopped).with(std::mem::take(&mut self.scratch));
-        let fresh = || self.makes.iter().filter(|make| !matches!(make, Make::Column(_)));
-        let mut fresh = super::columns_of(turn, fresh().count(), rows, |builder| {
-            for (place, make) in fresh().enumerate() {
-                let mut values = builder.u64s(place);
-                match make {
-                    Make::Column(_) => unreachable!("it is shared"),
-                    Make::Constant(bits) => values.repeat(*bits, rows),
-                    Make::Expr(expr) => {
-                        let slots = expr.slots();
-                        values.extend((0..rows).map(|row| match stopped(0) {
-                            true => 0,
-                            false => {
-                                if row % FETCHED == 0 {
-                                    let next = row..rows.min(row + FETCHED);
-                                    slots.iter().for_each(|slot| fetch(&self.terms, &columns[slot.0][next.clone()]));
-                                }
-                                evaluator.id(expr, &|column| columns[column][row]).bits()
-                            }
-                        }));
-                    }
+        let (envelope, first) = match self.input.take() {
+            Some(rest) => rest,
+            None => match turn.take(0) {
+                None => return Ok(()),
+                Some(pill) if pill.is_pill() => {
+                    turn.send_pill(0);
+                    return Ok(());
                 }
+                Some(envelope) => (envelope, 0),
+            },
+        };
+        let (made, end) = self.compute(turn, &envelope, first);
+        self.made.hold(&self.terms, turn, self.bytes())?;
+        turn.send(0, made);
+        if end < envelope.rows() {
+            self.input = Some((envelope, end));
+            turn.run_again();
+        } else if turn.head(0).is_some() {
+            // What has arrived while there were rows left invokes the box no more.
+            turn.run_again();
+        }
+        Ok(())
+    }
+}
+
+impl Extend {
+    /// The rows from `first` on, as far as their terms are not too many for an envelope, and where the others begin.
+    fn compute(&mut self, turn: &Turn<'_>, envelope: &Envelope, first: usize) -> (Envelope, usize) {
+        let rows = envelope.rows();
+        let columns = slices(envelope);
+        let passing_terms = self.passing.as_ref().map(|pass| Arc::clone(&pass.terms));
+        let segment = passing_terms.as_ref().and_then(|terms| terms.segment());
+        let stopped = |more: u64| self.made.gives_up(&self.terms, turn, more + segment.map_or(0, Passing::unbooked));
+        let mut keeping = Evaluator::new(&self.terms).until(&stopped).with(std::mem::take(&mut self.scratch));
+        let mut passing = passing_terms
+            .as_ref()
+            .zip(self.passing.as_mut())
+            .map(|(terms, pass)| Evaluator::new(terms).until(&stopped).with(std::mem::take(&mut pass.scratch)));
+        let fresh: Vec<&Make> = self.makes.iter().filter(|make| !matches!(make, Make::Column(_))).collect();
+        let slots = fresh.iter().map(|make| match make {
+            Make::Expr(expr) | Make::Passing(expr) => expr.slots(),
+            Make::Column(_) | Make::Constant(_) => Default::default(),
+        });
+        let slots: Vec<_> = slots.collect();
+        let mut end = first;
+        let mut fresh = super::columns_of(turn, fresh.len(), rows - first, |builder| {
+            while end < rows && segment.is_none_or(|segment| segment.open_bytes() <= MOST_COMPUTED) {
+                let next = end..rows.min(end + FETCHED);
+                for (place, make) in fresh.iter().enumerate() {
+                    let mut values = builder.u64s(place);
+                    let (expr, evaluator) = match make {
+                        Make::Column(_) => unreachable!("it is shared"),
+                        Make::Constant(bits) => {
+                            values.repeat(*bits, next.len());
+                            continue;
+                        }
+                        Make::Expr(expr) => (expr, &mut keeping),
+                        Make::Passing(expr) => (expr, passing.as_mut().expect("one of its columns passes")),
+                    };
+                    slots[place].iter().for_each(|slot| fetch(&self.terms, &columns[slot.0][next.clone()]));
+                    let is_kept = matches!(make, Make::Expr(_));
+                    values.extend(next.clone().map(|row| match stopped(0) {
+                        true => 0,
+                        false => {
+                            let id = evaluator.id(expr, &|column| columns[column][row]);
+                            // Its value may be another column's, which passes.
+                            if is_kept { self.terms.kept(id).bits() } else { id.bits() }
+                        }
+                    }));
+                }
+                end = next.end;
             }
         })
         .into_iter();
-        self.scratch = evaluator.into_scratch();
+        self.scratch = keeping.into_scratch();
+        let computed = passing.map(Evaluator::into_scratch);
+        let mut attached = envelope.attached().to_vec();
+        if let (Some(pass), Some(scratch)) = (&mut self.passing, computed) {
+            pass.scratch = scratch;
+            attached.extend(segment.and_then(Passing::seal));
+        }
+        let is_whole = end - first == rows;
+        let shared = || self.makes.iter().filter(|make| matches!(make, Make::Column(_)));
+        let mut copies = super::columns_of(turn, if is_whole { 0 } else { shared().count() }, end - first, |builder| {
+            let all = shared().filter(|_| !is_whole);
+            for (place, make) in all.enumerate() {
+                let Make::Column(column) = make else { unreachable!("only these are shared") };
+                builder.u64s(place).extend_from_slice(&columns[*column][first..end]);
+            }
+        })
+        .into_iter();
         let made = self.makes.iter().map(|make| match make {
-            Make::Column(column) => envelope.column(*column).clone(),
+            Make::Column(column) if is_whole => envelope.column(*column).clone(),
+            Make::Column(_) => copies.next().expect("one for each that is shared"),
             _ => fresh.next().expect("one for each that is not shared"),
         });
-        let made = Envelope::of_rows(made.collect(), rows);
-        self.made.hold(&self.terms, turn, self.scratch.bytes())?;
-        turn.send(0, made);
-        Ok(())
+        (super::attach(Envelope::of_rows(made.collect(), end - first), &attached), end)
     }
 }

@@ -1,6 +1,6 @@
 //! Keeps the rows for which a condition is true.
 
-use super::{Outbox, gather, slices};
+use super::{Outbox, attach, gather, slices};
 use crate::condition::{Condition, Selector};
 use crate::terms::{Made, Terms};
 use std::sync::Arc;
@@ -43,13 +43,13 @@ impl Operator for Filter {
         self.made.hold(&self.terms, turn, self.selector.bytes())?;
         if self.kept.len() == envelope.rows() {
             let columns = self.output.iter().map(|&column| envelope.column(column).clone()).collect();
-            self.outbox.pass(turn, Envelope::of_rows(columns, envelope.rows()));
+            self.outbox.pass(turn, attach(Envelope::of_rows(columns, envelope.rows()), envelope.attached()));
             return Ok(());
         }
         if self.kept.len() > self.outbox.room() {
             self.outbox.flush(turn);
         }
-        self.outbox.add(turn, self.kept.len(), |builder| {
+        self.outbox.add(turn, envelope.attached(), self.kept.len(), |builder| {
             for (place, &column) in self.output.iter().enumerate() {
                 gather(columns[column], &self.kept, &mut builder.u64s(place));
             }

@@ -65,15 +65,20 @@ impl HashSpec {
         self.keys.iter().filter(|key| key.by == By::Loose)
     }
 
-    /// Whether a built column has to be at hand when the table is probed.
-    fn wants(&self, column: usize) -> bool {
-        self.output.contains(&column) || self.loose().any(|key| key.build == column)
+    /// Which of so many built columns have to be at hand when the table is probed, ascending.
+    fn wanted(&self, width: usize) -> Vec<usize> {
+        let loose = self.loose().map(|key| key.build);
+        let mut wanted: Vec<usize> =
+            self.output.iter().copied().chain(loose).filter(|&column| column < width).collect();
+        wanted.sort_unstable();
+        wanted.dedup();
+        wanted
     }
 
     /// How many columns the rows of a table have that is built of so many: a column for each strict key, and those that
     /// are wanted.
     pub(crate) fn built_columns(&self, width: usize) -> usize {
-        self.strict().count() + (0..width).filter(|&column| self.wants(column)).count()
+        self.strict().count() + self.wanted(width).len()
     }
 }
 
@@ -174,7 +179,7 @@ impl Builder {
         if let Some(reduced) = reduced {
             (order, starts) = reduced;
         }
-        let wanted: Vec<usize> = (0..self.width).filter(|&number| self.spec.wants(number)).collect();
+        let wanted = self.spec.wanted(self.width);
         let mut table = EnvelopeBuilder::of_u64s(keys.len() + wanted.len());
         table.reserve(turn, order.len());
         for (place, values) in keys.into_iter().chain(wanted.into_iter().map(column)).enumerate() {
@@ -225,8 +230,9 @@ impl HashTable {
         let count = rows.rows();
         let mut built = rows.into_columns().into_iter();
         let keys = built.by_ref().take(spec.strict().count()).collect();
-        let empty = || Column::from(Vec::<u64>::new());
-        let column = |number| if spec.wants(number) { built.next().expect("it was built") } else { empty() };
+        let empty = Column::from(Vec::<u64>::new());
+        let mut columns = vec![empty; width];
+        spec.wanted(width).into_iter().for_each(|number| columns[number] = built.next().expect("it was built"));
         HashTable {
             terms: Arc::clone(terms),
             spec: Arc::clone(spec),
@@ -234,7 +240,7 @@ impl HashTable {
             buckets,
             rows: count,
             keys,
-            columns: (0..width).map(column).collect(),
+            columns,
             probed: Vec::new(),
             ranges: Vec::new(),
             hashes: Vec::new(),

@@ -130,7 +130,7 @@ impl Core {
     /// One invocation: goes on with the envelope at hand, or takes the next.
     pub(super) fn act(&mut self, turn: &mut Turn<'_>, probe: &mut impl Probe) -> Result<(), BoxError> {
         self.advance(turn, probe);
-        self.made.hold(&self.terms, turn, probe.bytes())
+        self.made.hold(&self.terms, turn, probe.bytes() + self.selector.bytes())
     }
 
     fn advance(&mut self, turn: &mut Turn<'_>, probe: &mut impl Probe) {
@@ -206,7 +206,7 @@ impl Core {
             Part::Left(column) => input.column(*column).clone(),
             _ => fresh.next().expect("one for each other part"),
         });
-        Envelope::of_rows(columns.collect(), input.rows())
+        super::attach(Envelope::of_rows(columns.collect(), input.rows()), input.attached())
     }
 
     /// Applies the condition to the candidates and puts out what this kind of join makes of them.
@@ -220,7 +220,7 @@ impl Core {
                 });
             }
             let columns: Vec<&[u64]> = self.scratch.iter().map(Vec::as_slice).collect();
-            let held = probe.bytes();
+            let held = probe.bytes() + self.selector.bytes();
             let stopped = |more| self.made.gives_up(&self.terms, turn, held + more);
             self.selector.select(&columns, self.left.len(), &mut self.kept, &stopped);
             if self.kept.len() < self.left.len() {
@@ -268,7 +268,7 @@ impl Core {
     }
 
     fn put_out_pairs(&mut self, input: &Envelope, probe: &impl Probe, turn: &Turn<'_>) {
-        self.outbox.add(turn, self.left.len(), |builder| {
+        self.outbox.add(turn, input.attached(), self.left.len(), |builder| {
             for (column, part) in self.spec.output.iter().enumerate() {
                 gather_part(*part, input, probe, &self.left, &self.right, &mut builder.u64s(column));
             }

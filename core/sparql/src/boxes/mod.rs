@@ -22,8 +22,10 @@ pub(crate) mod union;
 pub(crate) mod values;
 pub(crate) mod walk;
 
+use crate::passing::passes;
 use std::sync::OnceLock;
-use vicus_flow::{Column, Envelope, EnvelopeBuilder, Grow, NoMemory, Room, Schema, Turn, Type, give_up};
+use vicus_flow::{Attachment, Column, Envelope, EnvelopeBuilder, Grow, NoMemory, Room, Schema, Turn, Type, give_up};
+use vicus_rdf::Id;
 
 /// The schema of envelopes with so many columns of ids. Those of few columns are made once.
 pub(crate) fn schema(columns: usize) -> Schema {
@@ -99,16 +101,30 @@ impl Growth {
 pub(crate) struct Outbox {
     builder: EnvelopeBuilder,
     rows: usize,
+    /// What the rows' envelopes kept alive.
+    attached: Vec<Attachment>,
     pub(crate) growth: Growth,
 }
 
+/// Rows that keep more than so many bytes alive beside their columns don't wait for others.
+const MOST_ATTACHED: u64 = 1 << 20;
+
 impl Outbox {
     pub(crate) fn new(columns: usize, limit: usize) -> Outbox {
-        Outbox { builder: EnvelopeBuilder::of_u64s(columns), rows: 0, growth: Growth::new(limit) }
+        Outbox { builder: EnvelopeBuilder::of_u64s(columns), rows: 0, attached: Vec::new(), growth: Growth::new(limit) }
     }
 
-    /// Adds so many rows: `fill` has to append them to the columns, in which there is room for them.
-    pub(crate) fn add(&mut self, turn: &Turn<'_>, rows: usize, fill: impl FnOnce(&mut EnvelopeBuilder)) {
+    /// Adds so many rows, of envelopes that keep these alive: `fill` has to append them to the columns, in which there is room for them.
+    pub(crate) fn add(
+        &mut self,
+        turn: &Turn<'_>,
+        attached: &[Attachment],
+        rows: usize,
+        fill: impl FnOnce(&mut EnvelopeBuilder),
+    ) {
+        if rows > 0 {
+            Attachment::add_all(&mut self.attached, attached);
+        }
         // Some batches may come before it is due.
         let expected = (2 * self.growth.target).min(self.growth.limit).saturating_sub(self.rows);
         self.builder.reserve(turn, rows.max(expected));
@@ -123,6 +139,7 @@ impl Outbox {
 
     pub(crate) fn is_due(&self) -> bool {
         self.rows >= self.growth.target
+            || self.attached.iter().map(Attachment::bytes).sum::<u64>() > MOST_ATTACHED && self.rows > 0
     }
 
     /// Sends what there is, if there is anything.
@@ -131,7 +148,9 @@ impl Outbox {
             return;
         }
         let columns = self.builder.finish_columns(turn);
-        turn.send(0, Envelope::of_rows(columns, std::mem::take(&mut self.rows)));
+        let envelope = Envelope::of_rows(columns, std::mem::take(&mut self.rows));
+        turn.send(0, attach(envelope, &self.attached));
+        self.attached.clear();
         self.growth.grow();
     }
 
@@ -143,6 +162,15 @@ impl Outbox {
             self.growth.grow();
         }
     }
+}
+
+/// An envelope that keeps what the envelopes kept alive of which it is made, if it has any of their terms.
+pub(crate) fn attach(envelope: Envelope, attached: &[Attachment]) -> Envelope {
+    let passes = |column: &Column| column.u64s().iter().any(|&bits| passes(Id::from_bits(bits)));
+    if attached.is_empty() || !envelope.columns().iter().any(passes) {
+        return envelope;
+    }
+    envelope.with(attached)
 }
 
 /// The rows of columns, one after the other.

@@ -52,7 +52,7 @@ struct Part<T> {
     waiting: Vec<u64>,
 }
 
-/// A table that is too large becomes so many.
+/// A table that is too large becomes so many. As those below, a power of two: [`part_of`].
 const FIRST: usize = 64;
 /// And each of those so many, when it is too large again: few, for rows that wait in many places lie far from each other.
 const AGAIN: usize = 4;
@@ -156,7 +156,8 @@ impl<T: Table> Parted<T> {
         let Some(table) = self.outgrown[number].take() else { return };
         // Every `before`-th part is a part of what it was.
         let mut tables: Vec<T> = (number..now).step_by(before).map(|_| table.empty()).collect();
-        table.move_to(&mut tables, &|hash| part_of(hash, now) / before);
+        let bits = before.trailing_zeros();
+        table.move_to(&mut tables, &|hash| part_of(hash, now) >> bits);
         for (part, table) in (number..now).step_by(before).zip(tables) {
             self.parts[part].table = table;
         }
@@ -199,9 +200,10 @@ impl<T: Table> Part<T> {
 }
 
 /// Rows are dealt to boxes by the highest bits of their hash, and find their place in a table by the lowest: between them
-/// are those that name the part.
+/// are those that name the part, of as many as a power of two.
 fn part_of(hash: u64, count: usize) -> usize {
-    (hash >> 36) as usize % count
+    debug_assert!(count.is_power_of_two());
+    (hash >> 36) as usize & (count - 1)
 }
 
 #[cfg(test)]

@@ -37,7 +37,7 @@ impl Operator for Slice {
                     builder.u64s(place).extend_from_slice(&column[skipped..skipped + taken]);
                 }
             });
-            turn.send(0, part);
+            turn.send(0, super::attach(part, envelope.attached()));
         }
         if self.left == 0 {
             self.finish(turn);

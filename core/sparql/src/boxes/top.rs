@@ -5,12 +5,14 @@
 
 use super::sort::{By, Rows, is_ordered};
 use super::{Growth, slices};
-use crate::terms::Terms;
+use crate::terms::{Made, Terms};
 use std::sync::Arc;
-use vicus_flow::{BoxError, Operator, Room, Turn};
+use vicus_flow::{Attachment, BoxError, Operator, Room, Turn};
+use vicus_rdf::Id;
 
 pub(crate) struct Top {
     terms: Arc<Terms>,
+    made: Made,
     by: Arc<[By]>,
     /// How many rows are wanted.
     count: usize,
@@ -21,12 +23,18 @@ pub(crate) struct Top {
     is_plain: bool,
     done: Option<usize>,
     growth: Growth,
+    /// What rows' envelopes kept alive that came since the best were kept.
+    attached: Vec<Attachment>,
 }
+
+/// Beyond so many bytes of these it is time to keep the best.
+const MOST_ATTACHED: u64 = 16 << 20;
 
 impl Top {
     pub(crate) fn new(terms: &Arc<Terms>, by: &Arc<[By]>, count: usize, limit: usize) -> Top {
         Top {
             terms: Arc::clone(terms),
+            made: Made::default(),
             by: Arc::clone(by),
             count,
             rows: Rows::default(),
@@ -34,7 +42,16 @@ impl Top {
             is_plain: true,
             done: None,
             growth: Growth::new(limit),
+            attached: Vec::new(),
         }
+    }
+
+    fn is_full(&self) -> bool {
+        self.rows.count >= (self.count * 2).max(1024) || self.attached_bytes() > MOST_ATTACHED
+    }
+
+    fn attached_bytes(&self) -> u64 {
+        self.attached.iter().map(Attachment::bytes).sum()
     }
 
     fn shrink(&mut self, stopped: &dyn Fn() -> bool) {
@@ -46,11 +63,18 @@ impl Top {
             *column = kept;
         }
         self.rows.count = order.len();
+        if !self.attached.is_empty() {
+            for bits in self.rows.columns.iter_mut().flatten() {
+                *bits = self.terms.kept(Id::from_bits(*bits)).bits();
+            }
+            self.attached.clear();
+        }
         let first = self.by.first().and_then(|by| self.rows.columns.get(by.column));
         self.bound = first.and_then(|column| column.last().copied()).filter(|_| self.rows.count == self.count);
     }
 
     fn add(&mut self, envelope: &vicus_flow::Envelope) {
+        Attachment::add_all(&mut self.attached, envelope.attached());
         let Some(first) = self.by.first() else {
             self.rows.add(envelope);
             return;
@@ -86,10 +110,10 @@ impl Operator for Top {
                 }
                 Some(envelope) => {
                     self.add(&envelope);
-                    if self.rows.count >= (self.count * 2).max(1024) {
+                    if self.is_full() {
                         self.shrink(&|| turn.is_stopped());
                     }
-                    turn.holds(self.rows.bytes())?;
+                    self.made.hold(&self.terms, turn, self.rows.bytes())?;
                     return Ok(());
                 }
             }

@@ -1,17 +1,26 @@
 //! All rows of all inputs, their columns brought into one order.
 
 use std::sync::Arc;
-use vicus_flow::{BoxError, Envelope, Operator, Turn};
+use vicus_flow::{BoxError, Column, Envelope, Operator, Turn};
+
+/// A column of an input, and which column of the output it becomes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct To {
+    pub(crate) from: u32,
+    pub(crate) to: u32,
+}
 
 pub(crate) struct Union {
-    /// For each input, for each output column, which column it is; `None` for one that the input doesn't bind.
-    maps: Arc<[Vec<Option<usize>>]>,
+    /// For each input, where its columns go. It doesn't bind the other columns of the output.
+    maps: Arc<[Vec<To>]>,
+    /// How many columns the output has.
+    width: usize,
     open: Vec<bool>,
 }
 
 impl Union {
-    pub(crate) fn new(maps: &Arc<[Vec<Option<usize>>]>) -> Union {
-        Union { maps: Arc::clone(maps), open: vec![true; maps.len()] }
+    pub(crate) fn new(maps: &Arc<[Vec<To>]>, width: usize) -> Union {
+        Union { maps: Arc::clone(maps), width, open: vec![true; maps.len()] }
     }
 }
 
@@ -27,15 +36,17 @@ impl Operator for Union {
                 continue;
             }
             let rows = envelope.rows();
-            let unbound = usize::from(self.maps[input].contains(&None));
+            let unbound = usize::from(self.maps[input].len() < self.width);
             let unbound = super::columns_of(turn, unbound, rows, |builder| {
                 (0..unbound).for_each(|column| builder.u64s(column).repeat(0, rows));
             });
-            let columns = self.maps[input].iter().map(|source| match source {
-                Some(column) => envelope.column(*column).clone(),
-                None => unbound[0].clone(),
-            });
-            turn.send(0, Envelope::of_rows(columns.collect(), rows));
+            let mut columns: Vec<Option<Column>> = vec![None; self.width];
+            for column in &self.maps[input] {
+                columns[column.to as usize] = Some(envelope.column(column.from as usize).clone());
+            }
+            let columns = columns.into_iter().map(|column| column.unwrap_or_else(|| unbound[0].clone()));
+            let made = Envelope::of_rows(columns.collect(), rows);
+            turn.send(0, super::attach(made, envelope.attached()));
         }
         Ok(())
     }

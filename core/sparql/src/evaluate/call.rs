@@ -1,7 +1,7 @@
 //! Calls of functions: SPARQL 1.1, §17.4, one for each name.
 
 use super::regexes::Replacement;
-use super::{Evaluator, Val, cast, with_string};
+use super::{Evaluator, Val, cast, with_room, with_string};
 use crate::expression::{Cast, Function, Hash, Part};
 use crate::value::{DateTime, Number, Rounding, Value, Zone, rounded};
 use md5::{Digest, Md5};
@@ -105,10 +105,12 @@ impl Evaluator<'_> {
                 let texts: Vec<Text> = values.iter().map(|value| self.string(value)).collect::<Option<_>>()?;
                 let language = texts.first().and_then(|(_, language)| language.clone());
                 let agree = texts.iter().all(|(_, other)| *other == language);
-                if !self.terms.fits(texts.iter().map(|(text, _)| text.len()).sum()) {
+                let bytes = texts.iter().map(|(text, _)| text.len()).sum();
+                if !self.terms.fits(bytes) {
                     return None;
                 }
-                let made = texts.iter().map(|(text, _)| text.as_str()).collect();
+                let mut made = with_room(bytes);
+                texts.iter().for_each(|(text, _)| made.push_str(text));
                 Some(self.tagged(made, language.filter(|_| agree)))
             }
             Function::EncodeForUri => {
@@ -220,7 +222,7 @@ impl Evaluator<'_> {
 
     fn lexical(&self, value: &Val) -> String {
         self.terms.view(self.id_of(value.clone()), |view| {
-            let mut text = String::new();
+            let mut text = with_room(view.as_str().map_or(0, str::len));
             view.write_lexical(&mut text).expect("a string takes everything");
             text
         })

@@ -295,6 +295,8 @@ impl Solver<'_> {
             if backward { (path.object, path.subject, a) } else { (path.subject, path.object, b) };
         let starts = match if backward { b } else { a } {
             Ok(id) if matches!(near, At::Constant(_)) || is_node(&self.terms.store, id) => vec![id],
+            // A way of no steps leads from any term to itself, if the pattern names it (§18.4).
+            Ok(id) if far == At::Constant(id) => vec![id],
             Ok(_) => Vec::new(),
             Err(_) => {
                 let (subjects, objects) = (self.terms.store.index(Order::Spo), self.terms.store.index(Order::Ops));

@@ -19,6 +19,7 @@ use oxrdf::vocab::xsd;
 use scratch::Made;
 use std::cmp::Ordering;
 use std::sync::Arc;
+use vicus_flow::{NoMemory, give_up};
 use vicus_rdf::{Id, Kind, TermView};
 
 /// What an expression came to. Computed values become terms only when somebody asks for their ids.
@@ -152,7 +153,8 @@ impl<'a> Evaluator<'a> {
             }
             Expr::SameTerm(a, b) => {
                 let (a, b) = (self.eval(a, row)?, self.eval(b, row)?);
-                Some(self.id_of(a) == self.id_of(b))
+                let (a, b) = (self.id_of(a), self.id_of(b));
+                Some(self.terms.is_same(a, b))
             }
             Expr::In(needle, all) => {
                 let needle = self.eval(needle, row)?;
@@ -193,7 +195,9 @@ impl<'a> Evaluator<'a> {
     fn compare(&self, operator: Compare, a: &Val, b: &Val) -> Option<bool> {
         if let Compare::Equal | Compare::NotEqual = operator {
             let equal = match (a, b) {
-                (Val::Id(a), Val::Id(b)) if a == b || a.kind() != Kind::Typed && b.kind() != Kind::Typed => {
+                (Val::Id(a), Val::Id(b))
+                    if self.terms.is_same(*a, *b) || a.kind() != Kind::Typed && b.kind() != Kind::Typed =>
+                {
                     value::equal(self.terms, *a, *b)?
                 }
                 (Val::Id(_), Val::Id(_)) => self.value(a).equals(&self.value(b))?,
@@ -283,8 +287,26 @@ impl<'a> Evaluator<'a> {
 
     /// The text and, if it has one, the language of a string literal.
     fn string(&self, value: &Val) -> Option<(String, Option<String>)> {
-        with_string(self.terms, value, |text, language| (text.to_owned(), language.map(str::to_owned)))
+        with_string(self.terms, value, |text, language| (copied(text), language.map(str::to_owned)))
     }
+}
+
+/// A copy of a text. Where it is so long that functions of it may not find memory for what they make, the box gives up.
+fn copied(text: &str) -> String {
+    // As it is, and three times as long: what percent signs make of it.
+    const TIMES: usize = 4;
+    const LONG: usize = 64 << 10;
+    if text.len() >= LONG {
+        drop(with_room(TIMES * text.len()));
+    }
+    text.to_owned()
+}
+
+/// An empty text with room for so many bytes. Where there is no memory for it, the box gives up.
+fn with_room(bytes: usize) -> String {
+    let mut text = String::new();
+    text.try_reserve_exact(bytes).unwrap_or_else(|_| give_up(NoMemory { bytes: bytes as u64 }));
+    text
 }
 
 /// Looks at the text and, if it has one, the language of a string literal; `None` for what is none.

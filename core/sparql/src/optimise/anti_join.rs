@@ -7,8 +7,11 @@ use crate::expression::Expr;
 /// whose solutions must have it keeps only pairs.
 pub(crate) fn anti_join(node: Node) -> Node {
     let Node::Filter(mut outer, inner) = node else { return node };
-    let Node::LeftJoin { left, right, conditions } = *inner else { return inner.filtered(outer) };
-    let (right_scope, left_scope) = (right.scope(), left.scope());
+    if !matches!(&*inner, Node::LeftJoin { .. }) {
+        return Node::Filter(outer, inner);
+    }
+    let Node::LeftJoin { left, right, conditions } = inner.into_node() else { unreachable!("looked at above") };
+    let (right_scope, left_scope) = (right.scope().clone(), left.scope().clone());
     let tells = |slot: &Slot| right_scope.certain.contains(slot) && !left_scope.possible.contains(slot);
     let lacks = |condition: &Expr| match condition {
         Expr::Not(inner) => matches!(&**inner, Expr::Bound(slot) if tells(slot)),
@@ -25,7 +28,7 @@ pub(crate) fn anti_join(node: Node) -> Node {
     if outer.iter().any(has) {
         outer.retain(|condition| !has(condition));
         outer.extend(conditions);
-        return Node::Join(vec![*left, *right]).filtered(outer);
+        return Node::Join(vec![left.into_node(), right.into_node()]).filtered(outer);
     }
     Node::LeftJoin { left, right, conditions }.filtered(outer)
 }
@@ -33,11 +36,11 @@ pub(crate) fn anti_join(node: Node) -> Node {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::algebra::{At, Pattern};
+    use crate::algebra::{At, Operand, Pattern};
     use vicus_rdf::Id;
 
-    fn pattern(a: usize, b: usize) -> Box<Node> {
-        Box::new(Node::Pattern(Pattern([At::Slot(Slot(a)), At::Constant(Id::boolean(true)), At::Slot(Slot(b))])))
+    fn pattern(a: usize, b: usize) -> Operand {
+        Operand::new(Node::Pattern(Pattern([At::Slot(Slot(a)), At::Constant(Id::boolean(true)), At::Slot(Slot(b))])))
     }
 
     fn optional() -> Node {
@@ -55,7 +58,7 @@ mod tests {
 
     #[test]
     fn what_must_be_bound_is_no_longer_optional() {
-        let joined = Node::Join(vec![*pattern(0, 1), *pattern(0, 2)]);
+        let joined = Node::Join(vec![pattern(0, 1).into_node(), pattern(0, 2).into_node()]);
         assert_eq!(anti_join(optional().filtered(vec![Expr::Bound(Slot(2))])), joined);
     }
 }

@@ -1,29 +1,37 @@
 //! `?v = constant` goes into the patterns that bind `?v`.
 
-use crate::algebra::{At, Node, Pattern, Slot};
+use crate::algebra::{At, Node, Operand, Pattern, Slot, Slots};
 use crate::expression::{Compare, Expr};
+use rustc_hash::FxHashMap;
 use vicus_rdf::{Id, Kind};
+
+/// As many variables at most are replaced in one group: each is an operator on top, and the conditions are looked at again.
+const MOST: usize = 64;
 
 /// Replaces a variable by the constant that it must equal, where equal values are equal terms: IRIs and simple strings.
 /// The variable is bound again on top.
 pub(crate) fn substitute(node: Node) -> Node {
     let Node::Filter(mut conditions, inner) = node else { return node };
-    let mut nodes = match *inner {
+    if !conditions.iter().any(|condition| equality(condition).is_some()) {
+        return Node::Filter(conditions, inner);
+    }
+    let mut nodes = match inner.into_node() {
         Node::Join(nodes) => nodes,
         pattern @ Node::Pattern(_) => vec![pattern],
         other => return other.filtered(conditions),
     };
+    let (mut in_patterns, elsewhere) = holders(&nodes);
     let mut bindings: Vec<(Slot, Id)> = Vec::new();
     let mut place = 0;
-    while place < conditions.len() {
-        let found = equality(&conditions[place]).filter(|(slot, _)| is_bound_by_patterns_alone(&nodes, *slot));
-        let Some((slot, id)) = found else {
+    while place < conditions.len() && bindings.len() < MOST {
+        let is_bound = |slot: &Slot| in_patterns.contains_key(slot) && !elsewhere.contains(slot);
+        let Some((slot, id)) = equality(&conditions[place]).filter(|(slot, _)| is_bound(slot)) else {
             place += 1;
             continue;
         };
         conditions.remove(place);
-        for node in &mut nodes {
-            if let Node::Pattern(pattern) = node {
+        for node in in_patterns.remove(&slot).unwrap_or_default() {
+            if let Node::Pattern(pattern) = &mut nodes[node] {
                 *pattern = Pattern(pattern.0.map(|at| if at == At::Slot(slot) { At::Constant(id) } else { at }));
             }
         }
@@ -36,7 +44,20 @@ pub(crate) fn substitute(node: Node) -> Node {
     let group = if nodes.len() == 1 { nodes.remove(0) } else { Node::Join(nodes) };
     bindings
         .into_iter()
-        .fold(group.filtered(conditions), |node, (slot, id)| Node::Extend(Box::new(node), slot, Expr::Constant(id)))
+        .fold(group.filtered(conditions), |node, (slot, id)| Node::Extend(Operand::new(node), slot, Expr::Constant(id)))
+}
+
+/// Which patterns of a group have a slot, and which slots its other operands have.
+fn holders(nodes: &[Node]) -> (FxHashMap<Slot, Vec<usize>>, Slots) {
+    let mut in_patterns: FxHashMap<Slot, Vec<usize>> = FxHashMap::default();
+    let mut elsewhere = Vec::new();
+    for (place, node) in nodes.iter().enumerate() {
+        match node {
+            Node::Pattern(pattern) => pattern.slots().for_each(|slot| in_patterns.entry(slot).or_default().push(place)),
+            other => elsewhere.extend(other.scope().possible),
+        }
+    }
+    (in_patterns, elsewhere.into_iter().collect())
 }
 
 fn equality(condition: &Expr) -> Option<(Slot, Id)> {
@@ -53,11 +74,6 @@ fn equality(condition: &Expr) -> Option<(Slot, Id)> {
     (same_term || matches!(id.kind(), Kind::Iri | Kind::String)).then_some((slot, id))
 }
 
-fn is_bound_by_patterns_alone(nodes: &[Node], slot: Slot) -> bool {
-    let mut holders = nodes.iter().filter(|node| node.scope().possible.contains(&slot)).peekable();
-    holders.peek().is_some() && holders.all(|node| matches!(node, Node::Pattern(_)))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -68,7 +84,7 @@ mod tests {
         let equals = |id| Expr::Compare(Compare::Equal, Box::new(Expr::Slot(Slot(2))), Box::new(Expr::Constant(id)));
         let iri = Id::ranked(Kind::Iri, 7);
         let node = pattern(At::Slot(Slot(2))).filtered(vec![equals(iri)]);
-        let expected = Node::Extend(Box::new(pattern(At::Constant(iri))), Slot(2), Expr::Constant(iri));
+        let expected = Node::Extend(Operand::new(pattern(At::Constant(iri))), Slot(2), Expr::Constant(iri));
         assert_eq!(substitute(node), expected);
         // 1.0 is equal to 1, but another term.
         let node = pattern(At::Slot(Slot(2))).filtered(vec![equals(Id::integer(1).unwrap())]);

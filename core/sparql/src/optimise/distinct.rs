@@ -1,16 +1,20 @@
 //! Duplicates go before the work is done.
 
-use crate::algebra::Node;
+use crate::algebra::{Node, Operand, Slots};
 
 /// Sorts what is left after duplicates are gone, if it is sorted by what makes rows distinct.
 pub(crate) fn before_sort(node: Node) -> Node {
     let Node::Distinct(inner) = node else { return node };
-    let Node::Project(inner, slots) = *inner else { return Node::Distinct(inner) };
-    match *inner {
-        Node::Sort(inner, keys) if keys.iter().all(|key| slots.contains(&key.slot)) => {
-            Node::Sort(Box::new(Node::Distinct(Box::new(Node::Project(inner, slots)))), keys)
+    let (inner, slots) = match inner.into_node() {
+        Node::Project(inner, slots) => (inner, slots),
+        other => return Node::Distinct(Operand::new(other)),
+    };
+    let projected: Slots = slots.iter().copied().collect();
+    match inner.into_node() {
+        Node::Sort(inner, keys) if keys.iter().all(|key| projected.contains(&key.slot)) => {
+            Node::Sort(Operand::new(Node::Distinct(Operand::new(Node::Project(inner, slots)))), keys)
         }
-        other => Node::Distinct(Box::new(Node::Project(Box::new(other), slots))),
+        other => Node::Distinct(Operand::new(Node::Project(Operand::new(other), slots))),
     }
 }
 
@@ -21,9 +25,9 @@ mod tests {
 
     #[test]
     fn distinct_rows_are_sorted_if_the_keys_are_among_their_columns() {
-        let sorted = |slot, node| Node::Sort(Box::new(node), vec![SortKey { slot: Slot(slot), descending: true }]);
-        let distinct = |node| Node::Distinct(Box::new(node));
-        let project = |node| Node::Project(Box::new(node), vec![Slot(0)]);
+        let sorted = |slot, node| Node::Sort(Operand::new(node), vec![SortKey { slot: Slot(slot), descending: true }]);
+        let distinct = |node| Node::Distinct(Operand::new(node));
+        let project = |node| Node::Project(Operand::new(node), vec![Slot(0)]);
         let node = distinct(project(sorted(0, Node::unit())));
         assert_eq!(before_sort(node), sorted(0, distinct(project(Node::unit()))));
         let node = distinct(project(sorted(1, Node::unit())));

@@ -1,6 +1,6 @@
 //! EXISTS as a join.
 
-use crate::algebra::{Node, Slot, Slots};
+use crate::algebra::{Node, Operand, Slot, Slots};
 use crate::expression::Expr;
 use crate::stop::Stop;
 
@@ -13,15 +13,18 @@ pub(crate) fn as_joins(node: Node, names: &mut Vec<String>, stop: &Stop<'_>) -> 
 
 fn of_node(node: Node, names: &mut Vec<String>, stop: &Stop<'_>) -> Node {
     match node {
+        Node::Filter(conditions, inner) if !conditions.iter().any(Expr::has_exists) => Node::Filter(conditions, inner),
         Node::Filter(conditions, inner) => {
-            let scope = inner.scope().possible;
+            let scope = inner.scope().possible.clone();
             let (tests, mut rest): (Vec<Expr>, Vec<Expr>) = conditions.into_iter().partition(|condition| {
                 as_exists(condition).is_some_and(|(node, slots, _)| is_plain(node, &slots, &scope))
             });
-            let mut made = *inner;
+            let mut made = inner.into_node();
             for test in tests {
+                // The set of what each of them stands on is made anew.
+                stop.works(scope.len());
                 let (pattern, _, is_negated) = as_exists(&test).expect("it was chosen for that");
-                let left = Box::new(made);
+                let left = Operand::new(made);
                 let (right, conditions) = right_side(pattern, names, stop);
                 made = if is_negated {
                     Node::AntiJoin { left, right, conditions }
@@ -33,7 +36,7 @@ fn of_node(node: Node, names: &mut Vec<String>, stop: &Stop<'_>) -> Node {
             made.filtered(rest)
         }
         Node::Extend(mut inner, slot, expr) if expr.has_exists() => {
-            let scope = inner.scope().possible;
+            let scope = inner.scope().possible.clone();
             let mut exprs = [expr];
             mark(&mut inner, &mut exprs, &scope, names, stop);
             let [expr] = exprs;
@@ -43,7 +46,7 @@ fn of_node(node: Node, names: &mut Vec<String>, stop: &Stop<'_>) -> Node {
             // A side marks what depends on it alone, where that is the same for the pair.
             for side in [&mut right, &mut left] {
                 if conditions.iter().any(Expr::has_exists) {
-                    let certain = side.scope().certain;
+                    let certain = side.scope().certain.clone();
                     mark(side, &mut conditions, &certain, names, stop);
                 }
             }
@@ -54,17 +57,17 @@ fn of_node(node: Node, names: &mut Vec<String>, stop: &Stop<'_>) -> Node {
 }
 
 /// The pattern of a test as the right side of a join, and the conditions on top of it, which see both sides.
-fn right_side(pattern: &Node, names: &mut Vec<String>, stop: &Stop<'_>) -> (Box<Node>, Vec<Expr>) {
+fn right_side(pattern: &Node, names: &mut Vec<String>, stop: &Stop<'_>) -> (Operand, Vec<Expr>) {
     let (inner, mut conditions) = match pattern.clone() {
-        Node::Filter(conditions, inner) => (*inner, conditions),
+        Node::Filter(conditions, inner) => (inner.into_node(), conditions),
         // Whether there is a row does not depend on which comes first.
-        Node::Slice(inner, 0, Some(1..)) => (*inner, Vec::new()),
+        Node::Slice(inner, 0, Some(1..)) => (inner.into_node(), Vec::new()),
         other => (other, Vec::new()),
     };
     let mut inner = as_joins(inner, names, stop);
     let certain = inner.scope().certain;
     mark(&mut inner, &mut conditions, &certain, names, stop);
-    (Box::new(inner), conditions)
+    (Operand::new(inner), conditions)
 }
 
 /// Replaces tests within expressions on a node, whose slots are all among `visible`, by marks that the node has then.
@@ -85,6 +88,7 @@ fn mark_in(
     let Some((pattern, ..)) = plain else {
         return expr.children_mut().into_iter().for_each(|child| mark_in(child, node, visible, names, stop, marks));
     };
+    stop.works(visible.len() + marks.len());
     if let Some((_, slot)) = marks.iter().find(|(other, _)| other == expr) {
         *expr = Expr::Slot(*slot);
         return;
@@ -92,7 +96,7 @@ fn mark_in(
     let (right, conditions) = right_side(pattern, names, stop);
     let mark = Slot(names.len());
     names.push("_:exists".to_owned());
-    let left = Box::new(std::mem::replace(node, Node::unit()));
+    let left = Operand::new(std::mem::replace(node, Node::unit()));
     *node = Node::MarkJoin { left, right, conditions, mark };
     marks.push((std::mem::replace(expr, Expr::Slot(mark)), mark));
 }
@@ -131,14 +135,14 @@ fn keeps(node: &Node, outer: &Slots) -> bool {
         Node::Pattern(_) | Node::Path(_) | Node::Values(..) => true,
         Node::Join(nodes) | Node::Union(nodes) => nodes.iter().all(|node| keeps(node, outer)),
         Node::Filter(conditions, inner) => {
-            let certain = inner.scope().certain;
-            keeps(inner, outer) && conditions.iter().all(|condition| sees_the_same(condition, &certain))
+            let certain = &inner.scope().certain;
+            keeps(inner, outer) && conditions.iter().all(|condition| sees_the_same(condition, certain))
         }
         Node::Extend(inner, _, expr) => keeps(inner, outer) && sees_the_same(expr, &inner.scope().certain),
         Node::LeftJoin { left, right, conditions } => {
-            let certain = left.scope().certain;
-            let inner = conditions.iter().all(|condition| sees_the_same(condition, &certain));
-            keeps(left, outer) && inner && keeps(right, outer) && inside(right.mentioned(), &certain)
+            let certain = &left.scope().certain;
+            let inner = conditions.iter().all(|condition| sees_the_same(condition, certain));
+            keeps(left, outer) && inner && keeps(right, outer) && inside(right.mentioned(), certain)
         }
         Node::Minus(left, right) => {
             keeps(left, outer) && keeps(right, outer) && inside(right.mentioned(), &left.scope().certain)
@@ -146,8 +150,8 @@ fn keeps(node: &Node, outer: &Slots) -> bool {
         Node::Project(inner, _) | Node::Distinct(inner) | Node::Sort(inner, _) => keeps(inner, outer),
         // A group has the value of its key in all its rows.
         Node::Group(group) if !group.keys.is_empty() => {
-            let keys: Slots =
-                group.inner.scope().certain.into_iter().filter(|slot| group.keys.contains(slot)).collect();
+            let keys: Slots = group.keys.iter().copied().collect();
+            let keys: Slots = group.inner.scope().certain.intersection(&keys).copied().collect();
             keeps(&group.inner, outer) && node.mentioned().intersection(outer).all(|slot| keys.contains(slot))
         }
         Node::Group(_) | Node::Slice(..) | Node::SemiJoin { .. } | Node::AntiJoin { .. } | Node::MarkJoin { .. } => {
@@ -185,7 +189,7 @@ mod tests {
     fn a_test_within_an_expression_marks_rows() {
         let test = |expr| Expr::Or(vec![less(0, 1), expr]);
         let node = pattern(0, 1).filtered(vec![test(exists(pattern(0, 2), &[0])), test(exists(pattern(0, 2), &[0]))]);
-        let (left, right) = (Box::new(pattern(0, 1)), Box::new(pattern(0, 2)));
+        let (left, right) = (Operand::new(pattern(0, 1)), Operand::new(pattern(0, 2)));
         let marked = Node::MarkJoin { left, right, conditions: vec![], mark: Slot(4) };
         assert_eq!(joined(node), marked.filtered(vec![test(Expr::Slot(Slot(4))), test(Expr::Slot(Slot(4)))]));
     }
@@ -194,7 +198,7 @@ mod tests {
     fn a_test_is_a_join_whose_condition_sees_both_sides() {
         let inner = pattern(0, 2).filtered(vec![less(1, 2)]);
         let node = pattern(0, 1).filtered(vec![Expr::Not(Box::new(exists(inner, &[0, 1])))]);
-        let (left, right) = (Box::new(pattern(0, 1)), Box::new(pattern(0, 2)));
+        let (left, right) = (Operand::new(pattern(0, 1)), Operand::new(pattern(0, 2)));
         assert_eq!(joined(node), Node::AntiJoin { left, right, conditions: vec![less(1, 2)] });
     }
 

@@ -1,15 +1,17 @@
 //! Conditions go where their variables are bound.
 
-use crate::algebra::{Node, Slot, Slots};
+use crate::algebra::{Node, Operand, Scope, Slot, Slots};
 use crate::expression::Expr;
+use crate::stack::deep;
 use crate::stop::Stop;
+use rustc_hash::FxHashMap;
 
 /// Joins of joins become one, filters on filters too, and conditions on an operand of a join become the join's, where
 /// that sees the same values.
 pub(crate) fn flatten(node: Node) -> Node {
     match node {
         Node::Join(nodes) => flatten_join(nodes),
-        Node::Filter(mut outer, inner) => match *inner {
+        Node::Filter(mut outer, inner) => match inner.into_node() {
             Node::Filter(conditions, inner) => {
                 outer.extend(conditions);
                 flatten(Node::Filter(outer, inner))
@@ -34,12 +36,12 @@ fn flatten_join(nodes: Vec<Node>) -> Node {
         match node {
             Node::Join(inner) => all.extend(inner),
             Node::Filter(own, inner) => {
-                let certain = inner.scope().certain;
+                let certain = &inner.scope().certain;
                 // A variable that is certain here has the same value in the whole join.
                 let (up, stay): (Vec<Expr>, Vec<Expr>) =
-                    own.into_iter().partition(|condition| condition.slots().is_subset(&certain));
+                    own.into_iter().partition(|condition| condition.slots().is_subset(certain));
                 conditions.extend(up);
-                match inner.filtered(stay) {
+                match inner.into_node().filtered(stay) {
                     Node::Join(inner) => all.extend(inner),
                     other => all.push(other),
                 }
@@ -57,54 +59,69 @@ pub(crate) fn push_down(node: Node, stop: &Stop<'_>) -> Node {
     push(node, Vec::new(), stop)
 }
 
-/// Whether the slots that `inner` gives to a condition are those of the whole, of which `others` are the other parts.
-fn sees_the_same(condition: &Expr, inner: &Node, others: &Slots) -> bool {
-    let scope = inner.scope();
-    condition
-        .slots()
-        .iter()
-        .all(|slot| scope.certain.contains(slot) || scope.possible.contains(slot) && !others.contains(slot))
+/// Whether the slots that one part of a whole gives to a condition are those of the whole, of which `others` are the other parts.
+fn sees_the_same(condition: &Expr, inner: &Scope, others: impl Fn(&Slot) -> bool) -> bool {
+    condition.slots().iter().all(|slot| inner.certain.contains(slot) || inner.possible.contains(slot) && !others(slot))
 }
 
-fn push(node: Node, mut conditions: Vec<Expr>, stop: &Stop<'_>) -> Node {
-    if stop.is_stopped() {
+/// Steps that it takes to look where a condition goes.
+const CONDITION_STEPS: usize = 16;
+
+fn push(node: Node, conditions: Vec<Expr>, stop: &Stop<'_>) -> Node {
+    if stop.works(1 + conditions.len() * CONDITION_STEPS) || stop.is_stopped() {
         return node.filtered(conditions);
     }
+    deep(|| push_into(node, conditions, stop))
+}
+
+fn below(node: Operand, conditions: Vec<Expr>, stop: &Stop<'_>) -> Operand {
+    Operand::new(push(node.into_node(), conditions, stop))
+}
+
+fn push_into(node: Node, mut conditions: Vec<Expr>, stop: &Stop<'_>) -> Node {
     match node {
         Node::Filter(own, inner) => {
             conditions.extend(own.into_iter().flat_map(Expr::conjuncts));
-            push(*inner, conditions, stop)
+            push(inner.into_node(), conditions, stop)
         }
         Node::Join(nodes) => push_into_join(nodes, conditions, stop),
         Node::LeftJoin { left, right, conditions: own } => {
-            let optional = right.scope().possible;
-            let (down, stay): (Vec<Expr>, Vec<Expr>) =
-                conditions.into_iter().partition(|condition| sees_the_same(condition, &left, &optional));
-            let (to_right, own) = split_for_right(&left, &right, own);
-            let left = Box::new(push(*left, down, stop));
-            let right = Box::new(push(*right, to_right, stop));
+            let (mut down, mut stay) = (Vec::new(), Vec::new());
+            if !conditions.is_empty() {
+                let (scope, optional) = (left.scope(), &right.scope().possible);
+                stop.works(scope.possible.len());
+                (down, stay) = conditions
+                    .into_iter()
+                    .partition(|condition| sees_the_same(condition, scope, |slot| optional.contains(slot)));
+            }
+            let (to_right, own) = split_for_right(&left, &right, own, stop);
+            let left = below(left, down, stop);
+            let right = below(right, to_right, stop);
             Node::LeftJoin { left, right, conditions: own }.filtered(stay)
         }
         Node::AntiJoin { left, right, conditions: own } => {
-            let (left, right, own, stay) = push_into_test(*left, *right, own, conditions, stop);
+            let (left, right, own, stay) = push_into_test(left, right, own, conditions, stop);
             Node::AntiJoin { left, right, conditions: own }.filtered(stay)
         }
         Node::SemiJoin { left, right, conditions: own } => {
-            let (left, right, own, stay) = push_into_test(*left, *right, own, conditions, stop);
+            let (left, right, own, stay) = push_into_test(left, right, own, conditions, stop);
             Node::SemiJoin { left, right, conditions: own }.filtered(stay)
         }
         Node::MarkJoin { left, right, conditions: own, mark } => {
-            let (left, right, own, stay) = push_into_test(*left, *right, own, conditions, stop);
+            let (left, right, own, stay) = push_into_test(left, right, own, conditions, stop);
             Node::MarkJoin { left, right, conditions: own, mark }.filtered(stay)
         }
-        Node::Minus(left, right) => {
-            Node::Minus(Box::new(push(*left, conditions, stop)), Box::new(push(*right, Vec::new(), stop)))
-        }
+        Node::Minus(left, right) => Node::Minus(below(left, conditions, stop), below(right, Vec::new(), stop)),
         Node::Union(nodes) => {
             let branch = |node: Node| {
+                if conditions.is_empty() {
+                    return push(node, Vec::new(), stop);
+                }
                 let possible = node.scope().possible;
                 let visible = |slot: Slot| if possible.contains(&slot) { Expr::Slot(slot) } else { Expr::Error };
                 let own = conditions.iter().map(|condition| condition.replaced(&visible)).collect();
+                stop.works(possible.len());
+                stop.holds(conditions.len() * CONDITION_BYTES);
                 push(node, own, stop)
             };
             Node::Union(nodes.into_iter().map(branch).collect())
@@ -112,62 +129,73 @@ fn push(node: Node, mut conditions: Vec<Expr>, stop: &Stop<'_>) -> Node {
         Node::Extend(inner, slot, expr) => {
             let (stay, down): (Vec<Expr>, Vec<Expr>) =
                 conditions.into_iter().partition(|condition| condition.slots().contains(&slot));
-            Node::Extend(Box::new(push(*inner, down, stop)), slot, expr).filtered(stay)
+            Node::Extend(below(inner, down, stop), slot, expr).filtered(stay)
         }
-        Node::Sort(inner, keys) => Node::Sort(Box::new(push(*inner, conditions, stop)), keys),
-        Node::Project(inner, slots) => Node::Project(Box::new(push(*inner, conditions, stop)), slots),
-        Node::Distinct(inner) => Node::Distinct(Box::new(push(*inner, conditions, stop))),
+        Node::Sort(inner, keys) => Node::Sort(below(inner, conditions, stop), keys),
+        Node::Project(inner, slots) => Node::Project(below(inner, conditions, stop), slots),
+        Node::Distinct(inner) => Node::Distinct(below(inner, conditions, stop)),
         Node::Group(mut group) => {
             // All rows of a group have its keys.
+            let keys: Slots = group.keys.iter().copied().collect();
             let is_of_keys = |condition: &Expr| {
                 let slots = condition.slots();
-                !slots.is_empty() && slots.iter().all(|slot| group.keys.contains(slot)) && !condition.is_volatile()
+                !slots.is_empty() && slots.is_subset(&keys) && !condition.is_volatile()
             };
             let (down, stay): (Vec<Expr>, Vec<Expr>) = conditions.into_iter().partition(is_of_keys);
-            group.inner = Box::new(push(*group.inner, down, stop));
+            group.inner = below(group.inner, down, stop);
             Node::Group(group).filtered(stay)
         }
         // Fewer rows below a slice would be other rows.
         Node::Slice(inner, offset, limit) => {
-            Node::Slice(Box::new(push(*inner, Vec::new(), stop)), offset, limit).filtered(conditions)
+            Node::Slice(below(inner, Vec::new(), stop), offset, limit).filtered(conditions)
         }
         leaf @ (Node::Pattern(_) | Node::Path(_) | Node::Values(..)) => leaf.filtered(conditions),
     }
 }
 
+/// About how many bytes a copy of a condition takes.
+const CONDITION_BYTES: usize = 256;
+
 /// The operands of a semi or anti join with the conditions that go there, its own conditions, and those above it.
 fn push_into_test(
-    left: Node,
-    right: Node,
+    left: Operand,
+    right: Operand,
     own: Vec<Expr>,
     conditions: Vec<Expr>,
     stop: &Stop<'_>,
-) -> (Box<Node>, Box<Node>, Vec<Expr>, Vec<Expr>) {
-    let (to_right, own) = split_for_right(&left, &right, own);
-    let left_scope = left.scope().possible;
-    let (down, stay): (Vec<Expr>, Vec<Expr>) =
-        conditions.into_iter().partition(|condition| condition.slots().is_subset(&left_scope));
-    (Box::new(push(left, down, stop)), Box::new(push(right, to_right, stop)), own, stay)
+) -> (Operand, Operand, Vec<Expr>, Vec<Expr>) {
+    let (to_right, own) = split_for_right(&left, &right, own, stop);
+    let (mut down, mut stay) = (Vec::new(), Vec::new());
+    if !conditions.is_empty() {
+        let possible = &left.scope().possible;
+        stop.works(possible.len());
+        (down, stay) = conditions.into_iter().partition(|condition| condition.slots().is_subset(possible));
+    }
+    (below(left, down, stop), below(right, to_right, stop), own, stay)
 }
 
 /// Patterns keep their conditions beside them, where the planner finds them; other operands get theirs.
 fn push_into_join(nodes: Vec<Node>, mut conditions: Vec<Expr>, stop: &Stop<'_>) -> Node {
-    let scopes: Vec<Slots> = nodes.iter().map(|node| node.scope().possible).collect();
+    let is_pattern = |node: &Node| matches!(node, Node::Pattern(_));
+    if conditions.is_empty() || nodes.iter().all(is_pattern) {
+        let each = |node: Node| if is_pattern(&node) { node } else { push(node, Vec::new(), stop) };
+        return flatten(Node::Join(nodes.into_iter().map(each).collect()).filtered(conditions));
+    }
+    let scopes: Vec<Scope> = nodes.iter().map(Node::scope).collect();
+    // How many operands have a slot.
+    let mut holders: FxHashMap<Slot, usize> = FxHashMap::default();
+    scopes.iter().flat_map(|scope| &scope.possible).for_each(|slot| *holders.entry(*slot).or_default() += 1);
     let mut pushed = Vec::new();
-    for (place, node) in nodes.into_iter().enumerate() {
-        if matches!(node, Node::Pattern(_)) {
+    for (node, scope) in nodes.into_iter().zip(&scopes) {
+        if is_pattern(&node) {
             pushed.push(node);
             continue;
         }
-        let others: Slots = scopes
-            .iter()
-            .enumerate()
-            .filter(|(other, _)| *other != place)
-            .flat_map(|(_, scope)| scope.iter().copied())
-            .collect();
+        stop.works(conditions.len() * CONDITION_STEPS);
+        let is_others = |slot: &Slot| holders[slot] > 1;
         let (down, stay): (Vec<Expr>, Vec<Expr>) = conditions
             .into_iter()
-            .partition(|condition| !condition.slots().is_empty() && sees_the_same(condition, &node, &others));
+            .partition(|condition| !condition.slots().is_empty() && sees_the_same(condition, scope, is_others));
         conditions = stay;
         pushed.push(push(node, down, stop));
     }
@@ -175,12 +203,15 @@ fn push_into_join(nodes: Vec<Node>, mut conditions: Vec<Expr>, stop: &Stop<'_>) 
 }
 
 /// Conditions of a left join that look at its right side only, and the others.
-fn split_for_right(left: &Node, right: &Node, conditions: Vec<Expr>) -> (Vec<Expr>, Vec<Expr>) {
-    let outside = left.scope().possible;
-    conditions
-        .into_iter()
-        .flat_map(Expr::conjuncts)
-        .partition(|condition| !condition.slots().is_empty() && sees_the_same(condition, right, &outside))
+fn split_for_right(left: &Operand, right: &Operand, conditions: Vec<Expr>, stop: &Stop<'_>) -> (Vec<Expr>, Vec<Expr>) {
+    if conditions.is_empty() {
+        return (Vec::new(), Vec::new());
+    }
+    let (outside, inside) = (&left.scope().possible, right.scope());
+    stop.works(outside.len() + inside.possible.len() + conditions.len() * CONDITION_STEPS);
+    conditions.into_iter().flat_map(Expr::conjuncts).partition(|condition| {
+        !condition.slots().is_empty() && sees_the_same(condition, inside, |slot| outside.contains(slot))
+    })
 }
 
 #[cfg(test)]
@@ -199,7 +230,7 @@ mod tests {
     }
 
     fn optional(left: Node, right: Node, conditions: Vec<Expr>) -> Node {
-        Node::LeftJoin { left: Box::new(left), right: Box::new(right), conditions }
+        Node::LeftJoin { left: Operand::new(left), right: Operand::new(right), conditions }
     }
 
     #[test]
@@ -231,7 +262,7 @@ mod tests {
 
     #[test]
     fn a_slice_keeps_its_conditions_above() {
-        let node = Node::Slice(Box::new(pattern(0, 1)), 0, Some(3)).filtered(vec![less(0, 1)]);
+        let node = Node::Slice(Operand::new(pattern(0, 1)), 0, Some(3)).filtered(vec![less(0, 1)]);
         assert_eq!(push_down(node.clone(), &Stop::new(&|| false)), node);
     }
 

@@ -11,10 +11,13 @@ mod filters;
 use crate::algebra::Node;
 use crate::stop::Stop;
 
+/// Steps that a rule takes for an operator.
+const REWRITE_STEPS: usize = 2;
+
 /// Applies all rules; once it is stopped, no more of them. New slots get names.
 pub(crate) fn optimise(node: Node, names: &mut Vec<String>, stop: &Stop<'_>) -> Node {
     let rewrite = |node: Node, rule: fn(Node) -> Node| {
-        node.rewrite(&mut |node| if stop.is_stopped() { node } else { rule(node) })
+        node.rewrite(&mut |node| if stop.works(REWRITE_STEPS) || stop.is_stopped() { node } else { rule(node) })
     };
     let node = rewrite(node, filters::flatten);
     let node = exists::as_joins(node, names, stop);

@@ -3,10 +3,11 @@
 use super::build::{Op, Physical, cost};
 use super::estimate::{Estimate, Facts};
 use super::{Goal, Planner};
-use crate::algebra::{Fold, Group, Node, Slot, Slots};
+use crate::algebra::{Aggregate, Fold, Group, Node, Slot, Slots};
 use crate::boxes::aggregate::{AggregateSpec, FoldSpec};
 use crate::condition::Kinds;
 use crate::expression::Expr;
+use rustc_hash::FxHashSet;
 use std::sync::Arc;
 use vicus_rdf::Kind;
 
@@ -15,22 +16,20 @@ impl Planner<'_> {
         let mut inside: Slots = group.keys.iter().copied().collect();
         inside.extend(group.folds.iter().flat_map(|fold| fold.of.iter().copied()));
         // Whether a row comes once or twice is all one to a least value.
-        let set = |fold: &crate::algebra::Aggregate| {
-            fold.distinct || matches!(fold.fold, Fold::Least | Fold::Greatest | Fold::Sample)
-        };
+        let set = |fold: &Aggregate| fold.distinct || matches!(fold.fold, Fold::Least | Fold::Greatest | Fold::Sample);
         let set = self.optimise && group.folds.iter().all(set);
         let inner = if self.optimise { without_counted(group) } else { None };
         let inner = inner.as_ref().unwrap_or(&group.inner);
         let mut input = self.plan(inner, &inside, Goal { set, first: false });
         // Of the same values all, so that duplicates may go before: DISTINCT is shared among boxes, and sized to the cache.
-        let values = |fold: &crate::algebra::Aggregate| fold.of.iter().copied().collect::<Slots>();
+        let values = |fold: &Aggregate| fold.of.iter().copied().collect::<Slots>();
         let is_distinct = self.optimise
             && group.folds.windows(2).all(|pair| values(&pair[0]) == values(&pair[1]))
             && group.folds.iter().all(|fold| fold.distinct);
         if is_distinct && !group.folds.is_empty() {
             input = self.distinct(self.project(input, &inside));
         }
-        let columns = |fold: &crate::algebra::Aggregate| fold.of.iter().filter_map(|s| input.column(*s)).collect();
+        let columns = |fold: &Aggregate| fold.of.iter().filter_map(|s| input.column(*s)).collect();
         let folds = group.folds.iter().map(|fold| FoldSpec {
             fold: fold.fold.clone(),
             of: fold.of.first().and_then(|slot| input.column(*slot)).filter(|_| !fold.rows),
@@ -55,7 +54,7 @@ impl Planner<'_> {
         });
         let facts = keys.iter().copied().map(key).chain(folded).collect();
         let cost = input.cost + input.estimate.rows * cost::DISTINCT;
-        let made = Physical {
+        let made = self.made(Physical {
             columns: keys.iter().copied().chain(group.folds.iter().map(|fold| fold.slot)).collect(),
             cost,
             startup: cost,
@@ -63,7 +62,7 @@ impl Planner<'_> {
             estimate: Estimate { rows, facts }.with_rows(rows),
             op: Op::Aggregate(Box::new(input), Arc::new(spec)),
             conditions: Vec::new(),
-        };
+        });
         self.project(made, needed)
     }
 }
@@ -71,22 +70,40 @@ impl Planner<'_> {
 /// What is grouped, if it ends with computed values that are only counted: whether there is one is all that is computed, so
 /// that the values don't become terms that have to be kept.
 fn without_counted(group: &Group) -> Option<Node> {
-    let is_counted = |slot: &Slot| {
-        let mut folds = group.folds.iter().filter(|fold| fold.of.contains(slot)).peekable();
-        let is_any = folds.peek().is_some();
-        is_any
-            && !group.keys.contains(slot)
-            && folds.all(|fold| fold.fold == Fold::Count && !fold.distinct && !fold.rows)
-    };
-    let mut node = (*group.inner).clone();
-    let (mut at, mut seen, mut changed) = (&mut node, Slots::new(), false);
+    // Slots of counts, and those of everything else that looks at rows.
+    let is_count = |fold: &&Aggregate| fold.fold == Fold::Count && !fold.distinct && !fold.rows;
+    let slots = |folds: &mut dyn Iterator<Item = &Aggregate>| folds.flat_map(|fold| fold.of.iter().copied()).collect();
+    let counted: Slots = slots(&mut group.folds.iter().filter(is_count));
+    let looked_at: Slots = slots(&mut group.folds.iter().filter(|fold| !is_count(fold)));
+    let keys: Slots = group.keys.iter().copied().collect();
+    let is_counted = |slot: &Slot| counted.contains(slot) && !looked_at.contains(slot) && !keys.contains(slot);
+    let is_computed = |expr: &Expr| !matches!(expr, Expr::Slot(_) | Expr::Constant(_) | Expr::Error);
+    // Whether there is any, before all is copied.
+    let (mut at, mut seen, mut any) = (&*group.inner, FxHashSet::default(), false);
     loop {
         at = match at {
             Node::Extend(inner, slot, expr) => {
-                let is_computed = !matches!(expr, Expr::Slot(_) | Expr::Constant(_) | Expr::Error);
-                if is_computed && is_counted(slot) && !seen.contains(slot) {
+                any |= is_computed(expr) && is_counted(slot) && !seen.contains(slot);
+                seen.extend(expr.slots());
+                inner
+            }
+            Node::Filter(conditions, inner) => {
+                seen.extend(conditions.iter().flat_map(Expr::slots));
+                inner
+            }
+            _ => break,
+        }
+    }
+    if !any {
+        return None;
+    }
+    let mut node = (*group.inner).clone();
+    let (mut at, mut seen) = (&mut node, FxHashSet::default());
+    loop {
+        at = match at {
+            Node::Extend(inner, slot, expr) => {
+                if is_computed(expr) && is_counted(slot) && !seen.contains(slot) {
                     *expr = Expr::Has(Box::new(expr.clone()));
-                    changed = true;
                 }
                 seen.extend(expr.slots());
                 inner
@@ -95,7 +112,7 @@ fn without_counted(group: &Group) -> Option<Node> {
                 seen.extend(conditions.iter().flat_map(Expr::slots));
                 inner
             }
-            _ => return changed.then_some(node),
+            _ => return Some(node),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Physical operators with their columns resolved, and what they are thought to cost.
 
+use super::columns::Columns;
 use super::estimate::{self, Estimate, Facts};
 use super::{Goal, Planner};
 use crate::algebra::{At, Column, Path, Pattern, Slot, Slots, SortKey, Table};
@@ -10,6 +11,7 @@ use crate::boxes::index_probe::{IndexSpec, Source, Want};
 use crate::boxes::join::{JoinKind, JoinSpec, Part};
 use crate::boxes::scan::ScanSpec;
 use crate::boxes::sort;
+use crate::boxes::union::To;
 use crate::boxes::walk::WalkSpec;
 use crate::condition::{Condition, Kinds};
 use crate::expression::Expr;
@@ -33,6 +35,11 @@ pub(crate) mod cost {
     pub(crate) const DISTINCT: f64 = 15.0;
 }
 
+/// Steps that making an operator takes, and a column of it or of its inputs.
+const OPERATOR_STEPS: usize = 128;
+const COLUMN_STEPS: usize = 3;
+const MANY_COLUMNS: usize = 8192;
+
 /// A physical operator.
 #[derive(Debug)]
 pub(crate) enum Op {
@@ -46,7 +53,8 @@ pub(crate) enum Op {
     HashJoin(Box<Physical>, Box<Physical>, Arc<HashSpec>, Arc<JoinSpec>),
     Filter(Box<Physical>, Condition, Arc<[usize]>),
     Extend(Box<Physical>, Arc<[Make]>),
-    Union(Vec<Physical>, Arc<[Vec<Option<usize>>]>),
+    /// For each operand, where its columns go.
+    Union(Vec<Physical>, Arc<[Vec<To>]>),
     Distinct(Box<Physical>),
     Aggregate(Box<Physical>, Arc<AggregateSpec>),
     Sort(Box<Physical>, Arc<[sort::By]>),
@@ -59,7 +67,7 @@ pub(crate) enum Op {
 pub(crate) struct Physical {
     pub(crate) op: Op,
     /// What each column of its envelopes is.
-    pub(crate) columns: Vec<Slot>,
+    pub(crate) columns: Columns,
     pub(crate) estimate: Estimate,
     /// Nanoseconds until the last row, and until the first one.
     pub(crate) cost: f64,
@@ -72,7 +80,36 @@ pub(crate) struct Physical {
 
 impl Physical {
     pub(crate) fn column(&self, slot: Slot) -> Option<usize> {
-        self.columns.iter().position(|other| *other == slot)
+        self.columns.place(slot)
+    }
+
+    /// What it stands on.
+    pub(crate) fn inputs(&self) -> impl Iterator<Item = &Physical> {
+        let (one, two, more): (Option<&Physical>, Option<&Physical>, &[Physical]) = match &self.op {
+            Op::Values(_) | Op::Scan(..) | Op::Nodes => (None, None, &[]),
+            Op::HashJoin(probe, build, ..) => (Some(probe), Some(build), &[]),
+            Op::Union(inputs, _) => (None, None, inputs),
+            Op::Walk(input, ..)
+            | Op::IndexJoin(input, ..)
+            | Op::Filter(input, ..)
+            | Op::Extend(input, _)
+            | Op::Distinct(input)
+            | Op::Aggregate(input, _)
+            | Op::Sort(input, _)
+            | Op::Top(input, ..)
+            | Op::Slice(input, ..) => (Some(input), None, &[]),
+        };
+        one.into_iter().chain(two).chain(more)
+    }
+
+    /// How many operators stand on each other at most.
+    pub(crate) fn levels(&self) -> usize {
+        let (mut deepest, mut open) = (0, vec![(self, 1)]);
+        while let Some((plan, level)) = open.pop() {
+            deepest = deepest.max(level);
+            open.extend(plan.inputs().map(|input| (input, level + 1)));
+        }
+        deepest
     }
 
     /// The price by which plans are compared.
@@ -94,12 +131,26 @@ pub(crate) fn is_in_order(index: &IndexSpec, input: &Physical) -> bool {
     }
 }
 
+/// Bytes that an operator takes, and a column of one: with what is made of it on the way to a model.
+const OPERATOR_BYTES: usize = 2048;
+const COLUMN_BYTES: usize = 256;
+
 impl Planner<'_> {
-    fn compile(&self, conditions: &[Expr], columns: &[Slot], estimate: &Estimate) -> Condition {
+    /// Counts what an operator costs that was made.
+    pub(super) fn made(&self, plan: Physical) -> Physical {
+        let width = plan.columns.len() + plan.inputs().map(|input| input.columns.len()).sum::<usize>();
+        // Beyond the caches, each look takes longer.
+        let far = if width > MANY_COLUMNS { 4 } else { 1 };
+        self.stop.works(OPERATOR_STEPS + width * COLUMN_STEPS * far);
+        self.stop.holds(OPERATOR_BYTES + plan.columns.len() * COLUMN_BYTES);
+        plan
+    }
+
+    fn compile(&self, conditions: &[Expr], columns: &Columns, estimate: &Estimate) -> Condition {
         let resolved: Vec<Expr> = conditions
             .iter()
             .map(|condition| {
-                condition.replaced(&|slot| match columns.iter().position(|other| *other == slot) {
+                condition.replaced(&|slot| match columns.place(slot) {
                     Some(column) => Expr::Slot(Slot(column)),
                     None => Expr::Error,
                 })
@@ -126,7 +177,7 @@ impl Planner<'_> {
             (slot, Facts { distinct: rows, kinds: column.kinds, certain: column.certain })
         };
         let columns = kept.iter().map(|(_, column)| Column::clone(column)).collect();
-        Physical {
+        self.made(Physical {
             columns: kept.iter().map(|(slot, _)| *slot).collect(),
             estimate: Estimate { rows, facts: kept.iter().map(facts).collect() },
             op: Op::Values(Arc::new(Table { columns, rows: table.rows })),
@@ -134,7 +185,7 @@ impl Planner<'_> {
             startup: 0.0,
             sorted: None,
             conditions: Vec::new(),
-        }
+        })
     }
 
     /// Reads a pattern from the index in which its constants stand in front and, if there is a choice, `by` next.
@@ -186,15 +237,15 @@ impl Planner<'_> {
             debug_assert!(level < 2, "the last level always differs");
             estimate = estimate.with_rows(rows);
         }
-        Physical {
+        self.made(Physical {
             op: Op::Scan(*pattern, Arc::new(spec)),
-            columns,
+            columns: columns.into(),
             cost: rows.len() as f64 * cost::SCAN,
             startup: 0.0,
             estimate,
             sorted,
             conditions: Vec::new(),
-        }
+        })
     }
 
     /// How a pattern is searched if these slots have values.
@@ -275,10 +326,10 @@ impl Planner<'_> {
         }
         let near = is_in_order(&index, &input);
         let search = if near { cost::SEARCH_NEAR } else { cost::SEARCH_FAR };
-        let (join, columns) = self.join_spec(kind, &input, &slots, &[], conditions, needed, &both);
+        let (join, columns) = self.join_spec(kind, &input, &slots, &Slots::new(), conditions, needed, &both);
         let estimate = self.joined(kind, &input.estimate, both.clone(), conditions, &columns);
-        let sorted = input.sorted.filter(|slot| columns.contains(slot));
-        Physical {
+        let sorted = input.sorted.filter(|slot| columns.has(*slot));
+        self.made(Physical {
             cost: input.cost + input.estimate.rows * search + both.rows * cost::MAKE,
             startup: input.startup + search,
             op: Op::IndexJoin(Box::new(input), *pattern, Arc::new(index), Arc::new(join)),
@@ -286,7 +337,7 @@ impl Planner<'_> {
             estimate,
             sorted,
             conditions: conditions.to_vec(),
-        }
+        })
     }
 
     /// Builds one side into a table and probes it with the other. `equalities` are pairs of slots of either side.
@@ -304,14 +355,14 @@ impl Planner<'_> {
         goal: Goal,
     ) -> Physical {
         let mut keys = Vec::new();
-        let mut merged = Vec::new();
+        let mut merged = Slots::new();
         for (column, slot) in probe.columns.iter().enumerate() {
             let Some(built) = build.column(*slot) else { continue };
             let strict = probe.estimate.is_certain(*slot) && build.estimate.is_certain(*slot);
             let by = if strict { By::Id } else { By::Loose };
             keys.push(Key { probe: column, build: built, by });
             if !probe.estimate.is_certain(*slot) {
-                merged.push(*slot);
+                merged.insert(*slot);
             }
         }
         for (a, b, by) in equalities {
@@ -348,9 +399,9 @@ impl Planner<'_> {
         let (join, columns) = self.join_spec(kind, &probe, &slots, &merged, conditions, needed, &both);
         let hash = HashSpec { keys, keep, output, needs_overlap };
         let estimate = self.joined(kind, &probe.estimate, both.clone(), conditions, &columns);
-        let sorted = probe.sorted.filter(|slot| columns.contains(slot));
+        let sorted = probe.sorted.filter(|slot| columns.has(*slot));
         let building = build.cost + build.estimate.rows * cost::BUILD;
-        Physical {
+        self.made(Physical {
             cost: building + probe.cost + probe.estimate.rows * cost::PROBE + both.rows * cost::MAKE,
             startup: building + probe.startup + cost::PROBE,
             op: Op::HashJoin(Box::new(probe), Box::new(build), Arc::new(hash), Arc::new(join)),
@@ -358,7 +409,7 @@ impl Planner<'_> {
             estimate,
             sorted,
             conditions: conditions.to_vec(),
-        }
+        })
     }
 
     /// What a join puts out: `slots` are the outputs of its probe, of which `merged` may be bound on either side.
@@ -368,15 +419,16 @@ impl Planner<'_> {
         kind: JoinKind,
         left: &Physical,
         slots: &[Slot],
-        merged: &[Slot],
+        merged: &Slots,
         conditions: &[Expr],
         needed: &Slots,
         both: &Estimate,
-    ) -> (JoinSpec, Vec<Slot>) {
+    ) -> (JoinSpec, Columns) {
         let keeps_right = matches!(kind, JoinKind::Inner | JoinKind::Left);
         let mut columns = Vec::new();
         let mut output = Vec::new();
-        let part = |slot: Slot| match (left.column(slot), slots.iter().position(|other| *other == slot)) {
+        let right: Columns = slots.iter().copied().collect();
+        let part = |slot: Slot| match (left.column(slot), right.place(slot)) {
             (Some(column), Some(place)) if merged.contains(&slot) => Some(Part::Merged(column, place)),
             (Some(column), _) => Some(Part::Left(column)),
             (None, Some(place)) => Some(Part::Right(place)),
@@ -384,8 +436,7 @@ impl Planner<'_> {
         };
         for (column, slot) in left.columns.iter().enumerate().filter(|(_, slot)| needed.contains(slot)) {
             columns.push(*slot);
-            // The side that is long is not searched for each of its columns.
-            let place = slots.iter().position(|other| keeps_right && other == slot && merged.contains(slot));
+            let place = right.place(*slot).filter(|_| keeps_right && merged.contains(slot));
             output.push(place.map_or(Part::Left(column), |place| Part::Merged(column, place)));
         }
         for slot in slots {
@@ -398,13 +449,13 @@ impl Planner<'_> {
             columns.push(mark);
             output.push(Part::Marked);
         }
-        let condition_slots: Vec<Slot> = {
+        let condition_slots: Columns = {
             let all: Slots = conditions.iter().flat_map(Expr::slots).collect();
             all.into_iter().filter(|slot| part(*slot).is_some()).collect()
         };
         let condition = self.compile(conditions, &condition_slots, both);
         let condition_parts = condition_slots.iter().filter_map(|slot| part(*slot)).collect();
-        (JoinSpec { kind, output, condition_parts, condition }, columns)
+        (JoinSpec { kind, output, condition_parts, condition }, columns.into())
     }
 
     /// What comes out of a join, of which `both` is what its inner join would be without conditions.
@@ -453,37 +504,38 @@ impl Planner<'_> {
         let condition = self.compile(conditions, &input.columns, &input.estimate);
         let kept: Vec<usize> =
             (0..input.columns.len()).filter(|&column| needed.contains(&input.columns[column])).collect();
-        let columns: Vec<Slot> = kept.iter().map(|&column| input.columns[column]).collect();
+        let columns: Columns = kept.iter().map(|&column| input.columns[column]).collect();
         let estimate =
             Planner::filtered(conditions, input.estimate.clone()).restricted(&columns.iter().copied().collect());
-        Physical {
+        self.made(Physical {
             cost: input.cost + input.estimate.rows * cost::CONDITION,
             startup: input.startup,
-            sorted: input.sorted.filter(|slot| columns.contains(slot)),
+            sorted: input.sorted.filter(|slot| columns.has(*slot)),
             op: Op::Filter(Box::new(input), condition, kept.into()),
             columns,
             estimate,
             conditions: conditions.to_vec(),
-        }
+        })
     }
 
     /// Other columns; they are shared, so it costs next to nothing.
     pub(crate) fn arrange(&self, input: Physical, makes: Vec<Make>, columns: Vec<Slot>) -> Physical {
+        let columns = Columns::from(columns);
         let mut estimate = input.estimate.clone().restricted(&columns.iter().copied().collect());
-        for slot in &columns {
+        for slot in columns.iter() {
             estimate
                 .facts
                 .or_insert(*slot, Facts { distinct: estimate.rows.max(1.0), kinds: Kinds::ANY, certain: false });
         }
-        Physical {
+        self.made(Physical {
             cost: input.cost,
             startup: input.startup,
-            sorted: input.sorted.filter(|slot| columns.contains(slot)),
+            sorted: input.sorted.filter(|slot| columns.has(*slot)),
             op: Op::Extend(Box::new(input), makes.into()),
             columns,
             estimate,
             conditions: Vec::new(),
-        }
+        })
     }
 
     /// Drops the columns that nobody needs.
@@ -498,60 +550,75 @@ impl Planner<'_> {
     }
 
     pub(crate) fn extend(&self, input: Physical, slot: Slot, expr: &Expr, needed: &Slots) -> Physical {
+        self.extended(input, &[(slot, expr)], needed)
+    }
+
+    /// Adds columns by expressions of which none looks at another.
+    pub(crate) fn extended(&self, input: Physical, values: &[(Slot, &Expr)], needed: &Slots) -> Physical {
         let kept: Vec<usize> =
             (0..input.columns.len()).filter(|&column| needed.contains(&input.columns[column])).collect();
         let mut columns: Vec<Slot> = kept.iter().map(|&column| input.columns[column]).collect();
         let mut makes: Vec<Make> = kept.iter().map(|&column| Make::Column(column)).collect();
-        let known = match expr {
-            Expr::Constant(id) => Some(Facts { distinct: 1.0, kinds: Kinds::of_id(*id), certain: true }),
-            Expr::Slot(other) => input.estimate.facts.get(other).copied(),
-            _ => None,
-        };
-        let make = match expr {
-            Expr::Constant(id) => Make::Constant(id.bits()),
-            Expr::Error => Make::Constant(0),
-            Expr::Slot(other) => input.column(*other).map_or(Make::Constant(0), Make::Column),
-            _ => Make::Expr(expr.replaced(&|slot| match input.column(slot) {
-                Some(column) => Expr::Slot(Slot(column)),
-                None => Expr::Error,
-            })),
-        };
-        let computes = matches!(make, Make::Expr(_));
         let certain: Slots =
             input.estimate.facts.iter().filter(|(_, facts)| facts.certain).map(|(slot, _)| slot).collect();
-        let never_fails = expr.never_fails(&certain);
         let rows = input.estimate.rows;
-        makes.push(make);
-        columns.push(slot);
-        let mut made = self.arrange(input, makes, columns);
-        let unknown = Facts { distinct: rows.max(1.0), kinds: Kinds::ANY, certain: never_fails };
-        made.estimate.facts.insert(slot, known.unwrap_or(unknown));
-        if computes {
-            made.cost += rows * 100.0;
+        let (mut facts, mut computed) = (Vec::with_capacity(values.len()), 0);
+        for &(slot, expr) in values {
+            let known = match expr {
+                Expr::Constant(id) => Some(Facts { distinct: 1.0, kinds: Kinds::of_id(*id), certain: true }),
+                Expr::Slot(other) => input.estimate.facts.get(other).copied(),
+                _ => None,
+            };
+            let make = match expr {
+                Expr::Constant(id) => Make::Constant(id.bits()),
+                Expr::Error => Make::Constant(0),
+                Expr::Slot(other) => input.column(*other).map_or(Make::Constant(0), Make::Column),
+                _ => Make::Expr(expr.replaced(&|slot| match input.column(slot) {
+                    Some(column) => Expr::Slot(Slot(column)),
+                    None => Expr::Error,
+                })),
+            };
+            computed += usize::from(matches!(make, Make::Expr(_)));
+            let unknown = Facts { distinct: rows.max(1.0), kinds: Kinds::ANY, certain: expr.never_fails(&certain) };
+            facts.push((slot, known.unwrap_or(unknown)));
+            makes.push(make);
+            columns.push(slot);
         }
+        let mut made = self.arrange(input, makes, columns);
+        for (slot, facts) in facts {
+            made.estimate.facts.insert(slot, facts);
+        }
+        made.cost += computed as f64 * rows * 100.0;
         made
     }
 
-    pub(crate) fn union(&self, inputs: Vec<Physical>, columns: Vec<Slot>) -> Physical {
-        let maps: Vec<Vec<Option<usize>>> =
-            inputs.iter().map(|input| columns.iter().map(|slot| input.column(*slot)).collect()).collect();
+    pub(crate) fn union(&self, inputs: Vec<Physical>, columns: impl Into<Columns>) -> Physical {
+        let columns = columns.into();
+        let map = |input: &Physical| {
+            let to = |(from, slot): (usize, &Slot)| Some(To { from: from as u32, to: columns.place(*slot)? as u32 });
+            input.columns.iter().enumerate().filter_map(to).collect()
+        };
+        let maps: Vec<Vec<To>> = inputs.iter().map(map).collect();
         let rows = inputs.iter().map(|input| input.estimate.rows).sum();
-        let facts = columns.iter().map(|slot| {
-            let mut all = Facts { distinct: 0.0, kinds: Kinds::NONE, certain: true };
-            for input in &inputs {
-                match input.estimate.facts.get(slot) {
-                    Some(facts) => {
-                        all.distinct += facts.distinct;
-                        all.kinds = all.kinds.or(facts.kinds);
-                        all.certain &= facts.certain;
-                    }
-                    None => all.certain = false,
-                }
+        let none = Facts { distinct: 0.0, kinds: Kinds::NONE, certain: true };
+        let mut all: Vec<(Facts, usize)> = vec![(none, 0); columns.len()];
+        for input in &inputs {
+            for (slot, facts) in input.estimate.facts.iter() {
+                let Some(place) = columns.place(slot) else { continue };
+                let (all, holders) = &mut all[place];
+                all.distinct += facts.distinct;
+                all.kinds = all.kinds.or(facts.kinds);
+                all.certain &= facts.certain;
+                *holders += 1;
             }
-            (*slot, all)
-        });
+        }
+        let is_of_all = |holders: usize| holders == inputs.len();
+        let facts = columns
+            .iter()
+            .zip(all)
+            .map(|(slot, (facts, holders))| (*slot, Facts { certain: facts.certain && is_of_all(holders), ..facts }));
         let facts = facts.collect();
-        Physical {
+        self.made(Physical {
             cost: inputs.iter().map(|input| input.cost).sum(),
             startup: inputs.iter().map(|input| input.startup).fold(f64::INFINITY, f64::min),
             op: Op::Union(inputs, maps.into()),
@@ -559,13 +626,13 @@ impl Planner<'_> {
             estimate: Estimate { rows, facts },
             sorted: None,
             conditions: Vec::new(),
-        }
+        })
     }
 
     pub(crate) fn distinct(&self, input: Physical) -> Physical {
         let limit: f64 = input.estimate.facts.values().map(|facts| facts.distinct.max(1.0)).product();
         let rows = input.estimate.rows.min(limit);
-        Physical {
+        self.made(Physical {
             cost: input.cost + input.estimate.rows * cost::DISTINCT,
             startup: input.startup,
             sorted: input.sorted,
@@ -573,7 +640,7 @@ impl Planner<'_> {
             estimate: input.estimate.clone().with_rows(rows),
             op: Op::Distinct(Box::new(input)),
             conditions: Vec::new(),
-        }
+        })
     }
 
     fn sort_by(input: &Physical, keys: &[SortKey]) -> Arc<[sort::By]> {
@@ -586,7 +653,7 @@ impl Planner<'_> {
     pub(crate) fn sort(&self, input: Physical, keys: &[SortKey]) -> Physical {
         let by = Planner::sort_by(&input, keys);
         let cost = input.cost + input.estimate.rows * cost::SORT;
-        Physical {
+        self.made(Physical {
             cost,
             startup: cost,
             sorted: None,
@@ -594,14 +661,14 @@ impl Planner<'_> {
             estimate: input.estimate.clone(),
             op: Op::Sort(Box::new(input), by),
             conditions: Vec::new(),
-        }
+        })
     }
 
     pub(crate) fn top(&self, input: Physical, keys: &[SortKey], count: usize) -> Physical {
         let by = Planner::sort_by(&input, keys);
         let cost = input.cost + input.estimate.rows * cost::CONDITION;
         let rows = input.estimate.rows.min(count as f64);
-        Physical {
+        self.made(Physical {
             cost,
             startup: cost,
             sorted: None,
@@ -609,13 +676,13 @@ impl Planner<'_> {
             estimate: input.estimate.clone().with_rows(rows),
             op: Op::Top(Box::new(input), by, count),
             conditions: Vec::new(),
-        }
+        })
     }
 
     pub(crate) fn cut(&self, input: Physical, offset: usize, limit: Option<usize>) -> Physical {
         let rows =
             (input.estimate.rows - offset as f64).max(0.0).min(limit.map_or(f64::INFINITY, |limit| limit as f64));
-        Physical {
+        self.made(Physical {
             cost: input.cost,
             startup: input.startup,
             sorted: input.sorted,
@@ -623,6 +690,6 @@ impl Planner<'_> {
             estimate: input.estimate.clone().with_rows(rows),
             op: Op::Slice(Box::new(input), offset, limit),
             conditions: Vec::new(),
-        }
+        })
     }
 }

@@ -3,12 +3,76 @@
 use super::order::{Leaf, MOST, Ordering};
 use super::walk::is_open_walk;
 use super::{Goal, Physical, Planner};
-use crate::algebra::{At, Node, Pattern, Slot, Slots, Table};
+use crate::algebra::{At, Node, Pattern, Scope, Slot, Slots, Table};
 use crate::boxes::hash_table::{By, Keep};
 use crate::boxes::join::JoinKind;
 use crate::condition::Kinds;
 use crate::expression::{Compare, Expr};
 use crate::limits::Limits;
+use crate::stack::deep;
+use rustc_hash::FxHashMap;
+
+/// As many operands are ordered together where a query has very many.
+const FEWER: usize = 10;
+
+/// As many slots at most become others in a group.
+const MOST_COPIES: usize = 64;
+
+/// Steps that looking at what is known of a pattern takes, and at an operand among others.
+const PATTERN_STEPS: usize = 32;
+const LEAF_STEPS: usize = 64;
+
+/// An operand of a group that is to be ordered.
+enum Member<'n> {
+    Pattern(Pattern),
+    Node(&'n Node),
+    /// Some of a large group, and the conditions on them alone.
+    Part {
+        members: Vec<Member<'n>>,
+        scope: Scope,
+        conditions: Vec<Expr>,
+    },
+}
+
+impl<'n> Member<'n> {
+    fn of(node: &'n Node) -> Member<'n> {
+        match node {
+            Node::Pattern(pattern) => Member::Pattern(*pattern),
+            other => Member::Node(other),
+        }
+    }
+
+    fn scope(&self) -> Scope {
+        match self {
+            Member::Pattern(pattern) => Node::Pattern(*pattern).scope(),
+            Member::Node(node) => node.scope(),
+            Member::Part { scope, .. } => scope.clone(),
+        }
+    }
+
+    fn possible(&self) -> Slots {
+        match self {
+            Member::Pattern(pattern) => pattern.slots().collect(),
+            Member::Node(node) => node.scope().possible,
+            Member::Part { scope, .. } => scope.possible.clone(),
+        }
+    }
+}
+
+/// Which patterns of a group have a slot, and which slots its other operands have.
+fn holders(members: &[Member<'_>]) -> (FxHashMap<Slot, Vec<usize>>, Slots) {
+    let mut in_patterns: FxHashMap<Slot, Vec<usize>> = FxHashMap::default();
+    let mut elsewhere = Vec::new();
+    for (place, member) in members.iter().enumerate() {
+        match member {
+            Member::Pattern(pattern) => {
+                pattern.slots().for_each(|slot| in_patterns.entry(slot).or_default().push(place));
+            }
+            other => elsewhere.extend(other.possible()),
+        }
+    }
+    (in_patterns, elsewhere.into_iter().collect())
+}
 
 impl Planner<'_> {
     pub(crate) fn group(&self, nodes: &[Node], conditions: &[Expr], needed: &Slots, goal: Goal) -> Physical {
@@ -16,10 +80,14 @@ impl Planner<'_> {
             return self.as_written(nodes, conditions, needed, goal);
         }
         // A rewritten operand may bind less than it did where the condition was written.
-        let possible: Slots = nodes.iter().flat_map(|node| node.scope().possible).collect();
-        let visible = |slot| if possible.contains(&slot) { Expr::Slot(slot) } else { Expr::Error };
-        let conditions: Vec<Expr> = conditions.iter().map(|condition| condition.replaced(&visible)).collect();
-        let conditions = &conditions[..];
+        let mut visible_conditions = Vec::new();
+        if !conditions.is_empty() {
+            let possible: Slots = nodes.iter().flat_map(|node| node.scope().possible).collect();
+            self.stop.works(possible.len());
+            let visible = |slot| if possible.contains(&slot) { Expr::Slot(slot) } else { Expr::Error };
+            visible_conditions.extend(conditions.iter().map(|condition| condition.replaced(&visible)));
+        }
+        let conditions = &visible_conditions[..];
         if nodes.iter().any(is_open_walk) {
             return self.walked_group(nodes, conditions, needed, goal);
         }
@@ -39,8 +107,11 @@ impl Planner<'_> {
     /// Joins from left to right through hash tables, and then filters: what the reordered plan is tested against.
     fn as_written(&self, nodes: &[Node], conditions: &[Expr], needed: &Slots, goal: Goal) -> Physical {
         let mut all = needed.clone();
-        conditions.iter().for_each(|condition| all.extend(condition.slots()));
-        nodes.iter().for_each(|node| all.extend(node.scope().possible));
+        all.extend(conditions.iter().flat_map(Expr::slots).chain(nodes.iter().flat_map(|node| node.scope().possible)));
+        // They stand on each other.
+        if self.stop.works(16 * nodes.len() * nodes.len()) {
+            return self.values(&[], &Table::unit(), needed);
+        }
         let leaf = |node: &Node| match node {
             Node::Pattern(pattern) => self.scan(pattern, None, &all, goal),
             other => self.plan(other, &all, goal),
@@ -53,69 +124,138 @@ impl Planner<'_> {
     }
 
     fn joined_group(&self, nodes: &[Node], conditions: &[Expr], needed: &Slots, goal: Goal) -> Physical {
-        let mut nodes = nodes.to_vec();
+        let mut members: Vec<Member<'_>> = nodes.iter().map(Member::of).collect();
         let mut conditions = conditions.to_vec();
-        let copies = self.unify(&mut nodes, &mut conditions);
-        // Groups of groups, so that many operands are looked at in few levels.
-        let most = self.terms.limits.ordered_together.clamp(2, MOST);
-        while nodes.len() > most {
-            nodes = nodes.chunks(most).map(|part| Node::Join(part.to_vec())).collect();
-        }
+        let copies = self.unify(&mut members, &mut conditions);
         let mut inside = needed.clone();
         for (copy, original) in &copies {
             if inside.remove(copy) {
                 inside.insert(*original);
             }
         }
-        let mut wanted = inside.clone();
-        conditions.iter().for_each(|condition| wanted.extend(condition.slots()));
-        let scopes: Vec<Slots> = nodes.iter().map(|node| node.scope().possible).collect();
-        let leaf = |(place, node): (usize, &Node)| match node {
-            Node::Pattern(pattern) => Leaf::Pattern(*pattern, self.of_pattern(pattern)),
-            node => {
-                let others = scopes.iter().enumerate().filter(|(other, _)| *other != place);
-                let mut visible = wanted.clone();
-                others.for_each(|(_, scope)| visible.extend(scope));
-                Leaf::Plan(self.plan(node, &visible, goal))
-            }
-        };
-        let leaves: Vec<Leaf> = nodes.iter().enumerate().map(leaf).collect();
         // A condition without variables is one on the whole.
-        let (constant, conditions) = conditions.into_iter().partition(|condition: &Expr| condition.slots().is_empty());
-        let joined = Ordering::new(self, leaves, conditions, goal).plan(&inside);
-        let mut made = self.filter(joined, &constant, &inside);
-        for (copy, original) in copies {
-            if needed.contains(&copy) {
-                let keep = made.columns.iter().copied().chain([copy]).collect();
-                made = self.extend(made, copy, &Expr::Slot(original), &keep);
+        let (constant, conditions): (Vec<Expr>, Vec<Expr>) =
+            conditions.into_iter().partition(|condition| condition.slots().is_empty());
+        let joined = self.members(members, conditions, &inside, goal);
+        let made = self.filter(joined, &constant, &inside);
+        let values: Vec<(Slot, Expr)> = copies
+            .into_iter()
+            .filter(|(copy, _)| needed.contains(copy))
+            .map(|(copy, original)| (copy, Expr::Slot(original)))
+            .collect();
+        if values.is_empty() {
+            return self.project(made, needed);
+        }
+        let values: Vec<(Slot, &Expr)> = values.iter().map(|(slot, expr)| (*slot, expr)).collect();
+        self.extended(made, &values, needed)
+    }
+
+    /// The join of operands, of whose rows those are left for which all conditions are true.
+    fn members(&self, mut members: Vec<Member<'_>>, mut conditions: Vec<Expr>, needed: &Slots, goal: Goal) -> Physical {
+        if self.stop.works(members.len()) {
+            return self.values(&[], &Table { columns: Vec::new(), rows: 0 }, needed);
+        }
+        // Groups of groups, so that many operands are looked at in few levels. The ways to join a part of a very large group are
+        // many more than its patterns, so parts are small once many pairs
+        // have been looked at.
+        let together = self.terms.limits.ordered_together.clamp(2, MOST);
+        let pairs = members.len() * members.len().min(together);
+        let most = match self.pairs.get().checked_sub(pairs) {
+            Some(left) => {
+                self.pairs.set(left);
+                together
+            }
+            None => together.min(FEWER),
+        };
+        while members.len() > most {
+            members = self.parts(members, most, &mut conditions);
+        }
+        let mut wanted = Slots::new();
+        let (mut holders, mut scopes): (FxHashMap<Slot, usize>, Vec<Slots>) = (FxHashMap::default(), Vec::new());
+        if members.iter().all(|member| matches!(member, Member::Pattern(_))) {
+            // Patterns have few slots, whichever are wanted.
+            scopes.resize(members.len(), Slots::new());
+        } else {
+            wanted = needed.clone();
+            wanted.extend(conditions.iter().flat_map(Expr::slots));
+            // What several have is joined by.
+            scopes.extend(members.iter().map(Member::possible));
+            scopes.iter().flatten().for_each(|slot| *holders.entry(*slot).or_default() += 1);
+        }
+        let leaves = members.into_iter().zip(&scopes).map(|(member, scope)| {
+            let visible = || scope.iter().copied().filter(|slot| wanted.contains(slot) || holders[slot] > 1).collect();
+            match member {
+                Member::Pattern(pattern) => Leaf::Pattern(pattern, self.of_pattern(&pattern)),
+                Member::Node(node) => Leaf::Plan(self.plan(node, &visible(), goal)),
+                Member::Part { members, conditions, .. } => {
+                    Leaf::Plan(self.members(members, conditions, &visible(), goal))
+                }
+            }
+        });
+        let leaves: Vec<Leaf> = leaves.collect();
+        self.stop.works(leaves.len() * LEAF_STEPS + wanted.len() + scopes.iter().map(Slots::len).sum::<usize>());
+        Ordering::new(self, leaves, conditions, goal).plan(needed)
+    }
+
+    /// Groups of so many operands, with the conditions that look at one of them alone.
+    fn parts<'n>(&self, members: Vec<Member<'n>>, most: usize, conditions: &mut Vec<Expr>) -> Vec<Member<'n>> {
+        let mut members = members.into_iter();
+        let mut parts: Vec<(Vec<Member<'n>>, Scope, Vec<Expr>)> = Vec::new();
+        loop {
+            let part: Vec<Member<'n>> = members.by_ref().take(most).collect();
+            if part.is_empty() {
+                break;
+            }
+            let scope = Scope::of_join(part.iter().map(Member::scope));
+            self.stop.works(scope.possible.len() + part.len());
+            parts.push((part, scope, Vec::new()));
+        }
+        // The first part that always has a slot.
+        let mut first: FxHashMap<Slot, usize> = FxHashMap::default();
+        for (place, (_, scope, _)) in parts.iter().enumerate() {
+            scope.certain.iter().for_each(|slot| _ = first.entry(*slot).or_insert(place));
+        }
+        for condition in std::mem::take(conditions) {
+            let slots = condition.slots();
+            let place = slots.iter().filter_map(|slot| first.get(slot)).max();
+            match place.filter(|place| slots.is_subset(&parts[**place].1.certain)) {
+                Some(&place) => parts[place].2.push(condition),
+                None => conditions.push(condition),
             }
         }
-        self.project(made, needed)
+        parts.into_iter().map(|(members, scope, conditions)| Member::Part { members, scope, conditions }).collect()
     }
 
     /// `?a = ?b` where equal values are equal terms makes them one slot, and so a join. Returns the slots that went,
     /// with those that they are copies of.
-    pub(crate) fn unify(&self, nodes: &mut [Node], conditions: &mut Vec<Expr>) -> Vec<(Slot, Slot)> {
+    fn unify(&self, members: &mut [Member<'_>], conditions: &mut Vec<Expr>) -> Vec<(Slot, Slot)> {
         let mut copies: Vec<(Slot, Slot)> = Vec::new();
+        if !conditions.iter().any(|condition| condition.as_slot_equality().is_some()) {
+            return copies;
+        }
+        let (mut in_patterns, elsewhere) = holders(members);
         let mut place = 0;
-        while place < conditions.len() {
+        while place < conditions.len() && copies.len() < MOST_COPIES {
             let equality = conditions[place].as_slot_equality().and_then(|(a, b)| {
-                let (a_kinds, b_kinds) = (self.pattern_kinds(nodes, a)?, self.pattern_kinds(nodes, b)?);
+                let kinds = |slot| self.pattern_kinds(members, in_patterns.get(&slot)?, slot);
+                let (a_kinds, b_kinds) = (kinds(a)?, kinds(b)?);
                 let by_id = a_kinds.or(b_kinds).equal_by_id() || matches!(conditions[place], Expr::SameTerm(..));
-                let goes = only_in_patterns(nodes, b);
-                by_id.then_some(if goes { (a, b) } else { (b, a) }).filter(|(_, gone)| only_in_patterns(nodes, *gone))
+                let goes = !elsewhere.contains(&b);
+                by_id.then_some(if goes { (a, b) } else { (b, a) }).filter(|(_, gone)| !elsewhere.contains(gone))
             });
             let Some((stays, goes)) = equality else {
                 place += 1;
                 continue;
             };
+            self.stop.works(conditions.len());
             conditions.remove(place);
-            for node in nodes.iter_mut() {
-                if let Node::Pattern(pattern) = node {
-                    let renamed = pattern.0.map(|at| if at == At::Slot(goes) { At::Slot(stays) } else { at });
-                    *pattern = Pattern(renamed);
+            let renamed = in_patterns.remove(&goes).unwrap_or_default();
+            for &member in &renamed {
+                if let Member::Pattern(pattern) = &mut members[member] {
+                    *pattern = Pattern(pattern.0.map(|at| if at == At::Slot(goes) { At::Slot(stays) } else { at }));
                 }
             }
+            in_patterns.entry(stays).or_default().extend(renamed);
             let rename = |slot| Expr::Slot(if slot == goes { stays } else { slot });
             conditions.iter_mut().for_each(|condition| condition.replace(&rename));
             for (_, original) in copies.iter_mut().filter(|(_, original)| *original == goes) {
@@ -126,13 +266,16 @@ impl Planner<'_> {
         copies
     }
 
-    /// What a slot can be, if a pattern binds it.
-    fn pattern_kinds(&self, nodes: &[Node], slot: Slot) -> Option<Kinds> {
-        let in_pattern = |node: &Node| match node {
-            Node::Pattern(pattern) => self.of_pattern(pattern).facts.get(&slot).map(|facts| facts.kinds),
+    /// What a slot can be, if one of these patterns binds it.
+    fn pattern_kinds(&self, members: &[Member<'_>], patterns: &[usize], slot: Slot) -> Option<Kinds> {
+        let in_pattern = |place: &usize| match &members[*place] {
+            Member::Pattern(pattern) => {
+                self.stop.works(PATTERN_STEPS);
+                self.of_pattern(pattern).facts.get(&slot).map(|facts| facts.kinds)
+            }
             _ => None,
         };
-        nodes.iter().filter_map(in_pattern).reduce(Kinds::and)
+        patterns.iter().filter_map(in_pattern).reduce(Kinds::and)
     }
 
     /// Conditions that are equalities between slots of two tables, as keys to join by; the rest stays.
@@ -168,20 +311,17 @@ impl Planner<'_> {
     }
 }
 
-fn only_in_patterns(nodes: &[Node], slot: Slot) -> bool {
-    nodes.iter().all(|node| matches!(node, Node::Pattern(_)) || !node.scope().possible.contains(&slot))
-}
-
 /// The group as a union of groups, one for each branch of its first union; `None` if it has no union, or too many.
 fn distributed(nodes: &[Node], conditions: &[Expr], limits: &Limits) -> Option<Vec<(Vec<Node>, Vec<Expr>)>> {
-    let branches: usize = nodes.iter().map(|node| if let Node::Union(all) = node { all.len() } else { 1 }).product();
-    // Each is planned twice, once by itself and once with its branches apart; nested ones would double that each time.
-    if nodes.iter().map(unions).sum::<usize>() > limits.unions {
-        return None;
-    }
     let at = nodes.iter().position(|node| matches!(node, Node::Union(_)))?;
     let Node::Union(all) = &nodes[at] else { unreachable!("found above") };
-    if nodes.len() < 2 || branches > limits.branches {
+    let branches = nodes.iter().map(|node| if let Node::Union(all) = node { all.len() } else { 1 });
+    if nodes.len() < 2 || branches.fold(1, usize::saturating_mul) > limits.branches {
+        return None;
+    }
+    // Each is planned twice, once by itself and once with its branches apart; nested ones would double that each time.
+    let mut left = limits.unions;
+    if !nodes.iter().all(|node| has_unions_within(node, &mut left)) {
         return None;
     }
     let branch = |branch: &Node| {
@@ -211,10 +351,15 @@ fn distributed(nodes: &[Node], conditions: &[Expr], limits: &Limits) -> Option<V
     Some(all.iter().map(branch).collect())
 }
 
-/// How many unions there are in a tree.
-fn unions(node: &Node) -> usize {
-    let here = usize::from(matches!(node, Node::Union(_)));
-    here + node.children().into_iter().map(unions).sum::<usize>()
+/// Whether there are no more unions in a tree than are left, of which they are taken.
+fn has_unions_within(node: &Node, left: &mut usize) -> bool {
+    if matches!(node, Node::Union(_)) {
+        match left.checked_sub(1) {
+            Some(fewer) => *left = fewer,
+            None => return false,
+        }
+    }
+    deep(|| node.children().into_iter().all(|child| has_unions_within(child, left)))
 }
 
 /// The only condition, if it compares a slot of the left with one of the right that are ordered as their ids are, as

@@ -5,22 +5,26 @@
 
 mod aggregate;
 mod build;
+mod columns;
 mod estimate;
 mod group;
 mod order;
 mod outer;
+mod passing;
 mod sideways;
 mod walk;
 
 pub(crate) use build::{Op, Physical, cost, is_in_order};
 
+use self::columns::Columns;
 use crate::algebra::{Column, Node, Pattern, Slot, Slots, Table};
 use crate::boxes::extend::Make;
 use crate::expression::Expr;
+use crate::stack::deep;
 use crate::stop::Stop;
 use crate::terms::Terms;
 use estimate::Estimate;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
@@ -33,22 +37,46 @@ pub(crate) struct Goal {
     pub(crate) first: bool,
 }
 
+/// Steps that planning an operator takes, besides making it.
+const PLAN_STEPS: usize = 16;
+
+/// As many pairs of operands at most are ordered together in large parts: a thousand operands, sixty at a time.
+const MOST_PAIRS: usize = 1 << 16;
+
+/// As many steps at most are taken again, to plan something in a second way.
+const AGAIN_STEPS: u64 = 5_000_000;
+
 pub(crate) struct Planner<'a> {
     pub(crate) terms: Arc<Terms>,
     /// Whether joins are reordered and indexes searched; if not, everything is done as it is written.
     pub(crate) optimise: bool,
     /// Once it says so, what is still planned is empty, and nobody looks at the plan.
-    stop: &'a Stop<'a>,
+    pub(super) stop: &'a Stop<'a>,
     /// How often something may still be planned in a second way, which doubles the work for all that is nested in it.
     tries: Cell<usize>,
+    /// How many steps may still be taken again for that.
+    again: Cell<u64>,
+    /// How many pairs of operands may still be ordered together in large parts.
+    pairs: Cell<usize>,
+    /// How many joins may still be looked at for the best orders of groups.
+    joins: Cell<usize>,
     /// What is known of patterns: each is asked for several times, and the store has to be searched for it.
     patterns: RefCell<FxHashMap<Pattern, Estimate>>,
 }
 
 impl<'a> Planner<'a> {
     pub(crate) fn new(terms: &Arc<Terms>, optimise: bool, stop: &'a Stop<'a>) -> Planner<'a> {
-        let (tries, patterns) = (Cell::new(terms.limits.tries), RefCell::default());
-        Planner { terms: Arc::clone(terms), optimise, stop, tries, patterns }
+        let (tries, joins) = (Cell::new(terms.limits.tries), Cell::new(terms.limits.ordered_joins));
+        Planner {
+            terms: Arc::clone(terms),
+            optimise,
+            stop,
+            tries,
+            again: Cell::new(AGAIN_STEPS),
+            pairs: Cell::new(MOST_PAIRS),
+            joins,
+            patterns: RefCell::default(),
+        }
     }
 
     /// What is known of the triples that match a pattern.
@@ -59,49 +87,35 @@ impl<'a> Planner<'a> {
 
     /// The physical plan of a node. It has a column for each of `needed` that the node may bind, and no other.
     pub(crate) fn plan(&self, node: &Node, needed: &Slots, goal: Goal) -> Physical {
+        // The sets of variables that are needed below are copied, and stay until it is planned.
+        if self.stop.works(PLAN_STEPS + 2 * needed.len()) || self.stop.holds(2 * size_of::<Slot>() * needed.len()) {
+            return self.nothing(node, needed);
+        }
         if self.stop.is_stopped() {
             return self.nothing(node, needed);
         }
+        deep(|| self.of_node(node, needed, goal))
+    }
+
+    fn of_node(&self, node: &Node, needed: &Slots, goal: Goal) -> Physical {
         match node {
             Node::Pattern(_) => self.group(std::slice::from_ref(node), &[], needed, goal),
             Node::Path(path) => self.walk_alone(path, needed),
             Node::Join(nodes) => self.group(nodes, &[], needed, goal),
-            Node::Filter(conditions, inner) => match &**inner {
-                Node::Join(nodes) => self.group(nodes, conditions, needed, goal),
-                Node::Pattern(_) => self.group(std::slice::from_ref(inner), conditions, needed, goal),
-                Node::Extend(below, slot, expr) if self.optimise && is_only_tested(*slot, expr, conditions, needed) => {
-                    let value = |other| if other == *slot { expr.clone() } else { Expr::Slot(other) };
-                    let conditions = conditions.iter().map(|condition| condition.replaced(&value)).collect();
-                    self.plan(&Node::Filter(conditions, below.clone()), needed, goal)
-                }
-                _ => {
-                    let mut inside = needed.clone();
-                    conditions.iter().for_each(|condition| inside.extend(condition.slots()));
-                    self.filter(self.plan(inner, &inside, goal), conditions, needed)
-                }
-            },
+            Node::Filter(conditions, inner) => self.filtered_node(conditions, inner, needed, goal),
             Node::LeftJoin { .. }
             | Node::AntiJoin { .. }
             | Node::SemiJoin { .. }
             | Node::MarkJoin { .. }
             | Node::Minus(..) => self.outer(node, needed, goal),
             Node::Union(nodes) => {
-                let inputs = nodes.iter().map(|node| self.plan(node, needed, goal)).collect();
-                let columns = node.scope().possible.intersection(needed).copied().collect();
+                // Of very many variables each branch may have its own.
+                let own = |node: &Node| -> Slots { node.scope().possible.intersection(needed).copied().collect() };
+                let inputs = nodes.iter().map(|node| self.plan(node, &own(node), goal)).collect();
+                let columns: Columns = node.scope().possible.intersection(needed).copied().collect();
                 self.union(inputs, columns)
             }
-            Node::Extend(inner, slot, expr) => {
-                if !needed.contains(slot) {
-                    return self.plan(inner, needed, goal);
-                }
-                let mut inside = needed.clone();
-                inside.remove(slot);
-                inside.extend(expr.slots());
-                // Rows that are equal so far get different values.
-                let goal = if expr.is_volatile() { Goal { set: false, ..goal } } else { goal };
-                let input = self.plan(inner, &inside, goal);
-                self.extend(input, *slot, expr, needed)
-            }
+            Node::Extend(..) => self.values_on_top(node, needed, goal),
             Node::Group(group) => self.aggregate(group, needed),
             Node::Values(slots, table) => self.values(slots, table, needed),
             Node::Sort(inner, keys) => {
@@ -111,7 +125,8 @@ impl<'a> Planner<'a> {
                 self.project(sorted, needed)
             }
             Node::Project(inner, slots) => {
-                let inside = needed.iter().copied().filter(|slot| slots.contains(slot)).collect();
+                let slots: Slots = slots.iter().copied().collect();
+                let inside = needed.intersection(&slots).copied().collect();
                 self.plan(inner, &inside, goal)
             }
             Node::Distinct(inner) => {
@@ -119,13 +134,75 @@ impl<'a> Planner<'a> {
                     return self.plan(inner, needed, goal);
                 }
                 // Rows are equal or not in all their columns, whoever needs them.
-                let all = inner.scope().possible;
+                let all = &inner.scope().possible;
                 let set = Goal { set: self.optimise, ..goal };
-                let distinct = self.distinct(self.plan(inner, &all, set));
+                let distinct = self.distinct(self.plan(inner, all, set));
                 self.project(distinct, needed)
             }
             Node::Slice(inner, offset, limit) => self.slice(inner, *offset, *limit, needed),
         }
+    }
+
+    /// What is left of a node's rows.
+    fn filtered_node(&self, conditions: &[Expr], mut inner: &Node, needed: &Slots, goal: Goal) -> Physical {
+        let mut replaced = Vec::new();
+        while let Node::Extend(below, slot, expr) = inner {
+            let conditions = if replaced.is_empty() { conditions } else { &replaced[..] };
+            if !self.optimise || !is_only_tested(*slot, expr, conditions, needed) {
+                break;
+            }
+            if replaced.is_empty() {
+                replaced = conditions.to_vec();
+            }
+            let value = |other| if other == *slot { expr.clone() } else { Expr::Slot(other) };
+            replaced.iter_mut().for_each(|condition| condition.replace(&value));
+            inner = below;
+            while let Node::Filter(more, below) = inner {
+                replaced.extend(more.iter().cloned());
+                inner = below;
+            }
+            if self.stop.works(8 * replaced.len()) {
+                return self.nothing(inner, needed);
+            }
+        }
+        let conditions = if replaced.is_empty() { conditions } else { &replaced[..] };
+        match inner {
+            Node::Join(nodes) => self.group(nodes, conditions, needed, goal),
+            Node::Pattern(_) => self.group(std::slice::from_ref(inner), conditions, needed, goal),
+            _ => {
+                let mut inside = needed.clone();
+                inside.extend(conditions.iter().flat_map(Expr::slots));
+                self.filter(self.plan(inner, &inside, goal), conditions, needed)
+            }
+        }
+    }
+
+    /// Computed values that stand on each other. Those of which none looks at another are one operator.
+    fn values_on_top(&self, node: &Node, needed: &Slots, mut goal: Goal) -> Physical {
+        let (mut values, mut used): (Vec<(Slot, &Expr)>, FxHashSet<Slot>) = (Vec::new(), FxHashSet::default());
+        let mut below = node;
+        while let Node::Extend(inner, slot, expr) = below {
+            if used.contains(slot) {
+                break;
+            }
+            if needed.contains(slot) {
+                values.push((*slot, expr));
+                used.extend(expr.slots());
+                // Rows that are equal so far get different values.
+                goal.set &= !expr.is_volatile();
+            }
+            below = inner;
+        }
+        if values.is_empty() {
+            return self.plan(below, needed, goal);
+        }
+        // From the lowest one up.
+        values.reverse();
+        let made: Slots = values.iter().map(|(slot, _)| *slot).collect();
+        let mut inside: Slots = needed.iter().copied().filter(|slot| !made.contains(slot)).collect();
+        inside.extend(used);
+        let input = self.plan(below, &inside, goal);
+        self.extended(input, &values, needed)
     }
 
     /// No rows, with the columns that the node's have.
@@ -141,6 +218,7 @@ impl<'a> Planner<'a> {
         let mut core = inner;
         let mut visible = needed.clone();
         while let Node::Project(inside, slots) = core {
+            let slots: Slots = slots.iter().copied().collect();
             visible.retain(|slot| slots.contains(slot));
             core = inside;
         }
@@ -155,6 +233,12 @@ impl<'a> Planner<'a> {
 
     /// The plan of a whole query: columns exactly as `select` has them, or for ASK at most one row.
     pub(crate) fn query(&self, node: &Node, select: Option<&[Slot]>) -> Physical {
+        let mut plan = self.selected(node, select);
+        passing::let_pass(&mut plan);
+        plan
+    }
+
+    fn selected(&self, node: &Node, select: Option<&[Slot]>) -> Physical {
         match select {
             None => {
                 let goal = Goal { set: self.optimise, first: self.optimise };
@@ -163,7 +247,7 @@ impl<'a> Planner<'a> {
             Some(select) => {
                 let needed = select.iter().copied().collect();
                 let plan = self.plan(node, &needed, Goal { set: false, first: false });
-                if plan.columns == select {
+                if *plan.columns == *select {
                     return plan;
                 }
                 let make = |slot: &Slot| match plan.column(*slot) {

@@ -40,6 +40,10 @@ const FEWEST: u32 = 3;
 /// About how long it takes to look at a join, in nanoseconds.
 const JOIN_NS: f64 = 4.0;
 
+/// Steps that it takes to look at a join, and to estimate the rows of a set.
+const JOIN_STEPS: usize = 4;
+const ROWS_STEPS: usize = 16;
+
 /// A set of leaves, a bit each.
 type Set = u64;
 
@@ -243,9 +247,12 @@ impl<'a> Ordering<'a> {
         let leaves = part.count_ones();
         if leaves > FEWEST {
             let best = self.greedy(part);
-            if self.price(&best[&part]) < f64::from(3u32.pow(leaves)) * JOIN_NS {
+            let joins = 3usize.saturating_pow(leaves);
+            if self.price(&best[&part]) < joins as f64 * JOIN_NS {
                 return best;
             }
+            let Some(fewer) = self.planner.joins.get().checked_sub(joins) else { return best };
+            self.planner.joins.set(fewer);
         }
         self.exhaustive(part)
     }
@@ -274,6 +281,8 @@ impl<'a> Ordering<'a> {
         if let Some(rows) = self.rows.get(&set) {
             return *rows;
         }
+        let stars: usize = self.stars.iter().map(|star| star.leaves.len()).sum();
+        self.planner.stop.works(ROWS_STEPS + self.slots.len() + stars + self.conditions.len());
         let stars: Vec<(Slot, Set, Expected)> = self
             .stars
             .iter()
@@ -321,6 +330,7 @@ impl<'a> Ordering<'a> {
 
     /// The best way to join two sets that are joined well already.
     fn join(&mut self, left: Set, right: Set, a: &Best, b: &Best) -> Best {
+        self.planner.stop.works(JOIN_STEPS);
         let (left_rows, right_rows, pairs) = (self.rows(left), self.rows(right), self.pairs(left, right));
         let building = b.cost + right_rows * cost::BUILD;
         let mut best = Best {
@@ -395,6 +405,7 @@ impl<'a> Ordering<'a> {
         sets.into_iter().zip(best).filter_map(|(set, best)| Some((set, best?))).collect()
     }
 
+    /// Joins what is joined most cheaply, and so on.
     fn greedy(&mut self, all: Set) -> FxHashMap<Set, Best> {
         let mut best: FxHashMap<Set, Best> = FxHashMap::default();
         let mut open: Vec<Set> = members(all).map(|leaf| 1 << leaf).collect();
@@ -402,36 +413,50 @@ impl<'a> Ordering<'a> {
             let leaf = self.leaf(set.trailing_zeros() as usize);
             best.insert(set, leaf);
         }
-        // All joins of two open sets, in the order of the sets: each is looked at once.
-        let mut joins: Vec<(f64, Set, Set, Best)> = Vec::new();
+        // For each pair of those that are open how it is joined, and what speaks against it: row by row of `open`.
+        let mut joins: Vec<Vec<Option<(f64, Best)>>> = Vec::with_capacity(open.len());
         for &left in &open {
-            joins.extend(open.iter().filter_map(|&right| self.weighed(left, right, &best)));
+            let row = open.iter().map(|&right| self.weighed(left, right, &best)).collect();
+            joins.push(row);
         }
         while open.len() > 1 {
-            // Of equal ones the first.
-            let least = joins.iter().reduce(|least, join| if join.0 < least.0 { join } else { least });
-            let &(_, left, right, joined) = least.expect("the leaves hang together");
-            let made = left | right;
-            open.retain(|&set| set & made == 0);
-            joins.retain(|&(_, left, right, _)| (left | right) & made == 0);
-            best.insert(made, joined);
-            for &other in &open {
-                joins.extend(self.weighed(other, made, &best));
+            let mut winner: Option<(f64, usize, usize)> = None;
+            for (left, row) in joins.iter().enumerate() {
+                for (right, join) in row.iter().enumerate() {
+                    let Some((weight, _)) = join else { continue };
+                    if winner.is_none_or(|(least, ..)| *weight < least) {
+                        winner = Some((*weight, left, right));
+                    }
+                }
             }
-            joins.extend(open.iter().filter_map(|&other| self.weighed(made, other, &best)));
-            open.push(made);
+            let (_, left, right) = winner.expect("the leaves hang together");
+            let (_, joined) = joins[left][right].expect("it won");
+            let both = open[left] | open[right];
+            best.insert(both, joined);
+            for gone in [left.max(right), left.min(right)] {
+                open.remove(gone);
+                joins.remove(gone);
+                joins.iter_mut().for_each(|row| _ = row.remove(gone));
+            }
+            // Those that were there keep their joins.
+            for (row, &left) in joins.iter_mut().zip(&open) {
+                row.push(self.weighed(left, both, &best));
+            }
+            open.push(both);
+            joins.push(open.iter().map(|&right| self.weighed(both, right, &best)).collect());
         }
         best
     }
 
-    /// The join of two sets, if it is one, with what it adds and what its rows will cost later.
-    fn weighed(&mut self, left: Set, right: Set, best: &FxHashMap<Set, Best>) -> Option<(f64, Set, Set, Best)> {
+    /// How two sets are joined, and its weight: what the join adds, and what its rows will cost later. `None` if nothing
+    /// connects them.
+    fn weighed(&mut self, left: Set, right: Set, best: &FxHashMap<Set, Best>) -> Option<(f64, Best)> {
         if left == right || !self.is_connected(left, right) {
             return None;
         }
         let joined = self.join(left, right, &best[&left], &best[&right]);
         let added = self.price(&joined) - self.price(&best[&left]) - self.price(&best[&right]);
-        Some((added + self.rows(left | right) * cost::SEARCH_FAR, left, right, joined))
+        Some((added + self.rows(left | right) * cost::SEARCH_FAR, joined))
     }
 
     fn build(&mut self, set: Set, best: &FxHashMap<Set, Best>, needed: &Slots) -> Physical {
@@ -460,12 +485,10 @@ impl<'a> Ordering<'a> {
         let conditions: Vec<Expr> =
             self.conditions.iter().filter(is_new).map(|tested| tested.condition.clone()).collect();
         let mut inside = needed.clone();
-        conditions.iter().for_each(|condition| inside.extend(condition.slots()));
-        let slots = |set: Set| -> Slots {
-            members(set).flat_map(|leaf| self.estimates[leaf].facts.iter().map(|(slot, _)| slot)).collect()
-        };
-        let shared: Slots = slots(left).intersection(&slots(right)).copied().collect();
-        inside.extend(&shared);
+        let both = |shared: &Shared| shared.holders.all & left != 0 && shared.holders.all & right != 0;
+        let shared = self.slots.iter().filter(|(_, shared)| both(shared)).map(|(slot, _)| *slot);
+        inside.extend(conditions.iter().flat_map(Expr::slots).chain(shared));
+        self.planner.stop.works(inside.len() + self.slots.len() + self.conditions.len());
         match best[&set].how {
             How::Search(left, leaf) => {
                 let input = self.build(left, best, &inside);
@@ -487,7 +510,7 @@ impl<'a> Ordering<'a> {
         let applying = self.conditions.iter().filter(|tested| tested.applies(set));
         let conditions: Vec<Expr> = applying.map(|tested| tested.condition.clone()).collect();
         let mut inside = needed.clone();
-        conditions.iter().for_each(|condition| inside.extend(condition.slots()));
+        inside.extend(conditions.iter().flat_map(Expr::slots));
         let plan = match self.leaves[leaf].take().expect("each leaf is built once") {
             Leaf::Pattern(pattern, _) => self.planner.scan(&pattern, self.hubs[leaf], &inside, self.goal),
             Leaf::Plan(plan) => plan,

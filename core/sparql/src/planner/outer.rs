@@ -23,10 +23,13 @@ impl Planner<'_> {
             other => unreachable!("{other:?} is no outer join"),
         };
         let (left_scope, right_scope) = (left_node.scope(), right_node.scope());
+        // Of few on one side, each is looked for on the other.
+        self.stop.works(left_scope.possible.len() / 4);
         let shared: Slots = left_scope.possible.intersection(&right_scope.possible).copied().collect();
         let mut inside = needed.clone();
-        conditions.iter().for_each(|condition| inside.extend(condition.slots()));
-        inside.extend(&shared);
+        inside.extend(conditions.iter().flat_map(Expr::slots).chain(shared.iter().copied()));
+        let of_right: Slots = inside.intersection(&right_scope.possible).copied().collect();
+        inside.retain(|slot| left_scope.possible.contains(slot));
         let left = self.plan(left_node, &inside, goal);
         if kind == JoinKind::Left
             && self.optimise
@@ -44,7 +47,7 @@ impl Planner<'_> {
             all.extend(more.iter().cloned());
             // Overlaps with the left are certain there, or the search wouldn't know where to look.
             if self.can_search(&pattern, &left.estimate) {
-                let rows = self.scan(&pattern, None, &inside, right_goal).estimate.rows;
+                let rows = self.scan(&pattern, None, &of_right, right_goal).estimate.rows;
                 let searching = left.estimate.rows * cost::SEARCH_FAR;
                 let building = rows * (cost::SCAN + cost::BUILD) + left.estimate.rows * cost::PROBE;
                 if goal.first || searching <= building {
@@ -59,8 +62,10 @@ impl Planner<'_> {
                 return self.walk(left, path, kind, &all, needed);
             }
         }
-        let right = self.plan(right_node, &inside, right_goal);
-        let right = self.asked_for((left_node, &left), (right_node, right), &inside, right_goal);
+        let before = self.stop.spent().steps;
+        let right = self.plan(right_node, &of_right, right_goal);
+        let steps = self.stop.spent().steps - before;
+        let right = self.asked_for((left_node, &left), (right_node, right, steps), &of_right, right_goal);
         let (keys, rest) =
             if self.optimise { self.equalities(&left, &right, conditions) } else { (Vec::new(), conditions.to_vec()) };
         let is_strict = keys.iter().all(|(_, _, by)| *by == By::Id)

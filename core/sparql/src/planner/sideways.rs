@@ -11,15 +11,17 @@
 
 use super::build::cost;
 use super::{Goal, Physical, Planner};
-use crate::algebra::{Node, Slots};
+use crate::algebra::{Node, Operand, Slots};
 use crate::expression::Expr;
+use crate::stack::deep;
 
 impl Planner<'_> {
-    /// The right side for a hash table: as it is planned alone, or only what the left asks for if that is cheaper.
+    /// The right side for a hash table: as it is planned alone, which took so many steps, or only what the left asks for if that
+    /// is cheaper.
     pub(super) fn asked_for(
         &self,
         (left, left_plan): (&Node, &Physical),
-        (right, alone): (&Node, Physical),
+        (right, alone, steps): (&Node, Physical, u64),
         needed: &Slots,
         goal: Goal,
     ) -> Physical {
@@ -28,18 +30,24 @@ impl Planner<'_> {
         if !self.optimise || alone.cost < self.terms.limits.tried_from_ns as f64 || tries == 0 {
             return alone;
         }
-        let Some(asking) = asking(left) else { return alone };
+        // What asks costs about as much as the left side, and each key is searched at least once.
+        if left_plan.cost + cost::SEARCH_NEAR > price(&alone) {
+            return alone;
+        }
+        let Some(asking) = deep(|| asking(left)) else { return alone };
         let (asks, answers) = (asking.scope().certain, right.scope().certain);
         let keys: Slots = asks.intersection(&answers).copied().collect();
         let distinct = |slot| left_plan.estimate.facts.get(slot).map_or(1.0, |facts| facts.distinct.max(1.0));
         let asked = keys.iter().map(distinct).product::<f64>().min(left_plan.estimate.rows);
-        // What asks costs about as much as the left side, and each key is searched at least once.
         if keys.is_empty() || left_plan.cost + asked * cost::SEARCH_NEAR > price(&alone) {
             return alone;
         }
         // What is nested is planned twice by this.
+        let Some(again) = self.again.get().checked_sub(steps) else { return alone };
+        self.again.set(again);
         self.tries.set(tries - 1);
-        let keys_alone = Node::Distinct(Box::new(Node::Project(Box::new(asking), keys.iter().copied().collect())));
+        let keys_alone =
+            Node::Distinct(Operand::new(Node::Project(Operand::new(asking), keys.iter().copied().collect())));
         let plan = self.plan(&restricted(right, keys_alone, &keys), needed, goal);
         if price(&plan) < price(&alone) { plan } else { alone }
     }
@@ -47,7 +55,19 @@ impl Planner<'_> {
 
 /// A node that has at least the values which the slots that both always bind have in another: without what only adds
 /// columns or takes rows away, and without what may be another time something else.
-fn asking(node: &Node) -> Option<Node> {
+fn asking(mut node: &Node) -> Option<Node> {
+    // Without what adds to them, operands that stand on each other are one.
+    while let Node::LeftJoin { left: below, .. }
+    | Node::AntiJoin { left: below, .. }
+    | Node::SemiJoin { left: below, .. }
+    | Node::MarkJoin { left: below, .. }
+    | Node::Minus(below, _)
+    | Node::Extend(below, ..)
+    | Node::Sort(below, _)
+    | Node::Distinct(below) = node
+    {
+        node = below;
+    }
     match node {
         Node::Pattern(_) | Node::Path(_) | Node::Values(..) => Some(node.clone()),
         Node::Join(nodes) => {
@@ -62,32 +82,30 @@ fn asking(node: &Node) -> Option<Node> {
                 !condition.is_volatile() && !condition.has_exists() && condition.slots().is_subset(&certain)
             };
             let conditions: Vec<Expr> = conditions.iter().filter(is_same).cloned().collect();
-            Some(if conditions.is_empty() { inner } else { Node::Filter(conditions, Box::new(inner)) })
+            Some(if conditions.is_empty() { inner } else { Node::Filter(conditions, Operand::new(inner)) })
         }
-        Node::LeftJoin { left, .. }
-        | Node::AntiJoin { left, .. }
-        | Node::SemiJoin { left, .. }
-        | Node::MarkJoin { left, .. } => asking(left),
-        Node::Minus(inner, _) | Node::Extend(inner, ..) | Node::Sort(inner, _) | Node::Distinct(inner) => asking(inner),
-        Node::Project(inner, slots) => Some(Node::Project(Box::new(asking(inner)?), slots.clone())),
+        Node::Project(inner, slots) => Some(Node::Project(Operand::new(asking(inner)?), slots.clone())),
         Node::Union(nodes) => nodes.iter().map(asking).collect::<Option<Vec<Node>>>().map(Node::Union),
-        Node::Group(_) | Node::Slice(..) => None,
+        // All others were passed above, but for those that have other rows.
+        _ => None,
     }
 }
 
 /// The join of a node and a table of keys, which the node always binds; as far down as the keys can go.
 fn restricted(node: &Node, keys: Node, slots: &Slots) -> Node {
-    let fits = |inner: &Node| slots.is_subset(&inner.scope().certain);
+    let fits = |inner: &Operand| slots.is_subset(&inner.scope().certain);
     match node {
         Node::Join(nodes) => Node::Join(std::iter::once(keys).chain(nodes.iter().cloned()).collect()),
-        Node::Filter(conditions, inner) => Node::Filter(conditions.clone(), Box::new(restricted(inner, keys, slots))),
+        Node::Filter(conditions, inner) => {
+            Node::Filter(conditions.clone(), Operand::new(restricted(inner, keys, slots)))
+        }
         Node::LeftJoin { left, right, conditions } if fits(left) => Node::LeftJoin {
-            left: Box::new(restricted(left, keys, slots)),
+            left: Operand::new(restricted(left, keys, slots)),
             right: right.clone(),
             conditions: conditions.clone(),
         },
         Node::Extend(inner, slot, expr) if fits(inner) && !expr.is_volatile() => {
-            Node::Extend(Box::new(restricted(inner, keys, slots)), *slot, expr.clone())
+            Node::Extend(Operand::new(restricted(inner, keys, slots)), *slot, expr.clone())
         }
         other => Node::Join(vec![keys, other.clone()]),
     }

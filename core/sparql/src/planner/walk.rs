@@ -11,6 +11,7 @@ use crate::boxes::walk::WalkSpec;
 use crate::condition::Kinds;
 use crate::expression::Expr;
 use crate::route::{Automaton, Begin, Route};
+use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
 /// As many times more pairs are thought to be connected by any number of steps than by one.
@@ -64,7 +65,7 @@ impl Planner<'_> {
         let other = if slot == subject { object } else { subject };
         let alone = if other == slot { alone } else { self.extend(alone, other, &Expr::Slot(slot), &both) };
         let walked = self.walk(starts, path, JoinKind::Inner, &[], &both);
-        let columns = both.intersection(needed).copied().collect();
+        let columns: Vec<Slot> = both.intersection(needed).copied().collect();
         self.union(vec![walked, alone], columns)
     }
 
@@ -141,15 +142,15 @@ impl Planner<'_> {
         let statistics = self.terms.store.statistics();
         let rows = (statistics.subjects + statistics.objects) as f64;
         let facts = [(slot, Facts { distinct: rows, kinds: Kinds::ANY, certain: true })];
-        Physical {
+        self.made(Physical {
             op: Op::Nodes,
-            columns: vec![slot],
+            columns: vec![slot].into(),
             estimate: Estimate { rows, facts: facts.into_iter().collect() },
             cost: rows * cost::SCAN,
             startup: 0.0,
             sorted: Some(slot),
             conditions: Vec::new(),
-        }
+        })
     }
 
     /// Whether a path can be walked for each row of a table: an end is known, and no end may or may not be.
@@ -208,17 +209,17 @@ impl Planner<'_> {
             both.facts.insert(*slot, Facts { distinct: rows.max(1.0), kinds: Kinds::ANY, certain: true });
         }
         let spec = WalkSpec { automaton: Arc::new(Automaton::new(&path.route, backward)), start, target };
-        let (join, columns) = self.join_spec(kind, &input, &slots, &[], conditions, needed, &both);
+        let (join, columns) = self.join_spec(kind, &input, &slots, &Slots::new(), conditions, needed, &both);
         let estimate = self.joined(kind, &input.estimate, both, conditions, &columns);
-        Physical {
+        self.made(Physical {
             cost: input.cost + input.estimate.rows * WALK + reached * cost::SEARCH_FAR,
             startup: input.startup + WALK,
-            sorted: input.sorted.filter(|slot| columns.contains(slot)),
+            sorted: input.sorted.filter(|slot| columns.has(*slot)),
             op: Op::Walk(Box::new(input), path.clone(), Arc::new(spec), Arc::new(join)),
             columns,
             estimate,
             conditions: conditions.to_vec(),
-        }
+        })
     }
 
     /// A group with paths between variables. They are walked from what the rest of the group binds, the smallest part
@@ -234,11 +235,11 @@ impl Planner<'_> {
             .collect();
         let mut conditions = conditions.to_vec();
         let mut inside = needed.clone();
-        conditions.iter().for_each(|condition| inside.extend(condition.slots()));
-        walks.iter().for_each(|path| inside.extend(path.slots()));
+        inside.extend(conditions.iter().flat_map(Expr::slots).chain(walks.iter().flat_map(|path| path.slots())));
         let mut plans: Vec<Physical> = Vec::new();
         for part in components(rest) {
             let certain: Slots = part.iter().flat_map(|node| node.scope().certain).collect();
+            self.stop.works(conditions.len());
             let (own, others): (Vec<Expr>, Vec<Expr>) = conditions
                 .into_iter()
                 .partition(|condition| !condition.slots().is_empty() && condition.slots().is_subset(&certain));
@@ -250,13 +251,17 @@ impl Planner<'_> {
             self.hash_join(probe, build, JoinKind::Inner, &[], &[], Keep::All, false, &inside, goal)
         };
         loop {
-            let shares = |a: &Physical, b: &Physical| a.columns.iter().any(|slot| b.column(*slot).is_some());
-            let pair =
-                (0..plans.len()).flat_map(|a| (0..a).map(move |b| (a, b))).find(|&(a, b)| shares(&plans[a], &plans[b]));
-            if let Some((a, b)) = pair {
-                let (a, b) = (plans.remove(a), plans.remove(b));
+            // All but the last one have nothing in common.
+            let last = plans.len().saturating_sub(1);
+            let shares = |b: &usize| plans[last].columns.iter().any(|slot| plans[*b].columns.has(*slot));
+            if let Some(b) = (0..last).find(shares) {
+                let (a, b) = (plans.remove(last), plans.remove(b));
                 plans.push(join(a, b));
                 continue;
+            }
+            let width = plans.last().map_or(0, |plan| plan.columns.len());
+            if self.stop.works(plans.len() * (walks.len() + width) / 2) {
+                break;
             }
             let known = |path: &Path, plan: &Physical| path.slots().all(|slot| plan.column(slot).is_some());
             let next = (0..walks.len())
@@ -292,7 +297,7 @@ impl Planner<'_> {
                 break;
             }
         }
-        let plan = plans.pop().expect("there was a path");
+        let Some(plan) = plans.pop() else { return self.values(&[], &Table::unit(), needed) };
         self.filter(plan, &conditions, needed)
     }
 }
@@ -304,18 +309,31 @@ pub(crate) fn is_open_walk(node: &Node) -> bool {
 
 /// Parts of a group that have no variable in common.
 fn components(nodes: Vec<&Node>) -> Vec<Vec<Node>> {
-    let mut parts: Vec<(Slots, Vec<Node>)> = Vec::new();
-    for node in nodes {
-        let mut slots = node.scope().possible;
-        let (touched, apart): (Vec<_>, Vec<_>) = parts.into_iter().partition(|(other, _)| !other.is_disjoint(&slots));
-        let mut all = Vec::new();
-        for (other, nodes) in touched {
-            slots.extend(other);
-            all.extend(nodes);
+    // Each part is told by its first node; a node of another part leads to that of the part which it was joined to.
+    let mut parents: Vec<usize> = (0..nodes.len()).collect();
+    fn first(parents: &mut [usize], mut node: usize) -> usize {
+        while parents[node] != node {
+            parents[node] = parents[parents[node]];
+            node = parents[node];
         }
-        all.push(node.clone());
-        parts = apart;
-        parts.push((slots, all));
+        node
     }
-    parts.into_iter().map(|(_, nodes)| nodes).collect()
+    let mut holders: FxHashMap<Slot, usize> = FxHashMap::default();
+    for (place, node) in nodes.iter().enumerate() {
+        for slot in node.scope().possible {
+            let other = *holders.entry(slot).or_insert(place);
+            let (a, b) = (first(&mut parents, other), first(&mut parents, place));
+            parents[a.max(b)] = a.min(b);
+        }
+    }
+    // A part stands where its last node does.
+    let mut parts: Vec<(usize, Vec<Node>)> = vec![(0, Vec::new()); nodes.len()];
+    for (place, node) in nodes.into_iter().enumerate() {
+        let (last, part) = &mut parts[first(&mut parents, place)];
+        *last = place;
+        part.push(node.clone());
+    }
+    parts.retain(|(_, part)| !part.is_empty());
+    parts.sort_by_key(|(last, _)| *last);
+    parts.into_iter().map(|(_, part)| part).collect()
 }

@@ -3,6 +3,7 @@
 use crate::expression::{Arithmetic, Compare, Function};
 use oxiri::Iri;
 use oxrdf::{Literal, NamedNode};
+use std::sync::Arc;
 
 /// A variable, by the place of its name in [`Query::variables`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -25,6 +26,7 @@ pub(crate) struct Query {
 /// A query or a sub-query.
 #[derive(Clone, Debug)]
 pub(crate) struct Select {
+    /// Empty for the `*` of a sub-query.
     pub(crate) projection: Vec<Item>,
     /// `SELECT *`: no name of the pattern is hidden from the outside.
     pub(crate) is_star: bool,
@@ -97,7 +99,8 @@ pub(crate) enum Element {
 /// A triple pattern or a path.
 #[derive(Clone, Debug)]
 pub(crate) struct Triple {
-    pub(crate) subject: Term,
+    /// Shared by the triples of a list of predicates and objects, as the verb is by those of its objects.
+    pub(crate) subject: Arc<Term>,
     pub(crate) verb: Verb,
     pub(crate) object: Term,
 }
@@ -116,7 +119,7 @@ pub(crate) enum Term {
 #[derive(Clone, Debug)]
 pub(crate) enum Verb {
     Var(Var),
-    Path(Path),
+    Path(Arc<Path>),
 }
 
 /// A property path.

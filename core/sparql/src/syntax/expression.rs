@@ -360,7 +360,7 @@ impl<'a> Parser<'a> {
 
     fn exists(&mut self) -> Result<Expression> {
         let pattern = self.blanks.pattern;
-        let group = self.without_aggregates(Self::group)?.0;
+        let group = self.test(|parser| parser.without_aggregates(Self::group))?.0;
         self.blanks.pattern = pattern;
         Ok(Expression::Exists(group))
     }

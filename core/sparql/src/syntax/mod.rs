@@ -33,10 +33,11 @@ use parser::Parser;
 pub struct ParseOptions<'a> {
     /// What relative IRIs are resolved against until the text has a BASE of its own.
     pub base: Option<&'a str>,
-    /// As many bytes at most as a text has.
+    /// As many bytes at most as a text has. With its names written out it is longer by 64 bytes for each of these at most, and
+    /// 64 KiB; a path with many objects counts for each of them.
     pub bytes: usize,
     /// How many levels a text's tree has at most: brackets, and operators and patterns that stand on the one before,
-    /// such as `+`, OPTIONAL and BIND. What lies side by side (`||`, UNION, triples, rows of VALUES) has one level.
+    /// such as `+`, OPTIONAL, BIND, EXISTS and paths of any length. What lies side by side (`||`, UNION, triples, rows of VALUES) has one level.
     pub depth: usize,
     /// Whether the call of a function that there is not makes the query wrong. Otherwise it is an error of that call
     /// (SPARQL 1.1, §17.3.3), so a filter with it keeps nothing.
@@ -73,7 +74,7 @@ pub(crate) fn read(text: &str, options: &ParseOptions<'_>) -> std::result::Resul
             message: format!("the query has {} bytes, and {limit} at most are read", text.len()),
             line: 0,
             column: 0,
-            kind: QueryErrorKind::TooLarge,
+            kind: QueryErrorKind::TooLong,
         });
     }
     let decoded = unescape::codepoints(text);

@@ -16,6 +16,15 @@ const ENOUGH: usize = 256 << 10;
 /// Bytes of stack that are added where there is not enough.
 const MORE: usize = 4 << 20;
 
+/// How many bytes longer a text may be with its names written out, for any text and for each of its bytes. Names are longer than
+/// their prefixes by so much only where somebody wants it.
+const LONGER: usize = 64 << 10;
+const LONGER_FOR_EACH: usize = 64;
+
+/// How many signs of paths may count once more for another object, for any text; for longer ones, one more for so many bytes.
+const REPEATED: usize = 32 << 10;
+const BYTES_FOR_ONE_REPEATED: usize = 4;
+
 /// Reads one text.
 pub(super) struct Parser<'a> {
     text: &'a str,
@@ -35,12 +44,18 @@ pub(super) struct Parser<'a> {
     /// How many levels lie below this one, of what has been read on it. Invariant: with [`Parser::depth`] no more than may be.
     height: usize,
     deepest: usize,
+    /// How much longer the names so far are, written out.
+    longer: usize,
+    /// The signs of paths that count once more for another object.
+    repeated: usize,
     /// What the text asks for first that is not supported.
     unsupported: Option<(usize, &'static str)>,
     /// Whether an aggregate may stand here.
     pub(super) aggregates: Aggregates,
     /// How many were read, of the SELECT that is being read.
     pub(super) aggregate_count: usize,
+    /// How many EXISTS were read since levels were counted for them: each stands on the pattern that it tests.
+    tests: usize,
 }
 
 /// Whether an aggregate may stand somewhere.
@@ -75,9 +90,12 @@ impl<'a> Parser<'a> {
             depth: 0,
             height: 0,
             deepest: 0,
+            longer: 0,
+            repeated: 0,
             unsupported: None,
             aggregates: Aggregates::InPattern,
             aggregate_count: 0,
+            tests: 0,
         })
     }
 
@@ -254,9 +272,58 @@ impl<'a> Parser<'a> {
             let message = format!(
                 "the query is nested more than {limit} levels deep: brackets, and operators and patterns that stand on the one before"
             );
-            return Err(Box::new(Wrong { at: self.place(), message, kind: QueryErrorKind::TooLarge }));
+            return Err(Box::new(Wrong { at: self.place(), message, kind: QueryErrorKind::TooDeep }));
         }
         Ok(())
+    }
+
+    fn too_large(at: usize, message: String) -> Box<Wrong> {
+        Box::new(Wrong { at, message, kind: QueryErrorKind::TooLarge })
+    }
+
+    /// How many tokens were read.
+    pub(super) fn tokens_read(&self) -> usize {
+        self.at
+    }
+
+    /// A path of so many signs has another object, so the engine's tree has it once more.
+    pub(super) fn repeat(&mut self, signs: usize) -> Result<()> {
+        self.repeated += signs - 1;
+        let limit = REPEATED + self.text.len() / BYTES_FOR_ONE_REPEATED;
+        if self.repeated > limit {
+            let message = format!(
+                "long paths have too many objects: each of these has its path, and that is more than {limit} signs"
+            );
+            return Err(Self::too_large(self.place(), message));
+        }
+        Ok(())
+    }
+
+    /// A name is so much longer, written out, than in the text.
+    fn lengthen(&mut self, at: usize, bytes: usize) -> Result<()> {
+        self.longer += bytes;
+        let limit = LONGER + LONGER_FOR_EACH * self.text.len();
+        if self.longer > limit {
+            let message = format!(
+                "with its names written out the query is more than {limit} bytes longer: a prefix or the base is too long"
+            );
+            return Err(Self::too_large(at, message));
+        }
+        Ok(())
+    }
+
+    /// Reads the pattern of an EXISTS, which is one more test of what it stands at.
+    pub(super) fn test<R>(&mut self, read: impl FnOnce(&mut Self) -> Result<R>) -> Result<R> {
+        let tests = std::mem::take(&mut self.tests);
+        let done = read(self);
+        self.tests = tests + 1;
+        done
+    }
+
+    /// As [`Parser::raise`], with a level for each test that was read and stands on the pattern before.
+    pub(super) fn raise_with_tests(&mut self, levels: usize) -> Result<()> {
+        let tests = std::mem::take(&mut self.tests);
+        self.raise(levels + tests)
     }
 
     pub(super) fn not_supported(&mut self, at: usize, what: &'static str) {
@@ -303,10 +370,12 @@ impl<'a> Parser<'a> {
             Some(base) => base.resolve(&written).map(Iri::into_inner),
             None => Iri::parse(written.as_ref()).map(|_| written.as_ref().to_owned()),
         };
-        resolved.map(NamedNode::new_unchecked).map_err(|error| {
+        let resolved = resolved.map_err(|error| {
             let hint = if self.base.is_none() && !written.contains(':') { ": a relative IRI needs a base" } else { "" };
             Wrong::new(at, format!("<{written}> is no IRI{hint} ({error})"))
-        })
+        })?;
+        self.lengthen(at, resolved.len().saturating_sub(written.len()))?;
+        Ok(NamedNode::new_unchecked(resolved))
     }
 
     /// An IRI, written out or with a prefix, if one stands here.
@@ -321,13 +390,16 @@ impl<'a> Parser<'a> {
                     return Err(Wrong::new(at, format!("the prefix `{prefix}:` is not declared")));
                 };
                 let local = unescape::local(local);
+                let longer = namespace.len();
                 let mut iri = String::with_capacity(namespace.len() + local.len());
                 iri.push_str(namespace);
                 iri.push_str(&local);
-                self.at += 1;
                 // What is added to a path or a fragment like this leaves an IRI one; most names need no second look.
                 let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
-                if namespace.ends_with(['/', '#']) && local.bytes().all(is_plain) {
+                let stays_one = namespace.ends_with(['/', '#']) && local.bytes().all(is_plain);
+                self.at += 1;
+                self.lengthen(at, longer)?;
+                if stays_one {
                     return Ok(Some(NamedNode::new_unchecked(iri)));
                 }
                 match Iri::parse(iri) {

@@ -7,6 +7,7 @@ use super::token::Kind;
 use super::{Result, Wrong};
 use oxrdf::NamedNode;
 use oxrdf::vocab::rdf;
+use std::sync::Arc;
 
 /// Where triples stand.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -24,6 +25,22 @@ pub(super) struct Template {
     pub(super) blanks: bool,
     /// What it is, for people.
     pub(super) name: &'static str,
+}
+
+/// How many paths of any length there are in one that is written.
+fn walks_of(triple: &Triple) -> usize {
+    fn of_path(path: &Path) -> usize {
+        match path {
+            Path::Iri(_) | Path::Not(..) => 0,
+            Path::Inverse(inner) => of_path(inner),
+            Path::Sequence(all) | Path::Alternative(all) => all.iter().map(of_path).sum(),
+            Path::Optional(_) | Path::Any(_) | Path::Many(_) => 1,
+        }
+    }
+    match &triple.verb {
+        Verb::Var(_) => 0,
+        Verb::Path(path) => of_path(path),
+    }
 }
 
 /// The triples that are being read.
@@ -57,6 +74,8 @@ impl<'a> Parser<'a> {
             if self.at_triples() {
                 self.blanks.pattern = Some(*pattern.get_or_insert_with(|| self.blanks.next_pattern()));
                 let triples = self.triples_block(&mut scope)?;
+                // Each path of any length is walked from what the others have found.
+                self.raise(triples.iter().map(walks_of).sum())?;
                 match group.elements.last_mut() {
                     Some(Element::Triples(all)) => all.extend(triples),
                     _ => group.elements.push(Element::Triples(triples)),
@@ -68,13 +87,12 @@ impl<'a> Parser<'a> {
             let at = self.place();
             if self.take_word("FILTER") {
                 group.elements.push(Element::Filter(self.constraint()?));
+                self.raise_with_tests(0)?;
             } else {
                 pattern = None;
                 let element = self.element(at, &mut scope)?;
-                if matches!(element, Element::Optional(_) | Element::Minus(_) | Element::Bind(..)) {
-                    // It stands on all parts before.
-                    self.raise(1)?;
-                }
+                let stands_on_all = matches!(element, Element::Optional(_) | Element::Minus(_) | Element::Bind(..));
+                self.raise_with_tests(usize::from(stands_on_all))?;
                 group.elements.push(element);
             }
             self.take(Kind::Dot);
@@ -178,7 +196,7 @@ impl<'a> Parser<'a> {
             }
         }
         for Triple { subject, verb, object } in &triples.all {
-            for end in [subject, object] {
+            for end in [&**subject, object] {
                 if let Term::Var(var) = end {
                     scope.add(*var);
                 }
@@ -212,7 +230,7 @@ impl<'a> Parser<'a> {
         if is_nested && !self.at_verb(triples.whose) {
             return Ok(());
         }
-        self.properties(&subject, triples)
+        self.properties(&Arc::new(subject), triples)
     }
 
     /// Whether a list with members or a blank node with properties begins here.
@@ -239,15 +257,18 @@ impl<'a> Parser<'a> {
     }
 
     /// Predicates and objects, separated by `;`.
-    fn properties(&mut self, subject: &Term, triples: &mut Triples) -> Result<()> {
+    fn properties(&mut self, subject: &Arc<Term>, triples: &mut Triples) -> Result<()> {
         loop {
+            let first = self.tokens_read();
             let verb = self.verb(triples.whose)?;
+            let signs = self.tokens_read() - first;
             loop {
                 let object = self.node(triples, "a triple's object")?;
-                triples.all.push(Triple { subject: subject.clone(), verb: verb.clone(), object });
+                triples.all.push(Triple { subject: Arc::clone(subject), verb: verb.clone(), object });
                 if !self.take(Kind::Comma) {
                     break;
                 }
+                self.repeat(signs)?;
             }
             if !self.take(Kind::Semicolon) {
                 return Ok(());
@@ -269,8 +290,8 @@ impl<'a> Parser<'a> {
             return Err(self.unexpected("a triple's predicate"));
         }
         Ok(Verb::Path(match whose {
-            Where::Pattern => self.path()?,
-            Where::Template(_) => Path::Iri(self.predicate()?),
+            Where::Pattern => Arc::new(self.path()?),
+            Where::Template(_) => Arc::new(Path::Iri(self.predicate()?)),
         }))
     }
 
@@ -295,7 +316,7 @@ impl<'a> Parser<'a> {
             let first = parser.blanks.fresh();
             parser.may_stand(&first, at, triples.whose)?;
             if parser.take(Kind::BracketOpen) {
-                parser.properties(&first, triples)?;
+                parser.properties(&Arc::new(first.clone()), triples)?;
                 parser.need(Kind::BracketClose, "`]`, `;` or `,`")?;
                 return Ok(first);
             }
@@ -304,8 +325,8 @@ impl<'a> Parser<'a> {
             loop {
                 let object = parser.node(triples, "a list's member")?;
                 let mut link = |predicate: oxrdf::NamedNodeRef<'_>, object| {
-                    let verb = Verb::Path(Path::Iri(predicate.into_owned()));
-                    triples.all.push(Triple { subject: cell.clone(), verb, object });
+                    let verb = Verb::Path(Arc::new(Path::Iri(predicate.into_owned())));
+                    triples.all.push(Triple { subject: Arc::new(cell.clone()), verb, object });
                 };
                 link(rdf::FIRST, object);
                 if parser.take(Kind::Close) {

@@ -37,16 +37,19 @@ impl<'a> Parser<'a> {
         self.modifiers(&mut select, &mut scope)?;
         let is_computed = |item: &Item| matches!(item, Item::Computed(..));
         let computed = selected.iter().filter(|one| is_computed(&one.item)).count();
-        self.raise(computed)?;
+        self.raise_with_tests(computed)?;
         if is_star {
             if select.is_grouped {
                 let message = "`SELECT *` can't stand with GROUP BY or aggregates: name what is selected";
                 return Err(Wrong::new(star_at, message));
             }
-            let mut all: Vec<Var> = scope.0.iter().copied().collect();
-            // As they appear in the text.
-            all.sort_unstable();
-            select.projection = all.into_iter().map(Item::Var).collect();
+            // What comes of a sub-query is what is in scope; the columns of a query have an order.
+            if is_query {
+                let mut all: Vec<Var> = scope.0.iter().copied().collect();
+                // As they appear in the text.
+                all.sort_unstable();
+                select.projection = all.into_iter().map(Item::Var).collect();
+            }
         } else {
             scope = self.projected(&selected, &select, scope)?;
             select.projection = selected.into_iter().map(|one| one.item).collect();

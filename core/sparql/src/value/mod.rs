@@ -11,9 +11,10 @@ pub(crate) use moment::{Date, DateTime, Duration, Time, Zone};
 pub(crate) use number::{Number, Rounding, rounded};
 
 use crate::terms::Terms;
+use oxrdf::TermRef;
 use std::cmp::Ordering;
 use std::hash::{BuildHasher as _, Hash};
-use vicus_rdf::{Id, Kind, TermView};
+use vicus_rdf::{Encoder, Id, Kind, Store, TermView};
 
 const XSD: &str = "http://www.w3.org/2001/XMLSchema#";
 
@@ -152,7 +153,7 @@ fn bounds(name: &str) -> Option<(Option<Number>, Option<Number>)> {
 
 /// `=` of two terms: equal terms, or equal values. `None` is an error.
 pub(crate) fn equal(terms: &Terms, a: Id, b: Id) -> Option<bool> {
-    if a == b {
+    if terms.is_same(a, b) {
         // All but NaN are equal to themselves.
         return match a.kind() {
             Kind::Typed => match terms.view(a, Value::of_view) {
@@ -187,15 +188,11 @@ fn is_ordered(id: Id) -> bool {
 /// A number that is the same for all terms that are equal in value: a key to join by. Terms that are never equal may
 /// have the same one.
 pub(crate) fn value_key(terms: &Terms, id: Id) -> u64 {
-    let key = |number: Number| {
-        // Zero has two signs and one value.
-        let value = number.to_f32() + 0.0;
-        u64::from(value.to_bits()) | 1 << 63
-    };
     match id.kind() {
-        Kind::Integer => key(Number::Integer(id.as_integer().expect("it is inlined"))),
+        Kind::Integer if terms.numbers == Numbers::Exact => id.bits(),
+        Kind::Integer => number_key(terms, &Number::Integer(id.as_integer().expect("it is inlined"))),
         Kind::Typed => match terms.view(id, Value::of_view) {
-            Value::Number(number) => key(number),
+            Value::Number(number) => number_key(terms, &number),
             Value::Boolean(value) => Id::boolean(value).bits(),
             // Many texts are one moment.
             Value::DateTime(value) => hash(terms, &value.instant()),
@@ -205,6 +202,69 @@ pub(crate) fn value_key(terms: &Terms, id: Id) -> u64 {
             _ => id.bits(),
         },
         _ => id.bits(),
+    }
+}
+
+/// Numbers are compared in the least type that has both, so one of the widest type says what others are equal: of integers
+/// beyond 2^24, many are equal to one `xsd:float`. Where there is none, they are told apart.
+fn number_key(terms: &Terms, number: &Number) -> u64 {
+    // Zero has two signs and one value.
+    match terms.numbers {
+        Numbers::Floats => u64::from((number.to_f32() + 0.0).to_bits()) | 1 << 63,
+        Numbers::Doubles => hash(terms, &(number.to_f64() + 0.0).to_bits()),
+        Numbers::Exact => match number.exact() {
+            Some(value) => match value.as_i64() {
+                Some(whole) => Id::integer(whole).map_or_else(|| hash(terms, &whole), Id::bits),
+                None => hash(terms, &value.to_string()),
+            },
+            // There is none, or it has no partner.
+            None => hash(terms, &number.to_f64().to_bits()),
+        },
+    }
+}
+
+/// Which numbers a query may come across besides integers and decimals.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Numbers {
+    /// None.
+    Exact,
+    Doubles,
+    /// Doubles as well.
+    Floats,
+}
+
+impl Numbers {
+    /// Those of a store, and those that expressions make.
+    pub(crate) fn of(store: &Store, made: Numbers) -> Numbers {
+        let has = |name: &str| {
+            let keys = Encoder::qualified(&format!("{XSD}{name}"));
+            let ids = store.dictionary().range(Kind::Typed, &keys.start..&keys.end);
+            ids.start != ids.end
+        };
+        match made {
+            Numbers::Floats => made,
+            _ if has("float") => Numbers::Floats,
+            Numbers::Exact if has("double") => Numbers::Doubles,
+            _ => made,
+        }
+    }
+
+    /// Those of a term.
+    pub(crate) fn of_term(term: TermRef<'_>) -> Numbers {
+        let TermRef::Literal(literal) = term else { return Numbers::Exact };
+        match literal.datatype().as_str().strip_prefix(XSD) {
+            Some("float") => Numbers::Floats,
+            Some("double") => Numbers::Doubles,
+            _ => Numbers::Exact,
+        }
+    }
+
+    pub(crate) fn and(self, other: Numbers) -> Numbers {
+        match (self, other) {
+            (Numbers::Floats, _) | (_, Numbers::Floats) => Numbers::Floats,
+            (Numbers::Doubles, _) | (_, Numbers::Doubles) => Numbers::Doubles,
+            _ => Numbers::Exact,
+        }
     }
 }
 
@@ -300,9 +360,10 @@ pub(crate) fn extreme_order(terms: &Terms, a: Id, b: Id) -> Ordering {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use oxrdf::vocab::xsd;
     use oxrdf::{Literal, NamedNode, Term};
+    use std::collections::BTreeSet;
     use std::sync::Arc;
-    use vicus_rdf::Store;
 
     #[test]
     fn numbers_that_are_equal_in_one_type_and_not_in_another_have_one_order() {
@@ -352,6 +413,67 @@ mod tests {
             let terms = Terms::new(&Arc::new(Store::of_ntriples(stored.as_bytes()).unwrap()));
             let ids: Vec<Id> = all.iter().rev().map(|term| terms.id(term)).collect();
             assert!(ids.windows(2).all(|pair| total_order(&terms, pair[0], pair[1]).is_gt()), "{stored}");
+        }
+    }
+
+    /// All keys of large integers were those of the nearest `xsd:float`: a join of 4,000 of them by value looked at all pairs.
+    #[test]
+    fn large_integers_have_keys_of_their_own_where_no_float_is_equal_to_several() {
+        let base = 1_600_000_000_000_000_000i64;
+        let keys = |stored: &str| {
+            let store = Arc::new(Store::of_ntriples(stored.as_bytes()).unwrap());
+            let terms = Terms::new(&store).settled(Numbers::of(&store, Numbers::Exact));
+            let id = |value: i64| terms.id(&Literal::new_typed_literal(value.to_string(), xsd::INTEGER));
+            (0..4000).map(|n| value_key(&terms, id(base + n))).collect::<BTreeSet<u64>>().len()
+        };
+        assert_eq!(keys(""), 4000);
+        // Doubles are 256 apart there.
+        assert!(
+            (4000 / 256..=4000 / 256 + 2)
+                .contains(&keys("<a:s> <a:p> \"1\"^^<http://www.w3.org/2001/XMLSchema#double> ."))
+        );
+        assert_eq!(keys("<a:s> <a:p> \"1\"^^<http://www.w3.org/2001/XMLSchema#float> ."), 1);
+    }
+
+    /// Against `=` of all pairs: numbers near each border of precision, in each type that has them.
+    #[test]
+    fn equal_numbers_have_one_key_whatever_their_types() {
+        let mut texts: Vec<String> = ["0", "-0", "0.1", "0.25", "1", "1.50", "1.5", "00", "1e30", "-7.0", "16777216.5"]
+            .map(str::to_owned)
+            .into();
+        for power in [23, 24, 25, 52, 53, 54, 59, 60, 62, 63, 64, 70] {
+            for near in [-2i128, -1, 0, 1, 2, 3] {
+                texts.push(((1i128 << power) + near).to_string());
+                texts.push(format!("{}.0", (1i128 << power) + near));
+                texts.push((-(1i128 << power) + near).to_string());
+            }
+        }
+        // 1 + 2^-24 + 2^-60 is rounded otherwise by way of a double.
+        texts.push("1.000000059604644775390625000867361737988403547205962240695953369140625".to_owned());
+        texts.push("1.000000059604644775390625".to_owned());
+        let types = [
+            (Numbers::Exact, &["integer", "decimal", "long"][..]),
+            (Numbers::Doubles, &["integer", "decimal", "double"][..]),
+            (Numbers::Floats, &["integer", "decimal", "double", "float"][..]),
+        ];
+        for (numbers, types) in types {
+            let terms = Terms::new(&Arc::new(Store::of_ntriples(b"").unwrap())).settled(numbers);
+            let id = |value: &String, datatype: &&str| {
+                terms.id(&Literal::new_typed_literal(value, NamedNode::new_unchecked(format!("{XSD}{datatype}"))))
+            };
+            let ids: Vec<Id> =
+                types.iter().flat_map(|datatype| texts.iter().map(move |text| id(text, datatype))).collect();
+            let mut equal_pairs = 0;
+            for &a in &ids {
+                for &b in ids.iter().filter(|b| **b != a) {
+                    if equal(&terms, a, b) == Some(true) {
+                        let text = |id| terms.view(id, |view| view.to_string());
+                        assert_eq!(value_key(&terms, a), value_key(&terms, b), "{numbers:?}: {} {}", text(a), text(b));
+                        equal_pairs += 1;
+                    }
+                }
+            }
+            assert!(equal_pairs > 200, "{numbers:?}: {equal_pairs}");
         }
     }
 

@@ -88,3 +88,18 @@ fn a_test_that_is_no_join_is_not_solved_as_it_is_written() {
         }
     }
 }
+
+/// `EXISTS { ?x :link1* :nowhere }` was false for `:nowhere` itself where the test was solved row by row: a value that is no node
+/// of the graph began no way. The end that the pattern names is one that it may be at (§18.4: ZeroLengthPath with a term).
+#[test]
+fn a_way_of_no_steps_to_a_term_that_is_no_node_exists() {
+    for path in ["?x :link1* :nowhere", ":nowhere :link1* ?x", "?x :link1? :nowhere", ":nowhere (:link1|^:link2)* ?x"] {
+        for more in ["", "FILTER (RAND() < 2)", "OPTIONAL { ?x :link1 ?y } FILTER (!BOUND(?y))"] {
+            let test = format!("VALUES ?x {{ :nowhere :elsewhere :n0 }} FILTER EXISTS {{ {path} {more} }}");
+            let plan = planned(&format!("SELECT ?x {{ {test} }}"));
+            let rows = rows_of(&plan, |_| 0);
+            let names: Vec<String> = rows.iter().map(|row| row[0].as_ref().expect("?x").to_string()).collect();
+            assert_eq!(names, ["<http://e/nowhere>"], "{test}\n{}", plan.explain());
+        }
+    }
+}

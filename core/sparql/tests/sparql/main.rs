@@ -5,6 +5,7 @@ mod exists;
 mod grammar;
 mod growth;
 mod large;
+mod long;
 mod meaning;
 mod naive;
 mod paths;

@@ -7,6 +7,7 @@
 use super::measure::{self, Outcome, median, milliseconds, quartiles};
 use super::spin::{ROWS, calibrate, compute, spin};
 use crate::engine;
+use crate::tell::tell;
 use std::hint::black_box;
 use std::sync::Arc;
 use vicus::{
@@ -174,7 +175,7 @@ fn pipeline(args: &Args, strategy: &Setting) -> anyhow::Result<Vec<Outcome>> {
             let (ms, totals) = milliseconds(|| runtime.submit(&model).wait());
             totals?;
             ours[index].push(ms);
-            eprintln!("  repeat {} of {}, {threads} threads: {ms:.0} ms", repeat + 1, args.repeats);
+            tell(format_args!("  repeat {} of {}, {threads} threads: {ms:.0} ms", repeat + 1, args.repeats));
         }
     }
     say_line!("threads    ms (quartiles)           speed-up   a loop's   of the loop's");

@@ -7,6 +7,7 @@ use super::measure::{self, Outcome, exponent, median};
 use super::queries::{self, Query};
 use super::scratch::Scratch;
 use super::spin::{calibrate, spin};
+use crate::tell::tell;
 use crate::{engine, memory};
 use std::sync::Arc;
 use vicus::{Runtime, Setting};
@@ -68,7 +69,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
         let store = queries::load(&runtime, &[path])?.store;
         let triples = store.len();
         anyhow::ensure!(triples > 0, "a size of no triples has no growth");
-        eprintln!("  {triples} triples loaded");
+        tell(format_args!("  {triples} triples loaded"));
         resident.get_or_insert_with(|| Resident {
             triples,
             growth_bytes: memory::resident_bytes() - before,
@@ -115,7 +116,7 @@ fn time(runtime: &Runtime, store: &Arc<Store>, queries: &[Query], repeats: usize
         let once = |_| queries::run(runtime, store, query, &Options::default(), 1);
         let runs = (0..repeats).map(once).collect::<anyhow::Result<Vec<_>>>()?;
         let ms = median(&runs.iter().map(|run| run.ms).collect::<Vec<_>>());
-        eprintln!("  {}: {ms:.2} ms", query.name);
+        tell(format_args!("  {}: {ms:.2} ms", query.name));
         Ok((ms, runs[0].rows))
     };
     queries.iter().map(median_of).collect()

@@ -50,6 +50,8 @@ struct Side {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
+    // Before anything is written.
+    let kernels = args.kernels.kernels(kernel::By::Threads)?;
     let mut results = Vec::new();
     say_line!(
         "{:10} {:24} {:30} {:>7} {:>9} {:>17} {:>7} {:>5} {:>11} {:>9} {:>14} {:>14}  takes by rule and level",
@@ -66,7 +68,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
         "near bytes",
         "far bytes"
     );
-    for kernel in args.kernels.kernels(kernel::By::Threads)? {
+    for kernel in kernels {
         results.extend(measure(args, &kernel)?);
     }
     Ok(results)

@@ -5,6 +5,9 @@
 //! benchmark's data: names and distributions are simpler, and numbers can't be compared with published ones. The queries
 //! have the shapes of its explore mix, and of WatDiv's L, S and F (Aluç et al., "Diversified stress testing of RDF data
 //! management systems", ISWC 2014): lines, stars, snowflakes.
+//!
+//! What its business intelligence use case (specification 3.1, 2011) asks beyond that is in [`prices_and_ratings`];
+//! `doors/cli/queries/shop` has such queries.
 
 use rand_pcg::Pcg64;
 use rand_pcg::rand_core::RngCore;
@@ -17,7 +20,7 @@ const REVIEWS: u64 = 2;
 const FEATURES: u64 = 6;
 
 /// N-Triples about so many products, about 60 triples for each.
-pub(super) fn triples(products: u64, seed: u64) -> String {
+pub(crate) fn triples(products: u64, seed: u64) -> String {
     let mut chance = Pcg64::new(u128::from(seed), 1);
     let mut below = |end: u64| chance.next_u64() % end.max(1);
     let mut text = String::new();
@@ -72,6 +75,39 @@ pub(super) fn triples(products: u64, seed: u64) -> String {
             add(&review, "date", &number(20_080_000 + below(1000)));
             add(&review, "rating", &number(1 + below(10)));
         }
+    }
+    text
+}
+
+/// N-Triples about the offers and reviews of [`triples`]: prices in a currency, moments, and up to four ratings of a review.
+pub(crate) fn prices_and_ratings(products: u64, seed: u64) -> String {
+    let mut chance = Pcg64::new(u128::from(seed), 3);
+    let mut below = |end: u64| chance.next_u64() % end;
+    let mut text = String::new();
+    let xsd = "http://www.w3.org/2001/XMLSchema#";
+    // Three years, to the second or to a thousandth of one.
+    let moment = |below: &mut dyn FnMut(u64) -> u64| {
+        let (year, month, day) = (2006 + below(3), 1 + below(12), 1 + below(28));
+        let (hour, minute, second, part) = (below(24), below(60), below(60), below(2000));
+        let fraction = if part < 1000 { format!(".{part:03}") } else { String::new() };
+        format!("{year}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}{fraction}")
+    };
+    for offer in 0..products * OFFERS {
+        let (whole, cents, at) = (5 + below(9990), below(100), moment(&mut below));
+        let _ =
+            writeln!(text, "<http://shop/offer{offer}> <http://shop/cost> \"{whole}.{cents:02}\"^^<http://shop/USD> .");
+        let _ = writeln!(text, "<http://shop/offer{offer}> <http://shop/since> \"{at}\"^^<{xsd}dateTime> .");
+    }
+    for review in 0..products * REVIEWS {
+        for number in 1..=4 {
+            let rating = 1 + below(10);
+            if below(10) < 7 {
+                let name = format!("<http://shop/review{review}> <http://shop/rating{number}>");
+                let _ = writeln!(text, "{name} \"{rating}\"^^<{xsd}integer> .");
+            }
+        }
+        let at = moment(&mut below);
+        let _ = writeln!(text, "<http://shop/review{review}> <http://shop/at> \"{at}\"^^<{xsd}dateTime> .");
     }
     text
 }

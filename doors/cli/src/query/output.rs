@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use super::syntax::{NotInXml, Syntax};
 use sparesults::{QueryResultsFormat, QueryResultsSerializer};
-use vicus::{BoxError, BoxId, Envelope, Operator, Turn};
+use vicus::{BoxError, BoxId, Envelope, NoMemory, Operator, Turn};
 use vicus_rdf::{Id, TermView};
 use vicus_sparql::{Form, Moment, Plan, Run};
 
@@ -159,6 +159,18 @@ enum Sink {
     Text(Text),
 }
 
+/// The beginning of a row has no more bytes, and neither has its end.
+const ROW_BYTES: usize = 64;
+
+#[inline]
+fn make_room(text: &mut String, more: usize) -> Result<(), NoMemory> {
+    if text.capacity() - text.len() >= more {
+        return Ok(());
+    }
+    let refused = NoMemory { bytes: (text.len() + more) as u64 };
+    text.try_reserve(more).or_else(|_| text.try_reserve_exact(more)).map_err(|_| refused)
+}
+
 /// Rows as text.
 struct Text {
     syntax: Syntax,
@@ -185,20 +197,34 @@ impl Text {
         let columns: Vec<&[u64]> = envelope.columns().iter().map(|column| column.u64s()).collect();
         for row in 0..envelope.rows() {
             self.row = self.row.map(|row| row + 1);
+            make_room(&mut self.ready, ROW_BYTES)?;
             self.syntax.begin_row(&mut self.ready);
             for (number, (column, before)) in columns.iter().zip(&self.before).enumerate() {
                 let (syntax, id) = (self.syntax, Id::from_bits(column[row]));
                 let ready = &mut self.ready;
                 let done = if id.is_unbound() {
+                    make_room(ready, before.len() + ROW_BYTES)?;
                     syntax.cell(before, None, ready)
                 } else {
-                    run.view(id, |view| syntax.cell(before, Some(view), ready))
+                    loop {
+                        let mut wanted = 0;
+                        let done = run.view(id, |view| {
+                            wanted = Syntax::most_bytes(before, view);
+                            let fits = ready.capacity() - ready.len() >= wanted;
+                            fits.then(|| syntax.cell(before, Some(view), ready))
+                        });
+                        match done {
+                            Some(done) => break done,
+                            None => make_room(ready, wanted)?,
+                        }
+                    }
                 };
                 done.map_err(|error| self.not_in_xml(error, run, number, id))?;
                 if self.ready.len() >= Text::MUCH {
                     turn.holds(self.ready.capacity() as u64)?;
                 }
             }
+            make_room(&mut self.ready, ROW_BYTES)?;
             self.syntax.end_row(&mut self.ready);
             if self.ready.len() >= Text::MUCH {
                 self.write(turn)?;
@@ -250,10 +276,9 @@ impl Operator for Rows {
         self.rows.fetch_add(envelope.rows() as u64, Ordering::Relaxed);
         match &mut self.kind {
             Sink::Table(table) if !envelope.is_pill() => {
-                let mut table = table.lock().expect("nothing panics under this lock");
                 let kept = envelope.clone().compact();
                 self.held += kept.held_bytes();
-                table.push(kept);
+                table.lock().expect("nothing panics under this lock").push(kept);
                 turn.holds(self.held)?;
             }
             Sink::Text(text) => text.take(&self.run, &envelope, turn).map_err(|error| {

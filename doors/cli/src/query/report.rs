@@ -1,7 +1,10 @@
 //! What `--timings` prints to standard error.
 
 use crate::memory;
+use anyhow::Context;
 use serde_json::json;
+use std::fmt::Display;
+use std::io::Write as _;
 use vicus::Totals;
 
 /// How it is printed.
@@ -24,6 +27,11 @@ pub(super) struct Timing<'a> {
     pub(super) totals: Totals,
 }
 
+/// Writes what was asked for.
+fn line(line: impl Display) -> anyhow::Result<()> {
+    writeln!(std::io::stderr(), "{line}").context("standard error")
+}
+
 pub(super) struct Report(Option<Timings>);
 
 impl Report {
@@ -31,13 +39,13 @@ impl Report {
         Report(timings)
     }
 
-    pub(super) fn query(&self, timing: &Timing<'_>) {
+    pub(super) fn query(&self, timing: &Timing<'_>) -> anyhow::Result<()> {
         let Timing { query, repeat, parse_ms, plan_ms, run_ms, rows, totals } = timing;
         match self.0 {
-            None => {}
+            None => Ok(()),
             Some(Timings::Text) => {
                 let taken = |rule: usize| totals.taken[rule];
-                eprintln!(
+                line(format_args!(
                     "{query} #{repeat}: parse {parse_ms:.3} ms, plan {plan_ms:.3} ms, run {run_ms:.3} ms, {rows} rows, \
                      {} tasks, taken by rule 1: {}, 2: {}, 3: {}, 4: {}, 5: {}, of these far: {}, \
                      {} bytes near, {} far",
@@ -50,31 +58,30 @@ impl Report {
                     totals.far,
                     totals.near_bytes,
                     totals.far_bytes
-                );
+                ))
             }
             Some(Timings::Json) => {
                 let taken: serde_json::Map<String, serde_json::Value> =
                     (1..totals.taken.len()).map(|rule| (rule.to_string(), totals.taken[rule].into())).collect();
-                let line = json!({
+                line(json!({
                     "query": query, "repeat": repeat, "parse_ms": parse_ms, "plan_ms": plan_ms, "run_ms": run_ms,
                     "rows": rows, "tasks": totals.tasks, "taken": taken, "far": totals.far,
                     "near_bytes": totals.near_bytes, "far_bytes": totals.far_bytes,
-                });
-                eprintln!("{line}");
+                }))
             }
         }
     }
 
     /// The line about loading comes last, so that the peak of memory is the whole command's.
-    pub(super) fn load(&self, load_ms: f64, triples: usize) {
+    pub(super) fn load(&self, load_ms: f64, triples: usize) -> anyhow::Result<()> {
         let peak_rss_mib = memory::peak_mib();
         match self.0 {
-            None => {}
+            None => Ok(()),
             Some(Timings::Text) => {
-                eprintln!("load {load_ms:.1} ms, {triples} triples, peak memory {peak_rss_mib:.1} MiB");
+                line(format_args!("load {load_ms:.1} ms, {triples} triples, peak memory {peak_rss_mib:.1} MiB"))
             }
             Some(Timings::Json) => {
-                eprintln!("{}", json!({ "load_ms": load_ms, "triples": triples, "peak_rss_mib": peak_rss_mib }));
+                line(json!({ "load_ms": load_ms, "triples": triples, "peak_rss_mib": peak_rss_mib }))
             }
         }
     }

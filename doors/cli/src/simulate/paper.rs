@@ -3,7 +3,8 @@
 mod plot;
 mod recordings;
 
-use super::{Format, print};
+use super::Format;
+use crate::tell::print;
 use anyhow::{Context, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use recordings::Recordings;

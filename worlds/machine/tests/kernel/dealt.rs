@@ -132,7 +132,10 @@ impl Locations<'_> {
 
     /// Where a task may be dealt to: equals are as good. `None` if its spawner keeps it.
     fn expected(&self, bytes: &[u64]) -> Option<BTreeSet<usize>> {
-        let even = bytes.iter().all(|other| *other == bytes[0]);
+        // A node without memory has none of anything.
+        let mut held = (0..bytes.len()).filter(|&at| self.dealing.holds[at] || bytes[at] > 0).map(|at| bytes[at]);
+        let first = held.next();
+        let even = held.all(|other| Some(other) == first);
         if bytes.iter().sum::<u64>() <= self.dealing.more_bytes_than || self.dealing.only_uneven && even {
             return None;
         }

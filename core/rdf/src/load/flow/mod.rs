@@ -21,7 +21,7 @@ mod network;
 mod slots;
 mod text;
 
-use super::{OnError, Parsed, SyntaxError};
+use super::{OnError, Parsed, SyntaxError, Unparsed};
 use crate::index::Order;
 use crate::placed::Placement;
 use crate::store::Store;
@@ -31,7 +31,7 @@ use std::fmt;
 use std::io::{self, Read};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use vicus_flow::{FlowError, Model};
+use vicus_flow::{BoxError, FlowError, Model};
 
 /// How a source is written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -220,7 +220,8 @@ impl fmt::Display for Malformed {
     }
 }
 
-/// Why nothing was loaded. A request fails with it inside a [`FlowError`]: see [`LoadError::of`].
+/// Why nothing was loaded. A request fails with it inside a [`FlowError`]: see [`LoadError::of`]. Where memory can't be had, it fails
+/// with [`NoMemory`](vicus_flow::NoMemory) instead, and the name of the box that asked for it.
 #[derive(Debug)]
 pub enum LoadError {
     /// A source breaks the grammar. With several workers it may not be the first place that does.
@@ -430,6 +431,13 @@ impl Shared {
 
     fn malformed(&self, error: SyntaxError) -> LoadError {
         LoadError::Malformed(self.located(error))
+    }
+
+    fn unparsed(&self, error: Unparsed) -> BoxError {
+        match error {
+            Unparsed::Malformed(error) => self.malformed(error).into(),
+            Unparsed::NoMemory(error) => error.into(),
+        }
     }
 
     fn unreadable(&self, file: u32, error: io::Error) -> LoadError {

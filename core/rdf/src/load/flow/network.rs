@@ -16,7 +16,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use vicus_flow::library::HashKey;
-use vicus_flow::{Bound, BoxId, BoxModel, Envelope, Model, ModelBuilder, Turn};
+use vicus_flow::{Bound, BoxId, BoxModel, Envelope, Model, ModelBuilder, NoMemory, Turn};
 
 /// A part has about this many terms or rows at most, so that merging it is some tens of milliseconds: between two
 /// invocations other requests get their turn, and a stop is seen.
@@ -87,7 +87,7 @@ pub(super) fn network(shared: &Arc<Shared>, readers: usize, workers: usize, orde
             let Everything { terms, triples } = everything.take(&came.pop().expect("the last input")[0]);
             let parts = in_turn(came).iter().map(|part| merged.take(part)).collect();
             let terms = Arc::into_inner(terms).expect("whoever merged has let go of the terms");
-            let Assembled { mut dictionary, numbering, tables } = assemble(terms, parts);
+            let Assembled { mut dictionary, numbering, tables } = assemble(terms, parts)?;
             shared.over.iter().for_each(|over| dictionary.lay(over));
             shared.progress.enter(Phase::Triples);
             let mut pairs: Vec<Local> =
@@ -102,9 +102,10 @@ pub(super) fn network(shared: &Arc<Shared>, readers: usize, workers: usize, orde
             }
             turn.send(workers, numberings.put((numbering, characteristic::rdf_type(&dictionary))));
             turn.send(workers + 1, dictionaries.put(dictionary));
+            Ok(())
         }))
     };
-    let merge_terms = |part: TermPart, _: &Turn<'_>| Some(merge_terms(&part.terms, &part.ranges));
+    let merge_terms = |part: TermPart, _: &Turn<'_>| merge_terms(&part.terms, &part.ranges).map(Some);
     side_by_side(&mut net, workers, cut_terms, assemble, || {
         each::<TermPart, MergedTerms>("merge terms", &term_parts, &merged_terms, merge_terms)
     });
@@ -131,9 +132,10 @@ pub(super) fn network(shared: &Arc<Shared>, readers: usize, workers: usize, orde
                 let job = IndexOf { order, spo, numbering, rdf_type, by, over };
                 turn.send(output, jobs.put(job));
             }
+            Ok(())
         }))
     };
-    let merge_runs = |part: RunPart, _: &Turn<'_>| Some(merge_runs(&part.runs, &part.ranges));
+    let merge_runs = |part: RunPart, _: &Turn<'_>| merge_runs(&part.runs, &part.ranges).map(Some);
     side_by_side(&mut net, workers, cut_runs, gather_runs, || {
         each::<RunPart, Run>("merge runs", &run_parts, &merged_runs, merge_runs)
     });
@@ -147,7 +149,8 @@ pub(super) fn network(shared: &Arc<Shared>, readers: usize, workers: usize, orde
             let dictionary = dictionaries.take(&came.pop().expect("the last input")[0]);
             let (indexes, sets): (Vec<Index>, Vec<_>) = came.iter().flatten().map(|index| indexes.take(index)).unzip();
             let sets = sets.into_iter().flatten().next().expect("they come with the index Spo");
-            shared.end(Store::with_characteristic(dictionary, indexes, sets));
+            shared.end(Store::with_characteristic(dictionary, indexes, sets)?);
+            Ok(())
         }))
     };
     side_by_side(&mut net, orders.len(), gather_runs, store, || {
@@ -199,14 +202,15 @@ fn cut_terms_box(
             turn.send(number % workers, term_parts.put(TermPart { terms: Arc::clone(&terms), ranges }));
         }
         turn.send(workers, everything.put(Everything { terms, triples }));
+        Ok(())
     })
 }
 
-fn sort(local: Local, turn: &Turn<'_>) -> Option<Run> {
+fn sort(local: Local, turn: &Turn<'_>) -> Result<Option<Run>, NoMemory> {
     let Local { mut triples, table } = local;
     remap(&mut triples, &table);
     drop(table);
-    (!turn.is_stopped()).then(|| Run::new(Order::Spo, triples))
+    if turn.is_stopped() { Ok(None) } else { Run::new(Order::Spo, triples).map(Some) }
 }
 
 /// A run that is alone needs no merging and goes by output number `workers`.
@@ -216,35 +220,36 @@ fn cut_runs_box(workers: usize, runs: &Slots<Run>, run_parts: &Slots<RunPart>, m
         let mut runs: Vec<Run> = came.iter().flatten().map(|run| runs.take(run)).collect();
         if runs.len() == 1 {
             turn.send(workers, merged.put(runs.remove(0)));
-            return;
+            return Ok(());
         }
         let runs = Arc::new(runs);
         let count = parts(workers, runs.iter().map(Run::len).sum());
         for (number, ranges) in cut_runs(&runs, count).into_iter().enumerate() {
             turn.send(number % workers, run_parts.put(RunPart { runs: Arc::clone(&runs), ranges }));
         }
+        Ok(())
     })
 }
 
 /// An index; with Spo the characteristic sets that were found in it.
 type Indexed = (Index, Option<CharacteristicSets>);
 
-fn make_index(job: IndexOf, turn: &Turn<'_>) -> Option<Indexed> {
+fn make_index(job: IndexOf, turn: &Turn<'_>) -> Result<Option<Indexed>, NoMemory> {
     let IndexOf { order, spo, numbering, rdf_type, by, over } = job;
     let lay = |index: &mut Index| over.iter().for_each(|over| index.lay(over));
     if order == Order::Spo {
         // The triples are in this order already: there is time to look at what subjects have.
-        let mut index = index(order, &spo, &numbering);
+        let mut index = index(order, &spo, &numbering)?;
         lay(&mut index);
-        let sets = CharacteristicSets::new(&index, rdf_type, by);
-        return Some((index, Some(sets)));
+        let sets = CharacteristicSets::new(&index, rdf_type, by)?;
+        return Ok(Some((index, Some(sets))));
     }
-    let run = derive_runs(&spo, order);
+    let run = derive_runs(&spo, order)?;
     drop(spo);
     if turn.is_stopped() {
-        return None;
+        return Ok(None);
     }
-    let mut index = index(order, &[run], &numbering);
+    let mut index = index(order, &[run], &numbering)?;
     lay(&mut index);
-    Some((index, None))
+    Ok(Some((index, None)))
 }

@@ -6,7 +6,7 @@
 //! one request and to both ends of a via; they would have to be serialized where the ends don't share memory.
 
 use std::sync::{Arc, Mutex};
-use vicus_flow::{BoxError, BoxModel, Envelope, Schema, Turn, Type};
+use vicus_flow::{BoxError, BoxModel, Envelope, NoMemory, Schema, Turn, Type};
 
 /// Values of one type on their way between boxes. Cloning shares them.
 pub(super) struct Slots<T>(Arc<Mutex<Vec<Option<T>>>>);
@@ -54,7 +54,7 @@ pub(super) fn each<I: Send + 'static, O: Send + 'static>(
     name: &str,
     from: &Slots<I>,
     to: &Slots<O>,
-    work: fn(I, &Turn<'_>) -> Option<O>,
+    work: fn(I, &Turn<'_>) -> Result<Option<O>, NoMemory>,
 ) -> BoxModel {
     let (from, to) = (from.clone(), to.clone());
     let factory = move || {
@@ -63,7 +63,7 @@ pub(super) fn each<I: Send + 'static, O: Send + 'static>(
             match turn.take(0) {
                 Some(pill) if pill.is_pill() => turn.send_pill(0),
                 Some(envelope) => {
-                    if let Some(made) = work(from.take(&envelope), turn) {
+                    if let Some(made) = work(from.take(&envelope), turn)? {
                         turn.send(0, to.put(made));
                     }
                 }
@@ -80,7 +80,7 @@ pub(super) fn gather(
     name: &str,
     inputs: usize,
     outputs: usize,
-    work: impl Fn(Vec<Vec<Envelope>>, &mut Turn<'_>) + Clone + Send + Sync + 'static,
+    work: impl Fn(Vec<Vec<Envelope>>, &mut Turn<'_>) -> Result<(), NoMemory> + Clone + Send + Sync + 'static,
 ) -> BoxModel {
     let factory = move || {
         let work = work.clone();
@@ -96,7 +96,7 @@ pub(super) fn gather(
             if pills == inputs {
                 // Not twice: with the pills sent, nothing invokes this box again but an activation that came late.
                 pills = 0;
-                work(std::mem::take(&mut came), turn);
+                work(std::mem::take(&mut came), turn)?;
                 turn.send_pills();
             }
             Ok(())

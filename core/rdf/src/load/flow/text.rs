@@ -6,12 +6,12 @@
 
 use super::slots::{Slots, handle};
 use super::{LoadError, Shared, Source, Syntax};
-use crate::load::{Chunk, Chunker, Parsed, SortedTerms, SyntaxError, TurtleReader, parse_ntriples_into};
+use crate::load::{Chunk, Chunker, Parsed, SortedTerms, SyntaxError, TurtleReader, ntriples};
 use memchr::memrchr;
 use std::io::{self, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use vicus_flow::{BoxError, BoxModel, Envelope, Operator, Schema, Turn, Type};
+use vicus_flow::{BoxError, BoxModel, Envelope, Grow, NoMemory, Operator, Schema, Turn, Type};
 
 /// Turtle is parsed in bites of this size, some milliseconds each; in between, the reader asks whether to go on.
 const BITE_BYTES: usize = 256 << 10;
@@ -34,9 +34,9 @@ pub(super) struct Piece {
 
 impl Piece {
     /// Sorts the terms. What was skipped has been noted already.
-    fn new(parsed: Parsed) -> Piece {
-        let (terms, triples) = SortedTerms::new(parsed);
-        Piece { terms, triples }
+    fn new(parsed: Parsed) -> Result<Piece, NoMemory> {
+        let (terms, triples) = SortedTerms::new(parsed)?;
+        Ok(Piece { terms, triples })
     }
 }
 
@@ -100,12 +100,12 @@ impl Operator for Reader {
             },
         };
         let before = open.buffer.len();
-        let ended = open.read(shared.chunk_bytes, turn).map_err(|error| shared.unreadable(open.file, error))?;
+        let ended = open.read(shared.chunk_bytes, turn)?.map_err(|error| shared.unreadable(open.file, error))?;
         shared.progress.add_bytes(open.buffer.len() - before);
         let Open { file, reader, mut buffer, mut format } = open;
         match &mut format {
             Format::Lines(chunker) => {
-                if let Some((bytes, first_line)) = cut(chunker, &mut buffer, before, ended, shared) {
+                if let Some((bytes, first_line)) = cut(chunker, &mut buffer, before, ended, shared)? {
                     turn.send(0, envelope_of(&self.texts, Text { bytes, first_line, file }));
                 }
                 // What is left is the beginning of a line.
@@ -117,7 +117,7 @@ impl Operator for Reader {
                     if turn.is_stopped() {
                         return Ok(());
                     }
-                    parser.feed(bite).map_err(|error| shared.malformed(error))?;
+                    parser.try_feed(bite).map_err(|error| shared.unparsed(error))?;
                     let (bytes, line) = parser.unfinished();
                     if bytes > shared.longest_line {
                         return Err(shared.too_long(file, line).into());
@@ -130,10 +130,10 @@ impl Operator for Reader {
         match format {
             Format::Turtle(parser) if ended => {
                 let known = parser.parsed().triples().len();
-                let mut parsed = parser.finish().map_err(|error| shared.malformed(error))?;
+                let mut parsed = parser.try_finish().map_err(|error| shared.unparsed(error))?;
                 shared.progress.add_triples(parsed.triples().len() - known);
                 shared.note_skipped(&mut parsed);
-                turn.send(1, self.pieces.put(Piece::new(parsed)));
+                turn.send(1, self.pieces.put(Piece::new(parsed)?));
             }
             Format::Lines(_) if ended => {}
             format => self.open = Some(Open { file, reader, buffer, format }),
@@ -164,13 +164,17 @@ impl Open {
 
     /// Reads until the buffer has a chunk, or a whole chunk more if a long line has filled it. Says whether the source
     /// has ended.
-    fn read(&mut self, chunk_bytes: usize, turn: &mut Turn<'_>) -> io::Result<bool> {
+    fn read(&mut self, chunk_bytes: usize, turn: &mut Turn<'_>) -> Result<io::Result<bool>, NoMemory> {
         let before = self.buffer.len();
         let room = if before < chunk_bytes { chunk_bytes - before } else { chunk_bytes };
-        self.buffer.reserve(room.min(RESERVE_BYTES));
+        self.buffer.grow(room.min(RESERVE_BYTES))?;
         let Open { reader, buffer, .. } = self;
-        let read = turn.blocking(|| reader.take(room as u64).read_to_end(buffer))?;
-        Ok(read < room)
+        let (had, before) = (buffer.capacity(), buffer.len());
+        match turn.blocking(|| reader.take(room as u64).read_to_end(buffer)) {
+            // The buffer has to grow, and not the reader is to blame.
+            Err(error) if error.kind() == io::ErrorKind::OutOfMemory => Err(NoMemory { bytes: 2 * had as u64 }),
+            read => Ok(read.map(|_| buffer.len() - before < room)),
+        }
     }
 }
 
@@ -181,16 +185,17 @@ fn cut(
     searched: usize,
     ended: bool,
     shared: &Shared,
-) -> Option<(Vec<u8>, u64)> {
+) -> Result<Option<(Vec<u8>, u64)>, NoMemory> {
     if !ended && memrchr(b'\n', &buffer[searched..]).is_none() {
-        return None;
+        return Ok(None);
     }
     let (chunks, used) = chunker.cut(buffer, ended);
-    let first_line = chunks.first()?.first_line;
+    let Some(first_line) = chunks.first().map(|chunk| chunk.first_line) else { return Ok(None) };
     let mut rest = shared.buffer();
+    rest.grow(buffer.len() - used)?;
     rest.extend_from_slice(&buffer[used..]);
     buffer.truncate(used);
-    Some((std::mem::replace(buffer, rest), first_line))
+    Ok(Some((std::mem::replace(buffer, rest), first_line)))
 }
 
 /// Deals text to parsers. `loads` are the bytes that each has before it.
@@ -252,7 +257,7 @@ pub(super) fn parse(
                 Some(pill) if pill.is_pill() => {
                     let parsed = parsed.take();
                     if parsed.term_count() > 0 {
-                        turn.send(0, pieces.put(Piece::new(parsed)));
+                        turn.send(0, pieces.put(Piece::new(parsed)?));
                     }
                     turn.send_pill(0);
                 }
@@ -261,8 +266,8 @@ pub(super) fn parse(
                     shared.check_lines(&bytes, first_line, file)?;
                     let known = parsed.triples().len();
                     let chunk = Chunk { bytes: &bytes, first_line };
-                    parse_ntriples_into(&mut parsed, chunk, file, shared.on_error)
-                        .map_err(|error| shared.malformed(error))?;
+                    ntriples::parse_lines(&mut parsed, chunk, file, shared.on_error)
+                        .map_err(|error| shared.unparsed(error))?;
                     shared.progress.add_triples(parsed.triples().len() - known);
                     shared.note_skipped(&mut parsed);
                     loads[number].fetch_sub(bytes.len(), Ordering::Relaxed);

@@ -84,6 +84,22 @@ impl Syntax {
         Ok(())
     }
 
+    /// How many bytes at most [`Syntax::cell`] adds.
+    #[inline]
+    pub(super) fn most_bytes(before: &str, view: TermView<'_>) -> usize {
+        // Tags, brackets and quotation marks; a number, too.
+        const BESIDE: usize = 192;
+        let text = match view {
+            TermView::Boolean(_) | TermView::Integer(_) => 0,
+            TermView::Blank(_) => length(view),
+            TermView::Iri(text) | TermView::String(text) => most_escaped(text),
+            TermView::LangString { value, language: beside } | TermView::Typed { value, datatype: beside } => {
+                most_escaped(value) + most_escaped(beside)
+            }
+        };
+        before.len() + text + BESIDE
+    }
+
     pub(super) fn end_row(self, out: &mut String) {
         out.push_str(match self {
             Syntax::Csv => "\r\n",
@@ -108,6 +124,32 @@ fn escaped(text: &str, out: &mut String, is_special: impl Fn(u8) -> bool, escape
         rest = &rest[at + 1..];
     }
     out.push_str(rest);
+}
+
+/// How many bytes at most a text becomes by escapes: the longest of one byte have six, `\u001F`.
+fn most_escaped(text: &str) -> usize {
+    const SHORT: usize = 1 << 12;
+    if text.len() <= SHORT {
+        return 6 * text.len();
+    }
+    let is_plain = |byte: u8| byte > b' ' && !matches!(byte, b'<' | b'>' | b'&' | b'"' | b'\'' | b'\\' | 0x7F);
+    let special = text.bytes().filter(|&byte| !is_plain(byte)).count();
+    text.len() + 5 * special
+}
+
+/// How many bytes [`plain`] adds.
+#[cold]
+fn length(view: TermView<'_>) -> usize {
+    struct Count(usize);
+    impl std::fmt::Write for Count {
+        fn write_str(&mut self, text: &str) -> std::fmt::Result {
+            self.0 += text.len();
+            Ok(())
+        }
+    }
+    let mut count = Count(0);
+    view.write_lexical(&mut count).expect("it counts everything");
+    count.0
 }
 
 /// Where the first such byte is.
@@ -203,7 +245,16 @@ mod tests {
             syntax.begin_row(&mut out);
             for (before, id) in before.iter().zip(row) {
                 match *id {
-                    Some(id) => run.view(id, |view| syntax.cell(before, Some(view), &mut out))?,
+                    Some(id) => run.view(id, |view| {
+                        let (began, most) = (out.len(), Syntax::most_bytes(before, view));
+                        let done = syntax.cell(before, Some(view), &mut out);
+                        assert!(
+                            out.len() - began <= most,
+                            "{syntax:?}: {} bytes of {view}, not {most}",
+                            out.len() - began
+                        );
+                        done
+                    })?,
                     None => syntax.cell(before, None, &mut out)?,
                 }
             }
@@ -238,6 +289,26 @@ mod tests {
                 assert_eq!(found, expected, "{ours:?}");
             }
             assert_eq!(found, expected, "{ours:?}");
+        }
+    }
+
+    /// Long texts of characters that are escaped: `rows` holds each cell to the length that it may have.
+    #[test]
+    fn long_cells_are_no_longer_than_was_said() {
+        let ascii = (0..0x80u8).map(char::from);
+        let texts = ascii.chain("ü日\u{1F600}".chars()).map(|character| character.to_string().repeat(5000));
+        let terms = texts.map(|text| Term::from(Literal::new_language_tagged_literal_unchecked(text, "en")));
+        let subject = NamedNode::new_unchecked("http://e/s");
+        let lines: String = terms.map(|term| format!("{subject} <http://e/p> {term} .\n")).collect();
+        let store = Arc::new(Store::of_ntriples(lines.as_bytes()).unwrap());
+        let parsed = parse("SELECT * { ?s ?p ?o }").unwrap();
+        let run = vicus_sparql::plan(&store, &parsed, &Options::default()).unwrap().start(Moment::default());
+        let names = names(&["o"]);
+        for &id in store.index(vicus_rdf::Order::Ops).keys() {
+            for syntax in [Syntax::Csv, Syntax::Tsv, Syntax::Json, Syntax::Xml] {
+                // XML refuses most control characters.
+                let _ = rows(syntax, &run, &names, &[vec![Some(id)]]);
+            }
         }
     }
 

@@ -1,0 +1,219 @@
+//! Computed terms that live as long as the rows that have them.
+//!
+//! A box that computes for readers that neither compare nor keep what it computes adds the terms of each invocation to a *segment*
+//! of its own, which it attaches to the envelope that it sends. Boxes on the way attach it to what they make of that envelope's
+//! rows, so it is dropped with the last of them. An id says its segment and its place there. No number is given twice in a run,
+//! so an id that a box remembers never means another term. Unlike other ids, two of these may mean one term.
+
+use crate::computed::Computed;
+use hashbrown::HashMap;
+use rapidhash::v3::RapidSecrets;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+use vicus_flow::library::HashKey;
+use vicus_flow::{Attachment, NoMemory};
+use vicus_rdf::{Id, Kind};
+
+/// Of an id's 56 bits the first says that its term passes, and these that follow its segment; the rest its place there.
+const SEGMENT_BITS: u32 = 29;
+const PLACE_BITS: u32 = 26;
+const PASSES: usize = 1 << (SEGMENT_BITS + PLACE_BITS);
+
+/// The segment of a term that passes; none of other terms.
+#[inline]
+pub(crate) fn segment_of(id: Id) -> Option<u32> {
+    if !id.is_computed() {
+        return None;
+    }
+    let rank = id.rank()?;
+    (rank & PASSES != 0).then_some((rank >> PLACE_BITS) as u32 & ((1 << SEGMENT_BITS) - 1))
+}
+
+/// Whether its term lives as long as the rows that have it.
+#[inline]
+pub(crate) fn passes(id: Id) -> bool {
+    segment_of(id).is_some()
+}
+
+/// The segments of a run that are alive.
+pub(crate) struct Segments {
+    /// By their numbers, in several tables, so that boxes seldom wait for each other.
+    shards: [RwLock<HashMap<u32, Arc<Computed>, HashKey>>; SHARDS],
+    next: AtomicU32,
+}
+
+/// Fewer new bytes are not booked before an invocation is at its end.
+const MUCH: u64 = 1 << 20;
+
+const SHARDS: usize = 16;
+
+impl Segments {
+    pub(crate) fn new(key: HashKey) -> Segments {
+        Segments { shards: std::array::from_fn(|_| RwLock::new(HashMap::with_hasher(key))), next: AtomicU32::new(0) }
+    }
+
+    fn shard(&self, number: u32) -> &RwLock<HashMap<u32, Arc<Computed>, HashKey>> {
+        &self.shards[number as usize % SHARDS]
+    }
+
+    /// One that has been attached to an envelope which is still there. Panics otherwise.
+    pub(crate) fn get(&self, number: u32) -> Arc<Computed> {
+        let shard = self.shard(number).read().unwrap_or_else(PoisonError::into_inner);
+        let found = shard.get(&number).map(Arc::clone);
+        found.expect("a term that passes is looked at while an envelope has it")
+    }
+
+    /// How many are alive.
+    pub(crate) fn count(&self) -> usize {
+        self.shards.iter().map(|shard| shard.read().unwrap_or_else(PoisonError::into_inner).len()).sum()
+    }
+
+    fn put(&self, number: u32, segment: Computed) {
+        let mut shard = self.shard(number).write().unwrap_or_else(PoisonError::into_inner);
+        shard.insert(number, Arc::new(segment));
+    }
+
+    fn remove(&self, number: u32) {
+        let removed = self.shard(number).write().unwrap_or_else(PoisonError::into_inner).remove(&number);
+        // Its memory is given back without the lock.
+        drop(removed);
+    }
+}
+
+/// Where one box computes terms that pass.
+pub(crate) struct Passing {
+    segments: Arc<Segments>,
+    secrets: RapidSecrets,
+    open: RwLock<Option<Open>>,
+    /// Bytes of the terms that it has computed and that are alive.
+    alive: Arc<AtomicU64>,
+    /// How many of them were known at the last look.
+    seen: AtomicU64,
+}
+
+/// The segment of the invocation at hand.
+struct Open {
+    number: u32,
+    bytes: u64,
+    terms: Computed,
+}
+
+/// What is attached to envelopes.
+struct Lease {
+    segments: Arc<Segments>,
+    number: u32,
+    bytes: u64,
+    alive: Arc<AtomicU64>,
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.segments.remove(self.number);
+        self.alive.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+impl Passing {
+    pub(crate) fn new(segments: &Arc<Segments>, secrets: RapidSecrets) -> Passing {
+        Passing {
+            segments: Arc::clone(segments),
+            secrets,
+            open: RwLock::new(None),
+            alive: Arc::default(),
+            seen: AtomicU64::new(0),
+        }
+    }
+
+    /// Bytes of the terms that it has computed and that are alive.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.alive.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of the segment at hand.
+    pub(crate) fn open_bytes(&self) -> u64 {
+        self.open.read().unwrap_or_else(PoisonError::into_inner).as_ref().map_or(0, |open| open.bytes)
+    }
+
+    /// As [`Passing::bytes`] if they have become many more since the last time, else 0. Cheap enough for each row.
+    pub(crate) fn unbooked(&self) -> u64 {
+        let bytes = self.bytes();
+        let seen = self.seen.load(Ordering::Relaxed);
+        if bytes >= seen && bytes < seen + MUCH {
+            return 0;
+        }
+        self.seen.store(bytes, Ordering::Relaxed);
+        bytes
+    }
+
+    /// The id of a term that the segment at hand has, or gets. Panics at the 2^26th of a segment, and in a run's 2^29th segment.
+    ///
+    /// # Errors
+    /// There is not enough memory for it.
+    pub(crate) fn id(&self, kind: Kind, key: &str) -> Result<Id, NoMemory> {
+        let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
+        let open = open.get_or_insert_with(|| {
+            let number = self.segments.next.fetch_add(1, Ordering::Relaxed);
+            assert!(number >> SEGMENT_BITS == 0, "a run has fewer than 2^29 segments of computed terms");
+            let first = PASSES | (number as usize) << PLACE_BITS;
+            Open { number, bytes: 0, terms: Computed::small(first, self.secrets) }
+        });
+        if let Some(id) = open.terms.find(kind, key) {
+            return Ok(id);
+        }
+        assert!(open.terms.len() >> PLACE_BITS == 0, "an invocation computes fewer than 2^26 terms");
+        let id = open.terms.add(kind, key)?;
+        let bytes = Computed::bytes_of(key) as u64;
+        open.bytes += bytes;
+        self.alive.fetch_add(bytes, Ordering::Relaxed);
+        Ok(id)
+    }
+
+    /// Looks at the key of a term of the segment at hand; none for others.
+    pub(crate) fn key(&self, id: Id) -> Option<String> {
+        let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
+        open.as_ref().filter(|open| open.terms.has(id)).map(|open| open.terms.key(id).to_owned())
+    }
+
+    /// Ends the segment at hand: what is to be attached to the envelope that has its terms.
+    pub(crate) fn seal(&self) -> Option<Attachment> {
+        let Open { number, bytes, terms } = self.open.write().unwrap_or_else(PoisonError::into_inner).take()?;
+        self.segments.put(number, terms);
+        let lease = Lease { segments: Arc::clone(&self.segments), number, bytes, alive: Arc::clone(&self.alive) };
+        Some(Attachment::new(Arc::new(lease), bytes))
+    }
+
+    /// Drops the segment at hand: no row has its terms.
+    pub(crate) fn discard(&self) {
+        if let Some(open) = self.open.write().unwrap_or_else(PoisonError::into_inner).take() {
+            self.alive.fetch_sub(open.bytes, Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_segment_lives_as_long_as_what_it_is_attached_to() {
+        let segments = Arc::new(Segments::new(HashKey::of_seed(1)));
+        let passing = Passing::new(&segments, RapidSecrets::seed(1));
+        let first = passing.id(Kind::String, "one").unwrap();
+        assert_eq!(passing.id(Kind::String, "one"), Ok(first));
+        assert_eq!((passing.key(first).as_deref(), segments.count()), (Some("one"), 0));
+        let attached = passing.seal().expect("it has a term");
+        assert!(passing.seal().is_none() && passing.key(first).is_none());
+        let number = segment_of(first).expect("it passes");
+        assert_eq!(segments.get(number).key(first), "one");
+        // The same term again: another segment, another id.
+        let second = passing.id(Kind::String, "one").unwrap();
+        assert!(second != first && passes(second) && !passes(Id::computed(Kind::String, 7)));
+        passing.discard();
+        assert_eq!((passing.bytes(), segments.count()), (attached.bytes(), 1));
+        let other = attached.clone();
+        drop(attached);
+        assert_eq!(segments.count(), 1);
+        drop(other);
+        assert_eq!((passing.bytes(), segments.count()), (0, 0));
+    }
+}

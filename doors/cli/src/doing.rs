@@ -1,0 +1,47 @@
+//! What the command is doing: its last words say so, should there be no memory.
+
+use std::sync::atomic::{AtomicU8, Ordering};
+
+/// What takes memory in proportion to a user's input.
+#[derive(Clone, Copy)]
+pub(crate) enum Doing {
+    /// Anything else; queries are answered by requests, which fail alone and say what for.
+    Something,
+    Loading,
+    Generating,
+    Simulating,
+    /// A trace.
+    Reading,
+}
+
+static NOW: AtomicU8 = AtomicU8::new(Doing::Something as u8);
+
+/// How messages begin, in the order of [`Doing`].
+const BEGINNINGS: [&str; 5] =
+    ["vicus", "vicus: loading", "vicus: generating", "vicus: simulating", "vicus: reading the trace"];
+
+impl Doing {
+    /// From here on this is what the command is doing, until the result is dropped.
+    pub(crate) fn begin(self) -> Before {
+        Before(NOW.swap(self as u8, Ordering::Relaxed))
+    }
+}
+
+/// What the command was doing before, and will be doing again.
+pub(crate) struct Before(u8);
+
+impl Drop for Before {
+    fn drop(&mut self) {
+        NOW.store(self.0, Ordering::Relaxed);
+    }
+}
+
+/// Boxes ask for as much as this so that it can be refused, and then their request fails alone.
+const LARGE: usize = 64 << 10;
+
+/// For [`vicus::LastWords`]. What has no requests, ends.
+pub(crate) fn last_words(bytes: usize) -> Option<&'static str> {
+    let now = NOW.load(Ordering::Relaxed);
+    let has_requests = now <= Doing::Loading as u8;
+    (bytes < LARGE || !has_requests).then(|| BEGINNINGS[usize::from(now)])
+}

@@ -1,0 +1,113 @@
+//! Limits on memory, from too little to begin with to enough: whatever there is not enough for ends in an error.
+
+use std::process::{Command, Output};
+
+/// Runs the command with so many KiB of addresses.
+fn within(kib: u64, args: &[&str]) -> Output {
+    let limited = format!("ulimit -v {kib}; exec \"$0\" \"$@\"");
+    let mut command = Command::new("sh");
+    command.args(["-c", &limited, env!("CARGO_BIN_EXE_vicus")]).args(args).output().expect("there is a shell")
+}
+
+/// Whether it did what it was asked. If not, it says why: in a line of its own, with status 1.
+fn suffices(kib: u64, args: &[&str], expected: &str) -> Option<Result<(), String>> {
+    let output = within(kib, args);
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let last = err.lines().last().unwrap_or_default().to_owned();
+    match output.status.code() {
+        // The shell or the loader did not get as far as the command.
+        Some(126 | 127) => None,
+        Some(0) => {
+            assert!(out.contains(expected), "{kib} KiB, {args:?}: {out} {err}");
+            Some(Ok(()))
+        }
+        Some(1) => {
+            assert!(!err.contains("panicked") && !err.contains("memory allocation of"), "{kib} KiB, {args:?}: {err}");
+            assert!(last.starts_with("vicus: "), "{kib} KiB, {args:?}: {err}");
+            let is_why = ["of memory can't be had", "threads could be started"].iter().any(|why| last.contains(why));
+            assert!(is_why, "{kib} KiB, {args:?}: {err}");
+            Some(Err(last))
+        }
+        _ => panic!("{kib} KiB, {args:?}: {:?}, {err}", output.status),
+    }
+}
+
+/// Tries limits between one that is too little to begin and one that suffices, and says what there was not enough for. Halves first,
+/// for the border, and then in equal steps.
+fn try_limits(args: &[&str], most_kib: u64, steps: u64, expected: &str) {
+    let (mut starts, mut most) = (8 << 10, most_kib);
+    assert_eq!(suffices(most, args, expected), Some(Ok(())), "{most} KiB suffice");
+    let mut tried = Vec::new();
+    while most - starts > 2 << 10 {
+        let middle = starts.midpoint(most);
+        let done = suffices(middle, args, expected);
+        let enough = done == Some(Ok(()));
+        tried.push((middle, done));
+        *(if enough { &mut most } else { &mut starts }) = middle;
+    }
+    for step in 1..steps {
+        let kib = (8 << 10) + (most_kib - (8 << 10)) * step / steps;
+        tried.push((kib, suffices(kib, args, expected)));
+    }
+    tried.sort_by_key(|(kib, _)| *kib);
+    for (kib, done) in tried {
+        let said = match done {
+            None => "did not begin".to_owned(),
+            Some(Ok(())) => "enough".to_owned(),
+            Some(Err(said)) => said,
+        };
+        eprintln!("{} at {kib} KiB: {said}", args[0]);
+    }
+}
+
+/// A file of this test.
+fn path(name: &str) -> String {
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("memory");
+    std::fs::create_dir_all(&folder).expect("the folder can be made");
+    folder.join(name).to_string_lossy().into_owned()
+}
+
+/// Loading ended the process: `memory allocation of 1048576 bytes failed`, and SIGABRT. In between, where there was no memory for
+/// something small, and for hwloc, it ended by a signal as well.
+#[test]
+fn a_load_that_has_too_little_memory_says_what_for() {
+    let lines = |n: u64| {
+        let text = format!("a name of number {n}, with \\\"some\\\" text");
+        format!("<http://example.org/s{n}> <http://example.org/p{}> \"{text}\" .\n", n % 50)
+    };
+    let turtle = |n: u64| format!("e:s{n} e:p{} [ e:q \"number {n}\" ; e:r ( {n} e:x{n} ) ] .\n", n % 50);
+    let (plain, nested) = (path("plain.nt"), path("nested.ttl"));
+    std::fs::write(&plain, (0..20_000).map(lines).collect::<String>()).expect("it can be written");
+    let text = "@prefix e: <http://example.org/> .\n".to_owned() + &(0..3_000).map(turtle).collect::<String>();
+    std::fs::write(&nested, text).expect("it can be written");
+    for (data, rows) in [(&plain, 20_000), (&nested, 21_000)] {
+        let query = "SELECT (COUNT(*) AS ?rows) { ?s ?p ?o }";
+        let args = ["query", "--threads", "2", "--format", "csv", "--data", data, query];
+        try_limits(&args, 400_000, 20, &format!("\r\n{rows}\r\n"));
+    }
+}
+
+/// A row of a result may be as long as a literal, of which each byte becomes six.
+#[test]
+fn a_result_that_has_too_little_memory_says_so() {
+    let data = path("long.nt");
+    std::fs::write(&data, format!("<http://e/s> <http://e/p> \"{}\" .\n", "\\u0001".repeat(1 << 20))).expect("written");
+    // Twenty of them in one, and then with escapes.
+    let many = vec!["?o"; 20].join(", ");
+    let query = format!("SELECT (CONCAT({many}) AS ?long) {{ ?s ?p ?o }}");
+    let args = ["query", "--threads", "1", "--memory-limit", "100G", "--format", "json", "--data", &data, &query];
+    try_limits(&args, 800_000, 8, "\\u0001");
+}
+
+#[test]
+fn other_commands_that_have_too_little_memory_say_so() {
+    let (graph, trace) = (path("generated.nt"), path("run.trace"));
+    try_limits(&["generate", "sp2b", "--triples", "20000", "--output", &graph], 250_000, 4, "");
+    let args =
+        ["query", "--threads", "1", "--trace", &trace, "--format", "count", "--data", &graph, "ASK { ?s ?p ?o }"];
+    assert_eq!(suffices(4_000_000, &args, "yes"), Some(Ok(())));
+    try_limits(&["trace", "summary", &trace], 250_000, 4, "");
+    let simulate = ["simulate", "--machine", "node:2 core:4", "--threads", "8"];
+    try_limits(&[&simulate[..], &["--kernel", "sparselu"]].concat(), 250_000, 4, "sparselu");
+    try_limits(&[&simulate[..], &["--trace", &trace, "--mode", "re-enact"]].concat(), 250_000, 4, "re-enact");
+}
