@@ -371,8 +371,10 @@ impl ModelBuilder {
             None => self.types.entry(model.type_name.clone()).or_default(),
         };
         *several += 1;
-        let number = if *several == 1 { String::new() } else { format!("#{several}") };
-        let name = format!("{}{number}", model.type_name);
+        let name = match *several {
+            1 => model.type_name.clone(),
+            several => format!("{}#{several}", model.type_name),
+        };
         self.boxes.push((name, model));
         BoxId(self.boxes.len() - 1)
     }
@@ -411,56 +413,39 @@ impl ModelBuilder {
             self.connect(from, termination.input(input));
         }
 
-        let name = |id: BoxId| self.boxes.get(id.0).map_or("?", |(name, _)| name.as_str());
-        let mut boxes: Vec<ModelBox> = Vec::new();
-        let mut senders: Vec<Vec<Option<(OutputId, Bound)>>> =
-            self.boxes.iter().map(|(_, model)| vec![None; model.inputs.len()]).collect();
-        for (name, model) in &self.boxes {
+        // What each input takes, until all links are checked.
+        let mut wanted: Vec<Vec<Option<Schema>>> = Vec::with_capacity(self.boxes.len());
+        let mut boxes: Vec<ModelBox> = Vec::with_capacity(self.boxes.len());
+        for (name, model) in self.boxes {
             boxes.push(ModelBox {
-                name: name.clone(),
-                type_name: model.type_name.clone(),
+                name,
+                type_name: model.type_name,
                 looks_up: model.looks_up,
-                factory: Arc::clone(&model.factory),
-                inputs: Vec::new(),
-                outputs: model.outputs.iter().map(|schema| (schema.clone(), Vec::new())).collect(),
+                factory: model.factory,
+                inputs: vec![(OPEN, Bound::default()); model.inputs.len()],
+                outputs: model.outputs.into_iter().map(|schema| (schema, Vec::new())).collect(),
             });
+            wanted.push(model.inputs);
         }
-        for (from, link) in &self.links {
-            let output = || format!("output {} of box {}", from.output, name(from.sender));
-            let input = || format!("input {} of box {}", link.input, name(link.receiver));
-            let sender = boxes.get_mut(from.sender.0).and_then(|sender| sender.outputs.get_mut(from.output));
-            let Some((schema, links)) = sender else { return Err(ModelError::NoSuchPort { port: output() }) };
-            let slot = senders.get_mut(link.receiver.0).and_then(|inputs| inputs.get_mut(link.input));
-            let Some(slot) = slot else { return Err(ModelError::NoSuchPort { port: input() }) };
-            if slot.is_some() {
-                return Err(ModelError::InputTaken { input: input() });
-            }
-            if let Some(wanted) = &self.boxes[link.receiver.0].1.inputs[link.input]
-                && !schema.fits(wanted)
-            {
-                let (from, to) = (format!("{} {schema}", output()), format!("{} {wanted}", input()));
-                return Err(ModelError::Schema { from, to });
-            }
-            if let Some(column) = link.private.iter().find(|&&column| column >= schema.columns().len()) {
-                return Err(ModelError::NoSuchPort { port: format!("column {column} of {} {schema}", output()) });
-            }
-            *slot = Some((*from, link.bound));
-            links.push(link.clone());
+        for (from, link) in self.links {
+            can_join(&boxes, &wanted, from, &link)?;
+            boxes[link.receiver.0].inputs[link.input] = (from, link.bound);
+            let links = &mut boxes[from.sender.0].outputs[from.output].1;
+            // One receiver is the rule.
+            links.reserve_exact(usize::from(links.is_empty()));
+            links.push(link);
         }
-        for (index, inputs) in senders.into_iter().enumerate() {
-            for (input, sender) in inputs.into_iter().enumerate() {
-                let input = || format!("input {input} of box {}", boxes[index].name);
-                let sender = sender.ok_or_else(|| ModelError::InputOpen { input: input() })?;
-                boxes[index].inputs.push(sender);
+        for (index, one) in boxes.iter().enumerate() {
+            if let Some(input) = one.inputs.iter().position(|(from, _)| *from == OPEN) {
+                return Err(ModelError::InputOpen { input: format!("input {input} of box {}", one.name) });
             }
-            let on_a_path = index == 0 || !boxes[index].inputs.is_empty();
-            let leads_on = index == termination.0 || !boxes[index].outputs.is_empty();
+            let on_a_path = index == 0 || !one.inputs.is_empty();
+            let leads_on = index == termination.0 || !one.outputs.is_empty();
             if !(on_a_path && leads_on) {
-                return Err(ModelError::NotOnAPath { name: boxes[index].name.clone() });
+                return Err(ModelError::NotOnAPath { name: one.name.clone() });
             }
-            if let Some(output) = boxes[index].outputs.iter().position(|(_, links)| links.is_empty()) {
-                let output = format!("output {output} of box {}", boxes[index].name);
-                return Err(ModelError::OutputOpen { output });
+            if let Some(output) = one.outputs.iter().position(|(_, links)| links.is_empty()) {
+                return Err(ModelError::OutputOpen { output: format!("output {output} of box {}", one.name) });
             }
         }
         let model = Model { name: self.name, boxes, outbox_bytes: self.outbox_bytes };
@@ -470,9 +455,40 @@ impl ModelBuilder {
     }
 }
 
+/// The sender of an input that has none yet.
+const OPEN: OutputId = OutputId { sender: BoxId(usize::MAX), output: usize::MAX };
+
+/// Whether a link may join an output to an input: both are there, the input has no sender yet, and the columns fit.
+fn can_join(boxes: &[ModelBox], wanted: &[Vec<Option<Schema>>], from: OutputId, link: &Link) -> Result<(), ModelError> {
+    let name = |id: BoxId| boxes.get(id.0).map_or("?", |one| one.name.as_str());
+    let output = || format!("output {} of box {}", from.output, name(from.sender));
+    let input = || format!("input {} of box {}", link.input, name(link.receiver));
+    let sender = boxes.get(from.sender.0).and_then(|sender| sender.outputs.get(from.output));
+    let Some((schema, _)) = sender else { return Err(ModelError::NoSuchPort { port: output() }) };
+    match boxes.get(link.receiver.0).and_then(|receiver| receiver.inputs.get(link.input)) {
+        None => return Err(ModelError::NoSuchPort { port: input() }),
+        Some((OPEN, _)) => {}
+        Some(_) => return Err(ModelError::InputTaken { input: input() }),
+    }
+    if let Some(wanted) = &wanted[link.receiver.0][link.input]
+        && !schema.fits(wanted)
+    {
+        let (from, to) = (format!("{} {schema}", output()), format!("{} {wanted}", input()));
+        return Err(ModelError::Schema { from, to });
+    }
+    if let Some(column) = link.private.iter().find(|&&column| column >= schema.columns().len()) {
+        return Err(ModelError::NoSuchPort { port: format!("column {column} of {} {schema}", output()) });
+    }
+    Ok(())
+}
+
 impl Model {
     /// The names of the boxes on some cycle.
     fn find_cycle(&self) -> Option<Vec<String>> {
+        // Where each box comes behind its senders there is none.
+        if self.boxes.iter().enumerate().all(|(index, one)| one.senders().all(|sender| sender.0 < index)) {
+            return None;
+        }
         // Boxes whose senders are all done are done; what is left lies on or behind a cycle.
         let mut open: Vec<usize> = self.boxes.iter().map(|b| b.inputs.len()).collect();
         let mut ready: Vec<usize> = (0..self.boxes.len()).filter(|&b| open[b] == 0).collect();

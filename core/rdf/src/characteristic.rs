@@ -91,6 +91,8 @@ impl Part {
 pub struct Star {
     shares: Vec<Option<f64>>,
     sets: Vec<Matching>,
+    /// For each of these sets the triples of each part.
+    triples: Vec<f64>,
     others: f64,
     /// For each part, which part of the other subjects has it, and how often.
     of_others: Vec<(f64, f64)>,
@@ -102,8 +104,6 @@ struct Matching {
     /// A bit for each of these parts.
     parts: u64,
     subjects: f64,
-    /// For each part of the star its triples.
-    triples: Vec<f64>,
 }
 
 /// What is expected of a star.
@@ -177,17 +177,19 @@ impl CharacteristicSets {
             Some(&(subjects, triples)) => (subjects as f64 / self.others as f64, triples as f64 / subjects as f64),
             None => (0.0, 0.0),
         };
+        let (sets, triples) = self.matching(parts, &lists, &has);
         Star {
             shares: parts.iter().map(|part| part.share).collect(),
-            sets: self.matching(parts, &lists, &has),
+            sets,
+            triples,
             others: self.others as f64,
             of_others: parts.iter().map(of_others).collect(),
         }
     }
 
     /// The sets of which a star's parts are told by `has`. Those that have the same parts are one, unless two of the parts
-    /// multiply rows: how often these go together is what the sets know.
-    fn matching(&self, parts: &[Part], lists: &[&[(usize, usize)]], has: &[u64]) -> Vec<Matching> {
+    /// multiply rows: how often these go together is what the sets know. With them for each the triples of each part.
+    fn matching(&self, parts: &[Part], lists: &[&[(usize, usize)]], has: &[u64]) -> (Vec<Matching>, Vec<f64>) {
         let mut open = 0u64;
         for (place, part) in parts.iter().enumerate().filter(|(_, part)| part.share.is_none()) {
             let multiplies = lists[place].iter().any(|&(set, triples)| triples > self.sets[set].subjects);
@@ -200,15 +202,16 @@ impl CharacteristicSets {
         for (set, &has) in has.iter().enumerate().filter(|(_, has)| **has != 0) {
             let place = if (has & open).count_ones() > 1 { made.len() } else { *same.entry(has).or_insert(made.len()) };
             if place == made.len() {
-                made.push(Matching { parts: has, subjects: 0.0, triples: vec![0.0; parts.len()] });
+                made.push(Matching { parts: has, subjects: 0.0 });
             }
             made[place].subjects += self.sets[set].subjects as f64;
             of_set[set] = place;
         }
+        let mut sums = vec![0.0; made.len() * parts.len()];
         for (part, list) in lists.iter().enumerate() {
-            list.iter().for_each(|&(set, triples)| made[of_set[set]].triples[part] += triples as f64);
+            list.iter().for_each(|&(set, triples)| sums[of_set[set] * parts.len() + part] += triples as f64);
         }
-        made
+        (made, sums)
     }
 }
 
@@ -220,10 +223,10 @@ impl Star {
         let share = members().filter_map(|place| self.shares[place]).fold(1.0, f64::min);
         let open = |each: f64, place: usize| if self.shares[place].is_none() { each } else { 1.0 };
         let mut made = Expected::default();
-        for set in self.sets.iter().filter(|set| set.parts & parts == parts) {
+        let sets = self.sets.iter().zip(self.triples.chunks_exact(self.shares.len().max(1)));
+        for (set, triples) in sets.filter(|(set, _)| set.parts & parts == parts) {
             made.subjects += set.subjects;
-            made.rows +=
-                members().fold(set.subjects, |rows, place| rows * open(set.triples[place] / set.subjects, place));
+            made.rows += members().fold(set.subjects, |rows, place| rows * open(triples[place] / set.subjects, place));
         }
         let others = members().fold(self.others, |subjects, place| subjects * self.of_others[place].0);
         made.subjects += others;

@@ -22,7 +22,7 @@ pub(crate) struct Slot(pub(crate) usize);
 pub(crate) use crate::slots::Slots;
 
 /// What stands at one place of a triple pattern.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum At {
     Slot(Slot),
     /// A term; if the store doesn't have it, an id that no triple has.
@@ -30,7 +30,7 @@ pub(crate) enum At {
 }
 
 /// A triple pattern: subject, predicate, object.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Pattern(pub(crate) [At; 3]);
 
 impl Pattern {

@@ -1,13 +1,16 @@
 //! Sets of slots, and what is known by slot: ascending lists.
 //!
-//! Planning makes and copies many of them. Nearly all are short, and a copy of a list is one piece of memory, however
-//! long it is.
+//! Planning makes and copies many of them. Nearly all are short, and these need no memory of their own.
 
 use crate::algebra::Slot;
+use smallvec::SmallVec;
+
+/// So many stand in the list itself.
+const SHORT: usize = 8;
 
 /// Slots, ascending.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub(crate) struct Slots(Vec<Slot>);
+pub(crate) struct Slots(SmallVec<[Slot; SHORT]>);
 
 impl Slots {
     pub(crate) fn new() -> Slots {
@@ -48,8 +51,8 @@ impl Slots {
         place.is_ok()
     }
 
-    pub(crate) fn retain(&mut self, keep: impl FnMut(&Slot) -> bool) {
-        self.0.retain(keep);
+    pub(crate) fn retain(&mut self, mut keep: impl FnMut(&Slot) -> bool) {
+        self.0.retain(|slot| keep(slot));
     }
 
     pub(crate) fn intersection<'a>(&'a self, other: &'a Slots) -> impl Iterator<Item = &'a Slot> {
@@ -75,9 +78,8 @@ impl Extend<Slot> for Slots {
         }
         if (self.0.len() - before) * 16 < before {
             // Few go to their places, and most of them are there already.
-            for slot in self.0.split_off(before) {
-                self.insert(slot);
-            }
+            let few: Vec<Slot> = self.0.drain(before..).collect();
+            few.into_iter().for_each(|slot| _ = self.insert(slot));
             return;
         }
         // Two ascending runs in most cases, which sorting merges.
@@ -102,7 +104,7 @@ impl FromIterator<Slot> for Slots {
 
 impl IntoIterator for Slots {
     type Item = Slot;
-    type IntoIter = std::vec::IntoIter<Slot>;
+    type IntoIter = smallvec::IntoIter<[Slot; SHORT]>;
 
     fn into_iter(self) -> Self::IntoIter {
         self.0.into_iter()
@@ -120,11 +122,11 @@ impl<'a> IntoIterator for &'a Slots {
 
 /// Values by slot, ascending.
 #[derive(Clone, PartialEq, Debug)]
-pub(crate) struct BySlot<V>(Vec<(Slot, V)>);
+pub(crate) struct BySlot<V>(SmallVec<[(Slot, V); SHORT]>);
 
 impl<V> Default for BySlot<V> {
     fn default() -> BySlot<V> {
-        BySlot(Vec::new())
+        BySlot(SmallVec::new())
     }
 }
 

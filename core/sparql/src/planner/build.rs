@@ -244,7 +244,7 @@ impl Planner<'_> {
         };
         let rows = store.index(order).range(&ids);
         let spec = ScanSpec { order, rows: rows.clone(), output, constants, repeated, distinct };
-        let mut estimate = estimate::of_pattern(store, pattern).restricted(&columns.iter().copied().collect());
+        let mut estimate = self.of_pattern(pattern).restricted(&columns.iter().copied().collect());
         if let Some(level) = distinct {
             let distinct = estimate.facts.values().map(|facts| facts.distinct).product::<f64>();
             let rows = estimate.rows.min(distinct);
@@ -313,7 +313,7 @@ impl Planner<'_> {
         goal: Goal,
     ) -> Physical {
         let (mut index, mut slots) = self.index_spec(pattern, &input);
-        let pattern_estimate = estimate::of_pattern(&self.terms.store, pattern);
+        let pattern_estimate = self.of_pattern(pattern);
         let both = estimate::join([&input.estimate, &pattern_estimate].into_iter());
         let condition_slots: Slots = conditions.iter().flat_map(Expr::slots).collect();
         let wanted: Vec<bool> =

@@ -64,20 +64,17 @@ pub(crate) fn of_pattern(store: &Store, pattern: &Pattern) -> Estimate {
     let order = store.best_order(bound);
     let index = store.index(order);
     let arranged = order.arrange(pattern.0);
-    let prefix: Vec<Id> = arranged[..order.prefix(bound)]
-        .iter()
-        .map(|at| match at {
-            At::Constant(id) => *id,
-            At::Slot(_) => unreachable!("a prefix is bound"),
-        })
-        .collect();
-    let mut rows = index.count(&prefix) as f64;
+    let ids = arranged.map(|at| match at {
+        At::Constant(id) => id,
+        At::Slot(_) => Id::UNBOUND,
+    });
+    let prefix = &ids[..order.prefix(bound)];
+    let mut rows = index.count(prefix) as f64;
     if prefix.len() < bound.iter().filter(|bound| **bound).count() {
         rows *= 0.1;
     }
-    let slots: Vec<Slot> = pattern.slots().collect();
-    let distinct_slots: Slots = slots.iter().copied().collect();
-    if distinct_slots.len() < slots.len() {
+    let distinct_slots: Slots = pattern.slots().collect();
+    if distinct_slots.len() < pattern.slots().count() {
         rows *= 0.1;
     }
     let statistics = store.statistics();

@@ -1,6 +1,5 @@
 //! A group: patterns and other operands that are joined, and the conditions on them.
 
-use super::estimate;
 use super::order::{Leaf, MOST, Ordering};
 use super::walk::is_open_walk;
 use super::{Goal, Physical, Planner};
@@ -189,7 +188,7 @@ impl Planner<'_> {
         let leaves = members.into_iter().zip(&scopes).map(|(member, scope)| {
             let visible = || scope.iter().copied().filter(|slot| wanted.contains(slot) || holders[slot] > 1).collect();
             match member {
-                Member::Pattern(pattern) => Leaf::Pattern(pattern, estimate::of_pattern(&self.terms.store, &pattern)),
+                Member::Pattern(pattern) => Leaf::Pattern(pattern, self.of_pattern(&pattern)),
                 Member::Node(node) => Leaf::Plan(self.plan(node, &visible(), goal)),
                 Member::Part { members, conditions, .. } => {
                     Leaf::Plan(self.members(members, conditions, &visible(), goal))
@@ -275,7 +274,7 @@ impl Planner<'_> {
         let in_pattern = |place: &usize| match &members[*place] {
             Member::Pattern(pattern) => {
                 self.stop.works(PATTERN_STEPS);
-                estimate::of_pattern(&self.terms.store, pattern).facts.get(&slot).map(|facts| facts.kinds)
+                self.of_pattern(pattern).facts.get(&slot).map(|facts| facts.kinds)
             }
             _ => None,
         };

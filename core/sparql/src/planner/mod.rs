@@ -17,14 +17,15 @@ mod walk;
 pub(crate) use build::{Op, Physical, cost, is_in_order};
 
 use self::columns::Columns;
-use crate::algebra::{Column, Node, Slot, Slots, Table};
+use crate::algebra::{Column, Node, Pattern, Slot, Slots, Table};
 use crate::boxes::extend::Make;
 use crate::expression::Expr;
 use crate::stack::deep;
 use crate::stop::Stop;
 use crate::terms::Terms;
-use rustc_hash::FxHashSet;
-use std::cell::Cell;
+use estimate::Estimate;
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 /// What matters to whoever reads the rows.
@@ -59,6 +60,8 @@ pub(crate) struct Planner<'a> {
     pairs: Cell<usize>,
     /// How many joins may still be looked at for the best orders of groups.
     joins: Cell<usize>,
+    /// What is known of patterns: each is asked for several times, and the store has to be searched for it.
+    patterns: RefCell<FxHashMap<Pattern, Estimate>>,
 }
 
 impl<'a> Planner<'a> {
@@ -72,7 +75,14 @@ impl<'a> Planner<'a> {
             again: Cell::new(AGAIN_STEPS),
             pairs: Cell::new(MOST_PAIRS),
             joins,
+            patterns: RefCell::default(),
         }
+    }
+
+    /// What is known of the triples that match a pattern.
+    pub(crate) fn of_pattern(&self, pattern: &Pattern) -> Estimate {
+        let mut patterns = self.patterns.borrow_mut();
+        patterns.entry(*pattern).or_insert_with(|| estimate::of_pattern(&self.terms.store, pattern)).clone()
     }
 
     /// The physical plan of a node. It has a column for each of `needed` that the node may bind, and no other.

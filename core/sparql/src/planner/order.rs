@@ -532,7 +532,8 @@ const FEW: f64 = 32.0;
 fn stars(store: &Store, leaves: &[Leaf]) -> Vec<SubjectStar> {
     let statistics = store.statistics();
     let mut by_subject: BTreeMap<Slot, (Vec<usize>, Vec<Part>)> = BTreeMap::new();
-    let mut small = Slots::new();
+    let few = leaves.iter().map(Leaf::estimate).filter(|estimate| estimate.rows <= FEW);
+    let small: Slots = few.flat_map(|estimate| estimate.facts.iter().map(|(slot, _)| slot)).collect();
     for (leaf, operand) in leaves.iter().enumerate() {
         let Leaf::Pattern(Pattern([At::Slot(subject), At::Constant(predicate), object]), estimate) = operand else {
             continue;
@@ -543,9 +544,6 @@ fn stars(store: &Store, leaves: &[Leaf]) -> Vec<SubjectStar> {
             At::Slot(_) => (None, None),
         };
         let share = counts.map_or(0.0, |counts| estimate.rows / counts.triples as f64);
-        if estimate.rows <= FEW {
-            small.insert(*subject);
-        }
         let (leaves, parts) = by_subject.entry(*subject).or_default();
         leaves.push(leaf);
         parts.push(statistics.characteristic().part(*predicate, object, share));

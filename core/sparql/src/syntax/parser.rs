@@ -394,8 +394,14 @@ impl<'a> Parser<'a> {
                 let mut iri = String::with_capacity(namespace.len() + local.len());
                 iri.push_str(namespace);
                 iri.push_str(&local);
+                // What is added to a path or a fragment like this leaves an IRI one; most names need no second look.
+                let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
+                let stays_one = namespace.ends_with(['/', '#']) && local.bytes().all(is_plain);
                 self.at += 1;
                 self.lengthen(at, longer)?;
+                if stays_one {
+                    return Ok(Some(NamedNode::new_unchecked(iri)));
+                }
                 match Iri::parse(iri) {
                     Ok(iri) => Ok(Some(NamedNode::new_unchecked(iri.into_inner()))),
                     Err(error) => Err(Wrong::new(at, format!("`{}` is no IRI: {error}", self.slice(token)))),

@@ -1,0 +1,272 @@
+//! Short queries beside Oxigraph: BSBM's explore mix, and WatDiv's linear, star and snowflake queries.
+//!
+//! Each query is asked with many constants, on both sides in turn, in one process on the same CPUs. A time is parse, plan and run
+//! together, until the caller has every term of every row.
+
+mod bsbm;
+mod chance;
+mod watdiv;
+
+use anyhow::{Context, ensure};
+use chance::Chance;
+use clap::Parser;
+use oxigraph::io::{RdfFormat, RdfParser};
+use oxigraph::sparql::{QueryResults, SparqlEvaluator};
+use oxigraph::store::Store;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use serde_json::json;
+use std::hint::black_box;
+use std::io::Cursor;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use vicus::{Runtime, Setting};
+use vicus_rdf::Id;
+use vicus_rdf::load::{Load, LoadOptions, Source, Syntax};
+use vicus_sparql::{Moment, Options};
+
+/// Vicus and Oxigraph on the short queries of two benchmarks.
+#[derive(Parser)]
+struct Args {
+    /// About how many triples each benchmark's data has.
+    #[arg(long, default_value_t = 1_000_000)]
+    triples: u64,
+    /// With how many constants each query is asked; the medians count.
+    #[arg(long, default_value_t = 100)]
+    repeats: usize,
+    /// Data and constants.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// How many of the CPUs that this process may use both sides get, and as many threads has Vicus.
+    #[arg(long, default_value_t = 1)]
+    threads: usize,
+    /// The strategy of Vicus.
+    #[arg(long, default_value = "las")]
+    strategy: Setting,
+    /// Vicus looks after so many seconds for each query, as `vicus query --timeout` does.
+    #[arg(long)]
+    timeout: Option<f64>,
+    /// Only queries whose names are these.
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<String>,
+    /// Asks Vicus alone, for a profile.
+    #[arg(long)]
+    alone: bool,
+    /// Writes the results as an array of objects.
+    #[arg(long)]
+    json: Option<PathBuf>,
+}
+
+/// Fills a query's constants in.
+type Text = Box<dyn Fn(&str, &mut Chance) -> String>;
+
+/// A benchmark's data and queries.
+struct Mix {
+    name: &'static str,
+    /// N-Triples.
+    triples: String,
+    count: u64,
+    queries: Vec<(&'static str, &'static str)>,
+    fill: Text,
+}
+
+/// What one query took: microseconds.
+#[derive(Clone, Copy, Default)]
+struct Asked {
+    parse: f64,
+    plan: f64,
+    run: f64,
+    rows: u64,
+}
+
+impl Asked {
+    fn sum(&self) -> f64 {
+        self.parse + self.plan + self.run
+    }
+}
+
+struct Vicus {
+    runtime: Runtime,
+    store: Arc<vicus_rdf::Store>,
+    timeout: Option<Duration>,
+}
+
+impl Vicus {
+    fn ask(&self, text: &str) -> anyhow::Result<Asked> {
+        let micros = |since: Instant| since.elapsed().as_secs_f64() * 1e6;
+        let began = Instant::now();
+        let until = self.timeout.and_then(|timeout| began.checked_add(timeout));
+        let over = || until.is_some_and(|until| Instant::now() >= until);
+        let parsed = vicus_sparql::parse(text)?;
+        let parse = micros(began);
+        let began = Instant::now();
+        let options = Options { threads: self.runtime.plan().threads(), ..Options::default() };
+        let made = vicus_sparql::plan_until(&self.store, &parsed, &options, &over)?;
+        let plan = micros(began);
+        let began = Instant::now();
+        let rows = Arc::new(AtomicU64::new(0));
+        let started = made.start(Moment::default());
+        let (counted, terms) = (Arc::clone(&rows), started.clone());
+        let sink = made.sink_operator(move |envelope| {
+            for column in envelope.columns() {
+                for bits in column.u64s() {
+                    let id = Id::from_bits(*bits);
+                    if !id.is_unbound() {
+                        black_box(terms.term(id));
+                    }
+                }
+            }
+            counted.fetch_add(envelope.rows() as u64, Ordering::Relaxed);
+            Ok(())
+        });
+        let operators = started.operators([(made.sink(), sink)]);
+        let request = match made.is_short() {
+            true => self.runtime.submit_here(made.model(), operators, u64::MAX, &over),
+            false => self.runtime.submit_with(made.model(), operators),
+        };
+        request.wait()?;
+        Ok(Asked { parse, plan, run: micros(began), rows: rows.load(Ordering::Acquire) })
+    }
+}
+
+fn ask_oxigraph(store: &Store, text: &str) -> anyhow::Result<Asked> {
+    let began = Instant::now();
+    let mut rows = 0;
+    match SparqlEvaluator::new().parse_query(text)?.on_store(store).execute()? {
+        QueryResults::Solutions(solutions) => {
+            for solution in solutions {
+                black_box(solution?);
+                rows += 1;
+            }
+        }
+        _ => anyhow::bail!("only SELECTs are asked"),
+    }
+    Ok(Asked { run: began.elapsed().as_secs_f64() * 1e6, rows, ..Asked::default() })
+}
+
+fn median(samples: impl IntoIterator<Item = f64>) -> f64 {
+    let mut sorted: Vec<f64> = samples.into_iter().collect();
+    sorted.sort_by(f64::total_cmp);
+    (sorted[(sorted.len() - 1) / 2] + sorted[sorted.len() / 2]) / 2.0
+}
+
+/// Keeps this process to so many of the CPUs that it may use.
+fn pin(threads: usize) -> anyhow::Result<()> {
+    let allowed = sched_getaffinity(None)?;
+    let cpus: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu)).collect();
+    ensure!((1..=cpus.len()).contains(&threads), "--threads takes 1 to {}", cpus.len());
+    let mut set = CpuSet::new();
+    cpus[..threads].iter().for_each(|&cpu| set.set(cpu));
+    Ok(sched_setaffinity(None, &set)?)
+}
+
+fn main() -> anyhow::Result<()> {
+    let args = Args::parse();
+    ensure!(args.repeats > 0, "--repeats takes a number from 1");
+    pin(args.threads)?;
+    let timeout = args.timeout.map(Duration::try_from_secs_f64).transpose().context("--timeout takes seconds")?;
+    let mut results = Vec::new();
+    for make in [bsbm::make, watdiv::make] {
+        let mix = make(args.triples, args.seed);
+        let peer = Store::new()?;
+        if !args.alone {
+            let mut loader = peer.bulk_loader();
+            loader.load_from_reader(RdfParser::from_format(RdfFormat::NTriples), mix.triples.as_bytes())?;
+            loader.commit()?;
+        }
+        let runtime = Runtime::builder().strategy(args.strategy.clone()).threads(args.threads).start();
+        let source = Source::new(mix.name, Syntax::NTriples, Cursor::new(mix.triples.clone().into_bytes()));
+        let load = Load::new(vec![source], LoadOptions { workers: args.threads, ..LoadOptions::default() });
+        runtime.submit(load.model()).wait()?;
+        let ours = Vicus { runtime, store: Arc::new(load.finish()?.store), timeout };
+        println!(
+            "{}: {} triples made, {} different ones; {} threads; medians of {} constants, in microseconds",
+            mix.name,
+            mix.count,
+            ours.store.len(),
+            args.threads,
+            args.repeats
+        );
+        results.extend(compare(&mix, &ours, &peer, &args)?);
+    }
+    if let Some(path) = &args.json {
+        let text = serde_json::to_string_pretty(&results)? + "\n";
+        std::fs::write(path, text).with_context(|| format!("{}: can't be written", path.display()))?;
+    }
+    Ok(())
+}
+
+/// Asks both sides all queries of a mix.
+fn compare(mix: &Mix, ours: &Vicus, peer: &Store, args: &Args) -> anyhow::Result<Vec<serde_json::Value>> {
+    println!(
+        "{:<6} {:>7} {:>8} {:>8} {:>8} {:>9} {:>11} {:>7}",
+        "query", "rows", "parse", "plan", "run", "vicus", "oxigraph", "ratio"
+    );
+    let (mut results, mut all) = (Vec::new(), Vec::new());
+    let mut slower = 0;
+    for (name, text) in
+        mix.queries.iter().filter(|(name, _)| args.only.is_empty() || args.only.iter().any(|only| only == name))
+    {
+        let mut chance = Chance::new(args.seed ^ 0x5eed);
+        let mut asked: Vec<(Asked, Asked)> = Vec::new();
+        let mut differ = 0;
+        for place in 0..args.repeats + WARM_UP {
+            let text = (mix.fill)(text, &mut chance);
+            let mine = |text: &str| ours.ask(text).with_context(|| format!("vicus, query {name}: {text}"));
+            let theirs = |text: &str| ask_oxigraph(peer, text).with_context(|| format!("oxigraph, query {name}"));
+            if args.alone {
+                let mine = mine(&text)?;
+                asked.push((mine, mine));
+                continue;
+            }
+            // Who begins changes each time.
+            let pair = if place % 2 == 0 {
+                let mine = mine(&text)?;
+                (mine, theirs(&text)?)
+            } else {
+                let theirs = theirs(&text)?;
+                (mine(&text)?, theirs)
+            };
+            if pair.0.rows != pair.1.rows {
+                differ += 1;
+            }
+            if place >= WARM_UP {
+                asked.push(pair);
+            }
+        }
+        let of = |part: fn(&(Asked, Asked)) -> f64| median(asked.iter().map(part));
+        let (sum, theirs) = (of(|(mine, _)| mine.sum()), of(|(_, theirs)| theirs.sum()));
+        let ratio = sum / theirs;
+        slower += usize::from(ratio > 1.0);
+        println!(
+            "{name:<6} {:>7} {:>8.1} {:>8.1} {:>8.1} {sum:>9.1} {theirs:>11.1} {ratio:>7.3}",
+            of(|(mine, _)| mine.rows as f64),
+            of(|(mine, _)| mine.parse),
+            of(|(mine, _)| mine.plan),
+            of(|(mine, _)| mine.run),
+        );
+        if differ > 0 {
+            println!("       the sides differ in rows for {differ} constants");
+        }
+        results.push(json!({
+            "name": format!("{}, {name}", mix.name), "unit": "us", "ours": sum, "peer": "oxigraph", "theirs": theirs,
+            "ratio": ratio,
+        }));
+        all.extend(asked);
+    }
+    if all.is_empty() {
+        return Ok(results);
+    }
+    let of = |part: fn(&(Asked, Asked)) -> f64| median(all.iter().map(part));
+    let (sum, theirs) = (of(|(mine, _)| mine.sum()), of(|(_, theirs)| theirs.sum()));
+    let ratios = median(all.iter().map(|(mine, theirs)| mine.sum() / theirs.sum()));
+    println!(
+        "all: {sum:.1} beside {theirs:.1}, median ratio {ratios:.3}; {slower} of {} queries are slower\n",
+        results.len()
+    );
+    Ok(results)
+}
+
+/// As many constants are asked first, unmeasured.
+const WARM_UP: usize = 10;
