@@ -68,7 +68,7 @@ impl Store {
         Ok(Store { dictionary, indexes: by_order, statistics })
     }
 
-    /// Runs all of [`load`](crate::load)'s steps that follow parsing, one after the other. Panics where memory can't be had.
+    /// Runs all of [`load`]'s steps that follow parsing, one after the other. Panics where memory can't be had.
     pub fn from_parsed(parsed: Vec<Parsed>) -> Store {
         load::had(load::build(parsed, &Order::USUAL))
     }
