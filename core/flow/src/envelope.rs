@@ -12,6 +12,9 @@ use std::sync::Arc;
 /// For less than so many bytes a copy is not worth it.
 const LITTLE: u64 = 4096;
 
+/// Beside its own number, how many attachments of other envelopes one is compared with.
+const LATELY: usize = 8;
+
 /// A small table, or the poisoned pill that says that nothing more comes.
 ///
 /// ```
@@ -79,10 +82,17 @@ impl Attachment {
         self.bytes
     }
 
-    /// Adds those of `others` that are not there yet.
+    /// The bytes that all of these keep.
+    pub fn bytes_of(attached: &[Attachment]) -> u64 {
+        attached.iter().map(Attachment::bytes).sum()
+    }
+
+    /// Adds those of `others` that have not been added lately. The rows of one envelope are added in several steps, and what they
+    /// have stands at the end then; a look at all would take long where there are many.
     pub fn add_all(to: &mut Vec<Attachment>, others: &[Attachment]) {
+        let lately = others.len() + LATELY;
         for other in others {
-            if !to.iter().any(|one| Arc::ptr_eq(&one.value, &other.value)) {
+            if !to.iter().rev().take(lately).any(|one| Arc::ptr_eq(&one.value, &other.value)) {
                 to.push(other.clone());
             }
         }
@@ -194,15 +204,13 @@ impl Envelope {
 
     /// Bytes of memory that its values take, with what is attached to it.
     pub fn bytes(&self) -> u64 {
-        let attached: u64 = self.0.attached.iter().map(Attachment::bytes).sum();
-        attached + self.0.columns.iter().map(Column::bytes).sum::<u64>()
+        Attachment::bytes_of(&self.0.attached) + self.0.columns.iter().map(Column::bytes).sum::<u64>()
     }
 
     /// Bytes of memory that are kept as long as it is: more than [`Envelope::bytes`] if it has only some of the columns that
     /// were made together. For boxes that collect envelopes.
     pub fn held_bytes(&self) -> u64 {
-        let attached: u64 = self.0.attached.iter().map(Attachment::bytes).sum();
-        attached + held_bytes(&self.0.columns)
+        Attachment::bytes_of(&self.0.attached) + held_bytes(&self.0.columns)
     }
 
     /// For whoever keeps it: if it would keep more than twice as much memory as its columns take, they are copied.

@@ -81,7 +81,7 @@ impl Part {
     }
 
     fn is_due(&self, rows: usize) -> bool {
-        self.rows >= rows || self.attached.iter().map(Attachment::bytes).sum::<u64>() > MOST_ATTACHED
+        self.rows >= rows || Attachment::bytes_of(&self.attached) > MOST_ATTACHED
     }
 
     fn send(&mut self, output: usize, turn: &mut Turn<'_>) {

@@ -6,7 +6,7 @@
 
 use super::distinct::Wide;
 use super::parted::{Parted, Table};
-use super::{Growth, Inputs, attach, envelope_of, had, interleave, slices};
+use super::{Growth, Inputs, MOST_ATTACHED_TO_WAITING, attach, envelope_of, had, interleave, slices};
 use crate::algebra::Fold;
 use crate::evaluate::{Evaluator, FETCHED, Scratch, fetch};
 use crate::expression::{Arithmetic, Expr};
@@ -144,9 +144,6 @@ impl fmt::Write for Growing<'_> {
         Ok(())
     }
 }
-
-/// Rows that wait keep no more than so many bytes alive beside their columns, and those of one envelope.
-const MOST_ATTACHED: u64 = 16 << 20;
 
 /// In a part's count: there was an error.
 const FAILED: u64 = 1 << 63;
@@ -528,8 +525,7 @@ impl Aggregate {
         if envelope.attached().is_empty() || self.groups.is_one() {
             return;
         }
-        let bytes = |attached: &[Attachment]| attached.iter().map(Attachment::bytes).sum::<u64>();
-        if bytes(&self.attached) > MOST_ATTACHED {
+        if Attachment::bytes_of(&self.attached) > MOST_ATTACHED_TO_WAITING {
             while self.groups.settle(&mut |_, _| {}) {}
             self.attached.clear();
         }

@@ -140,8 +140,7 @@ impl Outbox {
     }
 
     pub(crate) fn is_due(&self) -> bool {
-        self.rows >= self.growth.target
-            || self.attached.iter().map(Attachment::bytes).sum::<u64>() > MOST_ATTACHED && self.rows > 0
+        self.rows >= self.growth.target || Attachment::bytes_of(&self.attached) > MOST_ATTACHED && self.rows > 0
     }
 
     /// Sends what there is, if there is anything.
@@ -165,6 +164,9 @@ impl Outbox {
         }
     }
 }
+
+/// Rows that wait in a box for others keep no more than so many bytes alive beside their columns, and those of one envelope.
+pub(crate) const MOST_ATTACHED_TO_WAITING: u64 = 16 << 20;
 
 /// An envelope that keeps what the envelopes kept alive of which it is made, if it has any of their terms.
 pub(crate) fn attach(envelope: Envelope, attached: &[Attachment]) -> Envelope {

@@ -4,7 +4,7 @@
 //! among them are dropped as they come. That costs the same as a bounded heap, and works on columns.
 
 use super::sort::{By, Rows, is_ordered};
-use super::{Growth, slices};
+use super::{Growth, MOST_ATTACHED_TO_WAITING, slices};
 use crate::terms::{Made, Terms};
 use std::sync::Arc;
 use vicus_flow::{Attachment, BoxError, Operator, Room, Turn};
@@ -27,9 +27,6 @@ pub(crate) struct Top {
     attached: Vec<Attachment>,
 }
 
-/// Beyond so many bytes of these it is time to keep the best.
-const MOST_ATTACHED: u64 = 16 << 20;
-
 impl Top {
     pub(crate) fn new(terms: &Arc<Terms>, by: &Arc<[By]>, count: usize, limit: usize) -> Top {
         Top {
@@ -47,11 +44,7 @@ impl Top {
     }
 
     fn is_full(&self) -> bool {
-        self.rows.count >= (self.count * 2).max(1024) || self.attached_bytes() > MOST_ATTACHED
-    }
-
-    fn attached_bytes(&self) -> u64 {
-        self.attached.iter().map(Attachment::bytes).sum()
+        self.rows.count >= (self.count * 2).max(1024) || Attachment::bytes_of(&self.attached) > MOST_ATTACHED_TO_WAITING
     }
 
     fn shrink(&mut self, stopped: &dyn Fn() -> bool) {
