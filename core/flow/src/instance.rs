@@ -27,10 +27,7 @@ use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::sync::Arc;
-use vicus_schedule::{Kind, RULES, RequestId, TaskHeader, TaskRef};
-
-/// What a world's queues call to run a task; its second argument is the world's seat.
-pub type RunTask = unsafe fn(TaskRef, *mut ());
+use vicus_schedule::{Kind, RULES, RequestId, TaskClass, TaskHeader, TaskRef};
 
 /// A live model under a request's id: the unit of fairness, cancellation and failure.
 pub struct Instance {
@@ -245,13 +242,13 @@ impl Output {
 }
 
 impl Instance {
-    /// A live copy of a model. `seats` is how many seats may run its tasks; `run` is called with each of them;
-    /// `operators` replaces the operator of some boxes, such as a sink that belongs to this request alone.
+    /// A live copy of a model. `seats` is how many seats may run its tasks; `class` is what its world's boxes are
+    /// ([`box_class`]); `operators` replaces the operator of some boxes, such as a sink that belongs to this request alone.
     pub fn new(
         model: &Arc<Model>,
         id: RequestId,
         seats: usize,
-        run: RunTask,
+        class: &'static TaskClass,
         operators: Vec<(BoxId, std::boxed::Box<dyn Operator>)>,
     ) -> Arc<Instance> {
         let mut operators = operators;
@@ -306,7 +303,7 @@ impl Instance {
                     sender: from.sender().index(),
                 };
                 BoxCell {
-                    header: TaskHeader { run, request: id, is_box: true, number: TaskHeader::UNNUMBERED },
+                    header: TaskHeader { class, request: id, number: TaskHeader::UNNUMBERED },
                     index,
                     instance: weak.as_ptr(),
                     state: StateWord::new(),
@@ -657,6 +654,18 @@ pub unsafe fn instance_of<'a>(task: TaskRef) -> (&'a Instance, BoxId) {
     (unsafe { &*cell.instance }, BoxId(cell.index))
 }
 
+/// The class of the boxes of a world that runs them with this function.
+#[expect(unsafe_code, reason = "the type of a class's functions")]
+pub const fn box_class(run: unsafe fn(TaskRef)) -> TaskClass {
+    // SAFETY of callers: the task is queued, so it is not counted as finished.
+    unsafe fn is_unwanted(task: TaskRef) -> bool {
+        // SAFETY: the caller's promise.
+        let (instance, index) = unsafe { instance_of(task) };
+        !instance.is_wanted(index)
+    }
+    TaskClass { run, runs_inline: false, is_unwanted: Some(is_unwanted) }
+}
+
 /// A reference to a task's instance, to be kept beyond the task.
 ///
 /// # Safety
@@ -695,11 +704,13 @@ mod loom_models {
     use crate::{BoxModel, ModelBuilder};
     use loom::sync::atomic::{AtomicBool as Flag, AtomicUsize};
 
-    #[expect(unsafe_code, reason = "the type of a header's function")]
+    #[expect(unsafe_code, reason = "the type of a class's functions")]
     // SAFETY of callers: nothing to keep; it is never called.
-    unsafe fn never(_: TaskRef, _: *mut ()) {
+    unsafe fn never(_: TaskRef) {
         unreachable!("these tasks are only counted");
     }
+
+    static COUNTED: TaskClass = box_class(never);
 
     /// A task queues another and ends, while a second seat takes that one, runs it and ends it: exactly one of them finds
     /// that the request is over, and not before both tasks are.
@@ -711,7 +722,7 @@ mod loom_models {
         net.end(source.output(0));
         let model = net.build().unwrap();
         loom::model(move || {
-            let instance = Instance::new(&model, RequestId(1), 2, never, Vec::new());
+            let instance = Instance::new(&model, RequestId(1), 2, &COUNTED, Vec::new());
             instance.fail(FlowError::Cancelled);
             let queued = loom::sync::Arc::new(Flag::new(false));
             let counts: loom::sync::Arc<[AtomicUsize; 2]> =

@@ -38,7 +38,7 @@ pub use desk::{Activation, Desk, Fact};
 pub use envelope::{Attachment, Envelope};
 pub use error::{FlowError, NoMemory, OverBudget, SentTooMuch, give_up};
 pub use grow::{Grow, Plain, is_refusable, refusable};
-pub use instance::{Instance, RunTask, Totals, heads, instance_of, share_instance};
+pub use instance::{Instance, Totals, box_class, heads, instance_of, share_instance};
 pub use model::{BoxId, BoxModel, InputId, LinkOptions, Model, ModelBox, ModelBuilder, ModelError, OutputId};
 pub use operator::{BoxError, Operator, Turn, World};
 pub use ring::{Bound, Put};

@@ -34,11 +34,11 @@
 
 use crate::{
     Activation, BoxCounts, BoxId, Desk, Fact, FlowError, Instance, Model, Operator, Place, Running, Totals, World,
-    begin,
+    begin, box_class,
 };
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use vicus_schedule::{Kind, RequestId, TaskRef};
+use vicus_schedule::{Kind, RequestId, TaskClass, TaskRef};
 
 struct Alone;
 
@@ -48,11 +48,14 @@ impl World for Alone {
     }
 }
 
-#[expect(unsafe_code, reason = "the header asks for a function that tasks are run with; here boxes are begun by hand")]
+#[expect(unsafe_code, reason = "a class asks for a function that tasks are run with; here boxes are begun by hand")]
 // SAFETY of callers: none has to be kept; it only panics.
-unsafe fn not_called(_: TaskRef, _: *mut ()) {
-    unreachable!("these tasks are in nobody's queue");
+unsafe fn not_called(_: TaskRef) {
+    unreachable!("these tasks are in no queue");
 }
+
+/// The class of boxes that their caller begins.
+static BY_HAND: TaskClass = box_class(not_called);
 
 /// Does a part of an invocation. A panic there fails the request, with the name of the box.
 fn guarded<R>(instance: &Instance, index: BoxId, f: impl FnOnce() -> R) -> Option<R> {
@@ -109,7 +112,7 @@ impl Begun {
 impl Request {
     /// A live copy, and its first task. `operators` replaces operators as in [`Instance::new`].
     pub fn start(model: &Arc<Model>, operators: Vec<(BoxId, std::boxed::Box<dyn Operator>)>) -> (Request, Queued) {
-        let instance = Instance::new(model, RequestId(0), 1, not_called, operators);
+        let instance = Instance::new(model, RequestId(0), 1, &BY_HAND, operators);
         let activation = instance.start();
         instance.count_queued(Some(0), 1);
         let first = Queued { activation, instance: Arc::clone(&instance) };

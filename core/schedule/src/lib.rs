@@ -39,4 +39,4 @@ pub use plan::{
 };
 pub use policies::{ALL, Latencies, Parameter, Setting, SettingError, Settings, Strategy, Values};
 pub use queue::Queue;
-pub use task::{Kind, RequestId, TaskHeader, TaskRef};
+pub use task::{Kind, RequestId, TaskClass, TaskHeader, TaskRef};

@@ -21,17 +21,33 @@ impl Kind {
     pub const COUNT: usize = 2;
 }
 
+/// What tasks of one kind have in common: boxes, or the closures of one type.
+#[derive(Debug)]
+pub struct TaskClass {
+    /// Runs the task, on the calling thread's seat. The task is gone after this, or may be queued again.
+    ///
+    /// # Safety
+    /// It is called once for each time that the task was queued, after the task was taken out of its queue.
+    pub run: unsafe fn(TaskRef),
+    /// Whether it may run on the stack of the task that spawned it. A box may not: it could be the one that the box beneath it sends to
+    /// or receives from.
+    pub runs_inline: bool,
+    /// Whether its request has stopped and does not want it any more. `None`: it is never dropped unrun, since a task waits for it.
+    ///
+    /// # Safety
+    /// It is called while the task is queued.
+    pub is_unwanted: Option<unsafe fn(TaskRef) -> bool>,
+}
+
 /// The part of a task that every queue and every world understands. It is the first field of the task itself: of a
 /// box's cell, of a stack frame that waits, of a block in a slab.
 #[repr(C)]
 #[derive(Debug)]
 pub struct TaskHeader {
-    /// Runs the task. The second argument is whatever the world that made the task hands to it: its seat.
-    pub run: unsafe fn(TaskRef, *mut ()),
+    /// What it is.
+    pub class: &'static TaskClass,
     /// The request it belongs to.
     pub request: RequestId,
-    /// Whether it is a box, which may be dropped unrun once its request has stopped. Somebody may wait for any other task.
-    pub is_box: bool,
     /// Which task it is, for a world that records; [`TaskHeader::UNNUMBERED`] elsewhere, and for boxes.
     pub number: u32,
 }
@@ -56,7 +72,7 @@ impl TaskRef {
     ///
     /// # Safety
     /// `header` is the first field of a `#[repr(C)]` task with provenance over the whole task; until it has been run
-    /// or dropped by its world it stays in place, and its `run` may be called from any thread.
+    /// or dropped by its world it stays in place, and the functions of its class may be called from any thread.
     #[expect(unsafe_code, reason = "the caller promises what the type system can't see: lifetime and thread safety")]
     pub unsafe fn new(header: NonNull<TaskHeader>) -> TaskRef {
         TaskRef(header)
@@ -75,5 +91,15 @@ impl TaskRef {
         unsafe {
             self.0.as_ref()
         }
+    }
+
+    /// Whether its request has stopped and does not want it any more.
+    ///
+    /// # Safety
+    /// The task is queued, or was taken and has not been run.
+    #[expect(unsafe_code, reason = "the caller promises what the type system can't see")]
+    pub unsafe fn is_unwanted(self) -> bool {
+        // SAFETY: the caller's promise.
+        self.header().class.is_unwanted.is_some_and(|is_unwanted| unsafe { is_unwanted(self) })
     }
 }

@@ -3,83 +3,176 @@
 use crate::heaps;
 use crate::runtime::Shared;
 use crate::tasks::drop_quietly;
-use crate::worker::{Worker, here, outside};
+use crate::worker::{Worker, in_task, outside, with_shared, with_worker};
+use std::any::Any;
 use std::sync::Arc;
-use vicus_flow::{Activation, BoxId, FlowError, Instance, Place, World, begin, heads, instance_of, share_instance};
-use vicus_schedule::{Found, Kind, PoolId, QueueId, TaskRef};
+use vicus_flow::{
+    Activation, BoxId, FlowError, Instance, Place, World, begin, box_class, heads, instance_of, share_instance,
+};
+use vicus_schedule::{Found, Kind, PoolId, QueueId, RequestId, TaskClass, TaskRef};
 use vicus_topology::NodeId;
 use vicus_trace::Outcome;
+
+/// The boxes of this world.
+pub(crate) static BOX: TaskClass = box_class(run);
 
 /// Runs a box.
 ///
 /// # Safety
-/// As [`begin`] wants it; `seat` is a [`Worker`] that nobody else uses meanwhile.
-#[expect(unsafe_code, reason = "the type of a header's function")]
-pub(crate) unsafe fn run(task: TaskRef, seat: *mut ()) {
+/// As [`begin`] wants it, on a seat.
+#[expect(unsafe_code, reason = "the type of a class's functions")]
+unsafe fn run(task: TaskRef) {
+    enter(task);
+    // SAFETY: the task was queued and is not counted as finished before the end of this function; `enter` holds a
+    // reference beyond that.
+    let (instance, index) = unsafe { instance_of(task) };
+    let seat = in_task(|worker| worker.takes(instance, index));
+    if instance.is_wanted(index) {
+        // SAFETY: the caller's promise.
+        unsafe { invoke(task, instance, index) };
+    }
+    instance.count_finished(Some(seat), 1);
+    heaps::finish_task();
+}
+
+/// Begin, act, send, finish.
+///
+/// # Safety
+/// As [`begin`] wants it, on a seat; the task is this instance's box of that number.
+#[expect(unsafe_code, reason = "runs a task")]
+unsafe fn invoke(task: TaskRef, instance: &Instance, index: BoxId) {
+    let before = instance.stage();
+    let (mut desk, world, is_recorded) = in_task(|worker| {
+        worker.frame.running = Some(task);
+        // Its operator may wait for tasks, and other boxes may run meanwhile: they have a desk of their own.
+        let mut desk = worker.desk.take().unwrap_or_else(|| worker.new_desk());
+        desk.clock = worker.recorder.clock();
+        let world = Neighbourhood { shared: Arc::as_ptr(&worker.shared), pool: worker.pool() };
+        (desk, world, worker.recorder.is_on())
+    });
+    // What a user's destructors do there is no part of a task.
     // SAFETY: the caller's promise.
-    let worker = unsafe { &mut *seat.cast::<Worker>() };
-    outside(|| worker.run_box(task));
+    let mut running = outside(|| unsafe { begin(task, &mut desk) });
+    if is_recorded {
+        in_task(|worker| worker.recorder.invocation_begins(instance, index, &mut desk));
+    }
+    if running.is_due() {
+        in_task(|worker| {
+            instance.count_act(worker.seat.index());
+            worker.recorder.act_begins(instance, index);
+            worker.frame.request = instance.id();
+        });
+        running.act(&world, &mut desk);
+        if is_recorded {
+            in_task(|worker| worker.recorder.act_ends(instance, index, &mut desk));
+        }
+    }
+    outside(|| running.send(&mut desk));
+    if is_recorded {
+        in_task(|worker| worker.recorder.invocation_ends(instance, index, &mut desk));
+    }
+    outside(|| running.finish(&mut desk));
+    let seat = in_task(|worker| {
+        worker.frame.running = None;
+        let seat = worker.seat.index();
+        instance.count_queued(Some(seat), desk.activations.len() as u64);
+        worker.queue_all(&mut desk.activations, instance, index);
+        worker.desk = Some(desk);
+        seat
+    });
+    // The ordinary end leaves nothing behind, and then no queue has to be looked through.
+    if instance.stage() != before && instance.unfinished() > 1 {
+        with_shared(|shared| shared.sweep(instance, Some(seat)));
+    }
+}
+
+/// Something of the runtime's own panicked in a box's invocation: the request fails, and the thread goes on. What was not queued
+/// yet of what it had activated is dropped, since the request has stopped.
+#[cold]
+pub(crate) fn recover(panic: std::boxed::Box<dyn Any + Send>) {
+    let (running, seat) = in_task(|worker| (worker.frame.running.take(), worker.seat.index()));
+    let Some(task) = running else { std::panic::resume_unwind(panic) };
+    #[expect(unsafe_code, reason = "a task pointer becomes an instance")]
+    // SAFETY: the task was taken, and is counted as finished below.
+    let (instance, index) = unsafe { (share_instance(task), instance_of(task).1) };
+    instance.fail_by(index, panic);
+    with_shared(|shared| shared.sweep(&instance, Some(seat)));
+    instance.count_finished(Some(seat), 1);
+    let earlier = in_task(|worker| worker.frame.current.replace(instance));
+    outside(|| drop_quietly(earlier));
+    heaps::finish_task();
+}
+
+/// Makes a box's request the current one.
+fn enter(task: TaskRef) {
+    let request = task.header().request;
+    if !in_task(|worker| worker.is_at(request)) {
+        leave();
+        #[expect(unsafe_code, reason = "keeps the instance beyond its task")]
+        // SAFETY: the task was queued and is not counted as finished yet.
+        let instance = unsafe { share_instance(task) };
+        in_task(|worker| worker.frame.current = Some(instance));
+    }
+}
+
+/// Turns away from the current request. If this seat ran its last task, the request is over.
+#[inline]
+pub(crate) fn leave() {
+    if let Some(instance) = in_task(|worker| worker.frame.current.take()) {
+        end_if_last(instance);
+    }
+}
+
+fn end_if_last(instance: Arc<Instance>) {
+    // What is freed at its end is freed now, and not when this thread slept last.
+    heaps::tick();
+    let outcome = with_shared(|shared| outside(|| shared.settle(&instance)));
+    if let Some(outcome) = outcome {
+        in_task(|worker| worker.recorder.request_ended(&instance, outcome));
+    }
+    outside(|| drop_quietly(instance));
+}
+
+/// Drops the boxes of stopped requests from this seat's own queue.
+pub(crate) fn sweep_boxes() {
+    for task in in_task(Worker::take_unwanted) {
+        enter(task);
+        in_task(|worker| {
+            let current = worker.frame.current.as_ref().expect("it was entered");
+            current.count_finished(Some(worker.seat.index()), 1);
+        });
+    }
 }
 
 impl Worker {
-    fn run_box(&mut self, task: TaskRef) {
-        self.enter(task);
-        let seat = self.seat.index();
-        #[expect(unsafe_code, reason = "a task pointer becomes an instance")]
-        // SAFETY: the task was queued and is not counted as finished before the end of this function; `enter` holds a
-        // reference beyond that.
-        let (instance, index) = unsafe { instance_of(task) };
-        let (rule, far) = (self.way.rule(), self.is_far());
-        instance.count_taken(seat, rule, far);
-        self.recorder.taken(instance, index, self.way, far);
-        if instance.is_wanted(index) {
-            let before = instance.stage();
-            self.running = Some(task);
-            // Its operator may wait for tasks, and other boxes may run meanwhile: they have a desk of their own.
-            let mut desk = self.desk.take().unwrap_or_else(|| self.new_desk());
-            desk.clock = self.recorder.clock();
-            #[expect(unsafe_code, reason = "runs a task")]
-            // SAFETY: the task came out of a queue, where its activation put it once.
-            let mut running = unsafe { begin(task, &mut desk) };
-            self.recorder.invocation_begins(instance, index, &mut desk);
-            if running.is_due() {
-                instance.count_act(seat);
-                self.recorder.act_begins(instance, index);
-                self.request = instance.id();
-                let world = Neighbourhood { shared: Arc::as_ptr(&self.shared), pool: self.pool() };
-                self.as_here(|_| running.act(&world, &mut desk));
-                self.recorder.act_ends(instance, index, &mut desk);
-            }
-            running.send(&mut desk);
-            self.recorder.invocation_ends(instance, index, &mut desk);
-            running.finish(&mut desk);
-            self.running = None;
-            instance.count_queued(Some(seat), desk.activations.len() as u64);
-            self.queue_all(&mut desk.activations, instance, index);
-            self.desk = Some(desk);
-            // The ordinary end leaves nothing behind, and then no queue has to be looked through.
-            if instance.stage() != before && instance.unfinished() > 1 {
-                self.shared.sweep(instance, Some(seat));
-            }
-        }
-        instance.count_finished(Some(seat), 1);
-        heaps::finish_task();
+    /// A box was taken out of its queue. Says where this seat's counts are.
+    fn takes(&mut self, instance: &Instance, index: BoxId) -> usize {
+        let (seat, way, far) = (self.seat.index(), self.frame.way, self.is_far());
+        instance.count_taken(seat, way.rule(), far);
+        self.recorder.taken(instance, index, way, far);
+        seat
     }
 
-    /// Something of the runtime's own panicked in a box's invocation: the request fails, and the thread goes on. What was not queued
-    /// yet of what it had activated is dropped, since the request has stopped.
-    #[cold]
-    pub(crate) fn recover(&mut self, panic: std::boxed::Box<dyn std::any::Any + Send>) {
-        let Some(task) = self.running.take() else { std::panic::resume_unwind(panic) };
-        #[expect(unsafe_code, reason = "a task pointer becomes an instance")]
-        // SAFETY: the task was taken, and is counted as finished below.
-        let (instance, index) = unsafe { (share_instance(task), instance_of(task).1) };
-        instance.fail_by(index, panic);
-        let seat = Some(self.seat.index());
-        self.shared.sweep(&instance, seat);
-        instance.count_finished(seat, 1);
-        self.current = Some(instance);
-        heaps::finish_task();
+    /// Whether this is the current request.
+    fn is_at(&self, request: RequestId) -> bool {
+        self.frame.current.as_ref().is_some_and(|current| current.id() == request)
+    }
+
+    /// Takes the boxes of stopped requests out of the seat's own queue. They are not counted as finished yet.
+    fn take_unwanted(&mut self) -> Vec<TaskRef> {
+        let shared = Arc::clone(&self.shared);
+        let Some(deque) = shared.queues.own(self.seat) else { return Vec::new() };
+        let tasks = std::iter::from_fn(|| deque.pop());
+        #[expect(unsafe_code, reason = "asks what a task is")]
+        // SAFETY: it was taken and is not run.
+        let (unwanted, kept): (Vec<_>, Vec<_>) = tasks.partition(|task| unsafe { task.is_unwanted() });
+        for task in kept.into_iter().rev() {
+            if let Err(task) = deque.push(task) {
+                self.refused.push(task);
+            }
+        }
+        deque.share(true);
+        unwanted
     }
 
     /// Queues what the last invocation activated, and wakes one sleeper for each but the last immediate one: that one
@@ -101,11 +194,11 @@ impl Worker {
                 let next = Found { task, rule: plan.look[0].rule, queue };
                 if let Some(earlier) = self.next.replace(next) {
                     // Of a box that ran on top of one that waited.
-                    self.put(earlier.task, earlier.queue, Kind::Immediate);
+                    self.put(earlier.task, earlier.queue, Kind::Immediate).assert_none();
                 }
                 continue;
             }
-            self.put(task, queue, kind);
+            self.put(task, queue, kind).assert_none();
         }
     }
 
@@ -143,67 +236,6 @@ impl Worker {
         let queue = dealing.deal_shares(shares)?;
         (queue != shared.plan.seats[seat.index()].place[kind as usize]).then_some(queue)
     }
-
-    /// Makes the box's request the current one.
-    fn enter(&mut self, task: TaskRef) {
-        let request = task.header().request;
-        if self.current.as_ref().is_none_or(|current| current.id() != request) {
-            self.leave();
-            #[expect(unsafe_code, reason = "keeps the instance beyond its task")]
-            // SAFETY: the task was queued and is not counted as finished yet.
-            let instance = unsafe { share_instance(task) };
-            self.current = Some(instance);
-        }
-    }
-
-    /// Turns away from the current request. If this seat ran its last task, the request is over.
-    #[inline]
-    pub(crate) fn leave(&mut self) {
-        if let Some(instance) = self.current.take() {
-            self.has_left(instance);
-        }
-    }
-
-    fn has_left(&mut self, instance: Arc<Instance>) {
-        // What is freed at its end is freed now, and not when this thread slept last.
-        heaps::tick();
-        if let Some(outcome) = self.shared.settle(&instance) {
-            self.recorder.request_ended(&instance, outcome);
-        }
-        outside(|| drop_quietly(instance));
-    }
-
-    /// Drops the boxes of stopped requests from this seat's own queue.
-    pub(crate) fn sweep_boxes(&mut self) {
-        let shared = Arc::clone(&self.shared);
-        let Some(deque) = shared.queues.own(self.seat) else { return };
-        let mut kept = Vec::new();
-        while let Some(task) = deque.pop() {
-            if task.header().is_box && self.is_unwanted(task) {
-                continue;
-            }
-            kept.push(task);
-        }
-        for task in kept.into_iter().rev() {
-            if let Err(task) = deque.push(task) {
-                self.refused.push(task);
-            }
-        }
-        deque.share(true);
-    }
-
-    /// Counts a box as finished if its request has stopped and it is not to run again, and says whether that is so.
-    fn is_unwanted(&mut self, task: TaskRef) -> bool {
-        #[expect(unsafe_code, reason = "a task pointer becomes an instance")]
-        // SAFETY: the task was queued and is not finished.
-        let (instance, index) = unsafe { instance_of(task) };
-        let is_unwanted = !instance.is_wanted(index);
-        if is_unwanted {
-            self.enter(task);
-            instance.count_finished(Some(self.seat.index()), 1);
-        }
-        is_unwanted
-    }
 }
 
 /// What a box sees of the world: its seat's pool. It has no reference to the worker, whom the box's tasks use.
@@ -221,12 +253,8 @@ impl World for Neighbourhood {
             Arc::increment_strong_count(self.shared);
             Arc::from_raw(self.shared)
         };
-        #[expect(unsafe_code, reason = "the worker of the box that runs")]
-        // SAFETY: a box that runs has it on its thread, and with it this value, which can't leave the thread; nobody has a
-        // reference to it while a user's code runs.
-        if let Some(worker) = unsafe { here().as_mut() } {
-            worker.share_tasks();
-        }
+        // The calling thread is the box's: this value does not leave it.
+        with_worker(Worker::share_tasks);
         let _lent = shared.lend(self.pool);
         section();
     }

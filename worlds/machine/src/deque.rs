@@ -297,18 +297,20 @@ impl Deque {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use vicus_schedule::RequestId;
+    use vicus_schedule::{RequestId, TaskClass};
 
-    #[expect(unsafe_code, reason = "the type of a header's function")]
+    #[expect(unsafe_code, reason = "the type of a class's functions")]
     // SAFETY of callers: nothing to keep; it is never called.
-    unsafe fn never(_: TaskRef, _: *mut ()) {
+    unsafe fn never(_: TaskRef) {
         unreachable!("these tasks are only moved");
     }
+
+    static MOVED: TaskClass = TaskClass { run: never, runs_inline: true, is_unwanted: None };
 
     /// A task that lives for ever and can be told from others.
     pub(crate) fn task(number: u64) -> TaskRef {
         let (request, number) = (RequestId(number), TaskHeader::UNNUMBERED);
-        let header = Box::leak(Box::new(TaskHeader { run: never, request, is_box: false, number }));
+        let header = Box::leak(Box::new(TaskHeader { class: &MOVED, request, number }));
         #[expect(unsafe_code, reason = "makes a task")]
         // SAFETY: it is leaked, and never run.
         unsafe {

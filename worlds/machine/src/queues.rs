@@ -104,7 +104,7 @@ impl SharedQueues {
         }
     }
 
-    /// Takes every box of a request for which `is_unwanted` says so out of the locked queues, and hands them to `dropped`.
+    /// Takes every task of a request for which `is_unwanted` says so out of the locked queues, and hands them to `dropped`.
     pub(crate) fn sweep_locked(
         &self,
         request: RequestId,
@@ -113,7 +113,7 @@ impl SharedQueues {
     ) {
         for queue in 0..self.queues.len() {
             // One whose token somebody else has is left to be taken.
-            let goes = |task: &TaskRef| task.header().is_box && is_unwanted(task) && self.take_token();
+            let goes = |task: &TaskRef| is_unwanted(task) && self.take_token();
             self.locked(QueueId::new(queue), |tasks| tasks.sweep(request, goes, &mut dropped));
         }
     }
@@ -216,7 +216,7 @@ mod tests {
     use super::*;
     use std::ptr::NonNull;
     use std::sync::atomic::AtomicU8;
-    use vicus_schedule::{Kind, Setting, TaskHeader, look};
+    use vicus_schedule::{Kind, Setting, TaskClass, TaskHeader, look};
     use vicus_topology::Topology;
 
     #[repr(C)]
@@ -225,11 +225,13 @@ mod tests {
         taken: AtomicU8,
     }
 
-    #[expect(unsafe_code, reason = "the type of a header's function")]
+    #[expect(unsafe_code, reason = "the type of a class's functions")]
     // SAFETY of callers: nothing to keep; it is never called.
-    unsafe fn never(_: TaskRef, _: *mut ()) {
+    unsafe fn never(_: TaskRef) {
         unreachable!("these tasks are only taken");
     }
+
+    static JOB: TaskClass = TaskClass { run: never, runs_inline: true, is_unwanted: None };
 
     fn task(job: &Job) -> TaskRef {
         #[expect(unsafe_code, reason = "a task for queues")]
@@ -266,14 +268,11 @@ mod tests {
         let machine = Topology::parse("node:2 core:2").unwrap();
         let plan = "locality-queues:capacity=8".parse::<Setting>().unwrap().plan(&machine, THREADS);
         let queues = SharedQueues::new(&plan);
-        let header = |number: usize| TaskHeader {
-            run: never,
-            request: RequestId(number as u64 % 3),
-            is_box: number.is_multiple_of(2),
-            number: TaskHeader::UNNUMBERED,
-        };
+        let header =
+            |number: usize| TaskHeader { class: &JOB, request: RequestId(number as u64 % 3), number: number as u32 };
         let jobs: Vec<Job> =
             (0..20_000).map(|number| Job { header: header(number), taken: AtomicU8::new(0) }).collect();
+        let is_even = |task: &TaskRef| task.header().number.is_multiple_of(2);
         let took = |task: TaskRef| {
             let at = (task.as_ptr().addr().get() - jobs.as_ptr().addr()) / size_of::<Job>();
             assert_eq!(jobs[at].taken.fetch_add(1, Ordering::Relaxed), 0, "task {at} was taken twice");
@@ -291,7 +290,7 @@ mod tests {
                             take(queues, plan, seat, 2, jobs).into_iter().for_each(took);
                         }
                         if turn % 64 == seat {
-                            queues.sweep_locked(RequestId(turn as u64 % 3), |_| true, took);
+                            queues.sweep_locked(RequestId(turn as u64 % 3), is_even, took);
                         }
                     }
                 });

@@ -7,7 +7,7 @@ use crate::recorder::Recording;
 use crate::sleep::{Barrier, SleepPool, Wake};
 use crate::takes::Level;
 use crate::tasks::{self, Blocks, Done, GroupQueues, Place, Requests, Waits};
-use crate::worker::{Worker, here};
+use crate::worker::{Worker, with_worker};
 use crate::{boxes, heaps, latency, pin};
 use std::alloc::Layout;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use vicus_flow::{BoxCounts, BoxId, FlowError, Instance, Model, Operator, Totals, instance_of};
+use vicus_flow::{BoxCounts, BoxId, FlowError, Instance, Model, Operator, Totals};
 use vicus_memory::distribution::Distribution;
 use vicus_memory::{Memory, PlaceError, Placed};
 use vicus_schedule::{Kind, MOST_THREADS, Plan, PoolId, QueueId, RequestId, SeatId, Setting, TaskRef};
@@ -384,7 +384,7 @@ impl Shared {
         budget_bytes: u64,
     ) -> Arc<RequestState> {
         let id = RequestId(self.next_request.fetch_add(1, Ordering::Relaxed));
-        let instance = Instance::new(model, id, self.plan.seats.len(), boxes::run, operators);
+        let instance = Instance::new(model, id, self.plan.seats.len(), &boxes::BOX, operators);
         instance.set_budget(budget_bytes);
         Arc::new(RequestState { instance, answer: Mutex::default(), done: Condvar::new() })
     }
@@ -468,12 +468,9 @@ impl Shared {
     /// ones, soon out of the seats'.
     pub(crate) fn sweep(&self, instance: &Instance, seat: Option<usize>) {
         let mut dropped = 0;
-        let is_unwanted = |task: &TaskRef| {
-            #[expect(unsafe_code, reason = "a task pointer becomes an instance")]
-            // SAFETY: the task is in a queue, so that it is not finished.
-            let (instance, index) = unsafe { instance_of(*task) };
-            !instance.is_wanted(index)
-        };
+        #[expect(unsafe_code, reason = "asks what a task is")]
+        // SAFETY: the task is in a queue.
+        let is_unwanted = |task: &TaskRef| unsafe { task.is_unwanted() };
         self.queues.sweep_locked(instance.id(), is_unwanted, |_| dropped += 1);
         // Release: whoever sees it sees that the request is stopped.
         self.sweeps.fetch_add(1, Ordering::Release);
@@ -501,9 +498,7 @@ impl Shared {
         let seat = self.spares[pool.index()].lock().expect("nothing panics under this lock").pop();
         let Some(seat) = seat else { return LentThread(None) };
         let lent = &self.lent[seat.index()];
-        #[expect(unsafe_code, reason = "the worker of the task that runs")]
-        // SAFETY: `here` gave it, and nobody has a reference to it while a user's code runs.
-        let blocked = unsafe { here().as_ref() }.map_or(0, |worker| worker.seat.index());
+        let blocked = with_worker(|worker| worker.seat.index()).unwrap_or(0);
         {
             let _lock = lent.lock.lock().expect("nothing panics under this lock");
             // Release: with the seat.

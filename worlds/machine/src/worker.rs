@@ -1,11 +1,16 @@
 //! A thread on a seat: it takes tasks as the plan says, runs them, and sleeps when there are none.
 //!
-//! What a task is, its header's function knows: a box (`boxes.rs`), or a closure (`tasks/`). A task that waits for others runs
-//! what it finds meanwhile, on top of its own stack.
+//! A task's class knows how it is run: a box (`boxes.rs`), or a closure (`tasks/`). A task that waits for others runs what it
+//! finds meanwhile, on top of its own stack.
+//!
+//! The worker is reached through [`with_worker`] alone, and the reference that it gives ends before a user's code runs: that code
+//! may spawn and wait, which changes the worker. So functions that run tasks are no methods; between two tasks they ask anew.
 
 use crate::allocator::column_block;
+use crate::boxes::{leave, recover, sweep_boxes};
 use crate::deque::Deque;
 use crate::heaps;
+use crate::inbox::Inbox;
 use crate::queues::Reach;
 use crate::recorder::Recorder;
 use crate::runtime::Shared;
@@ -31,25 +36,17 @@ pub(crate) struct Worker {
     /// Its place among the seats of its pool.
     slot: usize,
     cursors: Vec<usize>,
-    /// The request of the task that runs.
-    pub(crate) request: RequestId,
-    /// How it came by the task that runs.
-    pub(crate) way: Way,
+    /// The task that runs.
+    pub(crate) frame: Frame,
+    /// The tasks beneath it.
+    pub(crate) stack: Stack,
     /// On the table while no box is run.
     pub(crate) desk: Option<Box<Desk>>,
-    /// The request whose box was run last. The worker's own reference: it looks at the instance after its last task.
-    pub(crate) current: Option<Arc<Instance>>,
     /// The task to run next: what it would push to its own queue and pop again at once, without the two full fences of
     /// that. Nobody misses it there: it is run before anything else is looked for.
     pub(crate) next: Option<Found<TaskRef>>,
     /// Tasks that a full queue refused: this seat runs them itself, the youngest first.
     pub(crate) refused: Vec<TaskRef>,
-    /// How many tasks it runs on top of others that found no room for what they spawned.
-    helping: u32,
-    /// How many tasks wait on its stack.
-    pub(crate) waits: u32,
-    /// The requests of tasks beneath the one that runs, where another one's comes after.
-    beneath: Vec<RequestId>,
     /// The lock-free queue into which this seat puts immediate tasks and from which it takes the youngest first (rule 1 of
     /// most strategies); null if the plan has no such queue. It lives in `shared`.
     own: *const Deque,
@@ -72,29 +69,106 @@ pub(crate) struct Worker {
     pub(crate) turn: usize,
     /// The sweep that this seat has done.
     pub(crate) swept: u64,
-    /// The box whose invocation is under way.
-    pub(crate) running: Option<TaskRef>,
     pub(crate) recorder: Recorder,
 }
 
+/// What a worker knows of the task that runs. A task that waits puts its frame aside while others run on top of it.
+pub(crate) struct Frame {
+    pub(crate) request: RequestId,
+    /// How the worker came by it.
+    pub(crate) way: Way,
+    /// The request whose box was run last. The worker's own reference: it looks at the instance after its last task.
+    pub(crate) current: Option<Arc<Instance>>,
+    /// The box whose invocation is under way.
+    pub(crate) running: Option<TaskRef>,
+}
+
+/// What stands on the stack on which a worker runs tasks.
+#[derive(Default)]
+pub(crate) struct Stack {
+    /// How many tasks wait there.
+    pub(crate) waits: u32,
+    /// How many tasks run there on top of others that found no room for what they spawned.
+    helping: u32,
+    /// The requests of tasks beneath the one that runs, where a task of another request stands on top.
+    beneath: Vec<RequestId>,
+}
+
 thread_local! {
-    /// The worker whose task this thread runs; null outside of tasks.
+    /// The worker of the seat that this thread sits on; null elsewhere.
     static HERE: Cell<*mut Worker> = const { Cell::new(ptr::null_mut()) };
 }
 
-/// The worker whose task the calling thread runs; null outside of tasks. Whoever uses it makes a reference of it, and lets go
-/// of that before it runs a user's code.
+/// Does something with the worker of the calling thread's seat; `None` if the thread sits on none. `f` runs no user's code: that
+/// could come here again.
 #[inline]
-pub(crate) fn here() -> *mut Worker {
-    HERE.get()
+pub(crate) fn with_worker<R>(f: impl FnOnce(&mut Worker) -> R) -> Option<R> {
+    let worker = HERE.get();
+    if worker.is_null() {
+        return None;
+    }
+    #[cfg(debug_assertions)]
+    let _once = Once::new();
+    #[expect(unsafe_code, reason = "the worker of the calling thread's seat")]
+    // SAFETY: `Worker::sit` put it there and takes it away before it ends, so it is this thread's and alive. `f` is the only one to
+    // have a reference: no other way leads to it, and `f` runs nothing that comes here again (debug builds look after that).
+    Some(f(unsafe { &mut *worker }))
 }
 
-/// Does something as if the calling thread ran no task: what a user's destructors do there must not find the worker, which is in
-/// use.
+/// As [`with_worker`], where a task runs.
+#[inline]
+pub(crate) fn in_task<R>(f: impl FnOnce(&mut Worker) -> R) -> R {
+    with_worker(f).expect("a task runs on a seat")
+}
+
+/// Whether the calling thread sits on a seat.
+#[inline]
+pub(crate) fn is_seated() -> bool {
+    !HERE.get().is_null()
+}
+
+/// Does something with what the calling thread's runtime shares, where a task runs. This may be a user's code.
+#[inline]
+pub(crate) fn with_shared<R>(f: impl FnOnce(&Shared) -> R) -> R {
+    let shared = in_task(|worker| Arc::as_ptr(&worker.shared));
+    #[expect(unsafe_code, reason = "a reference that does not borrow the worker")]
+    // SAFETY: the worker holds it, and sits on its seat for longer than `f` runs there. It is not a count more: all threads would write
+    // to that line each time.
+    f(unsafe { &*shared })
+}
+
+/// Does something as if the calling thread sat on no seat: what a user's destructors do there is no part of a task.
 #[inline]
 pub(crate) fn outside<R>(f: impl FnOnce() -> R) -> R {
     let _inside = Restore(HERE.replace(ptr::null_mut()));
     f()
+}
+
+/// Says that a reference to the worker is in use.
+#[cfg(debug_assertions)]
+struct Once;
+
+#[cfg(debug_assertions)]
+thread_local! {
+    static IN_USE: Cell<bool> = const { Cell::new(false) };
+}
+
+#[cfg(debug_assertions)]
+impl Once {
+    fn new() -> Once {
+        assert!(
+            !IN_USE.replace(true),
+            "the worker is in use: what came here again is a user's code, and is to run outside"
+        );
+        Once
+    }
+}
+
+#[cfg(debug_assertions)]
+impl Drop for Once {
+    fn drop(&mut self) {
+        IN_USE.set(false);
+    }
 }
 
 /// A thread that is woken within this time goes on with what it has: to give superblocks up and take them again costs more
@@ -164,15 +238,11 @@ impl Worker {
         Worker {
             slot: slot.expect("a seat is in its pool"),
             cursors,
-            request: RequestId(0),
-            way: Way::KEPT,
+            frame: Frame { request: RequestId(0), way: Way::KEPT, current: None, running: None },
+            stack: Stack::default(),
             desk: None,
-            current: None,
             next: None,
             refused: Vec::new(),
-            helping: 0,
-            waits: 0,
-            beneath: Vec::new(),
             own,
             own_way,
             own_probes,
@@ -183,7 +253,6 @@ impl Worker {
             spawned: 0,
             turn: 0,
             swept: 0,
-            running: None,
             recorder,
             seat,
             shared,
@@ -198,64 +267,13 @@ impl Worker {
 
     /// Works until `goes_on` says no. It is asked between two tasks and around sleep.
     pub(crate) fn work(&mut self, goes_on: impl Fn() -> bool) {
+        let shared = Arc::clone(&self.shared);
+        let _outer = Restore(HERE.replace(ptr::from_mut(self)));
+        let seat = Seated::of_this_thread(&shared);
         // Whatever panics in an invocation and is not caught there fails its request, and costs no thread. It is caught here, where
         // that costs nothing for each.
-        while let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.work_while(&goes_on))) {
-            self.recover(panic);
-        }
-    }
-
-    fn work_while(&mut self, goes_on: impl Fn() -> bool) {
-        let shared = Arc::clone(&self.shared);
-        let (plan, pool) = (&shared.plan.seats[self.seat.index()], self.pool());
-        let sleepers = &shared.pools[pool.index()];
-        // For what it was woken, until it has looked.
-        let mut owed = None;
-        while goes_on() {
-            self.sweep();
-            if let Some((task, way)) = self.find(plan, false) {
-                self.leaves_to_others(owed.take(), way);
-                self.run(task, way);
-                continue;
-            }
-            owed = None;
-            // A request whose last task ran here is over now, not after this seat's pauses.
-            self.leave();
-            if let Some((task, way)) = self.look_around(plan) {
-                self.run(task, way);
-                continue;
-            }
-            let pause = self.next_pause(plan);
-            if let Some(pause) = pause.filter(|pause| *pause < SHORT) {
-                std::thread::sleep(pause);
-                continue;
-            }
-            self.recorder.sleep_begins();
-            sleepers.announce(self.slot, Who::Free, &shared.barrier);
-            // A task that was found is out of its queue: it is run, even if the seat is to be left meanwhile.
-            let found = self.find(plan, true);
-            let is_called = || !goes_on() || shared.inboxes[self.seat.index()].is_waiting();
-            let slept = found.is_none().then(|| sleep(sleepers, self.slot, pause, is_called));
-            let woken = told(slept, sleepers, self.slot);
-            self.recorder.sleep_ends(&shared, pool);
-            owed = woken;
-            if let Some((task, way)) = found {
-                // The spawn that woke it was for another task than the one it found by itself.
-                self.leaves_to_others(owed.take(), Way::KEPT);
-                self.run(task, way);
-            }
-        }
-        self.leaves_to_others(owed, Way::KEPT);
-        self.give_up_tasks();
-        self.leave();
-        // Whoever frees next asks another seat.
-        heaps::leaves_seat();
-    }
-
-    /// It was woken for a task, and has something else to do: what it found, or what it waited for. Somebody else is to look.
-    fn leaves_to_others(&self, woken: Option<Wake>, way: Way) {
-        if let Some(wake) = woken.filter(|wake| way.queue() != Some(wake.queue)) {
-            self.shared.pass_on(wake);
+        while let Err(panic) = catch_unwind(AssertUnwindSafe(|| seat.work_while(&goes_on))) {
+            recover(panic);
         }
     }
 
@@ -284,7 +302,7 @@ impl Worker {
     fn share_own(&mut self) {
         self.own().expect("a task was put there").share(false);
         let queue = self.shared.plan.seats[self.seat.index()].place[Kind::Immediate as usize];
-        self.wake(queue, self.request, Kind::Immediate);
+        self.wake(queue, self.frame.request, Kind::Immediate);
     }
 
     /// Whether an immediate task that is put there may wake somebody.
@@ -296,14 +314,6 @@ impl Worker {
             // SAFETY: a pool of `shared`, where pools stay.
             unsafe { &*pool }.is_anybody_asleep()
         })
-    }
-
-    /// Tasks that this seat kept for itself go to where others find them: its thread turns away.
-    fn give_up_tasks(&mut self) {
-        while let Some(called) = self.shared.inboxes[self.seat.index()].take() {
-            self.run(called, Way::KEPT);
-        }
-        self.share_tasks();
     }
 
     /// What this seat alone would run next goes to where others find it: its thread turns away, or is about to block.
@@ -346,11 +356,6 @@ impl Worker {
         self.refused.pop().map(|task| (task, Way::KEPT))
     }
 
-    /// `last`: the seat would sleep otherwise.
-    fn find(&mut self, plan: &SeatPlan, last: bool) -> Option<(TaskRef, Way)> {
-        self.kept().or_else(|| self.look(plan, None, last))
-    }
-
     /// Looks into queues: as a seat whose task of a request waits, or as one that is free.
     fn look(&mut self, plan: &SeatPlan, waiting: Option<RequestId>, last: bool) -> Option<(TaskRef, Way)> {
         let mut probes = &plan.look[..];
@@ -365,28 +370,11 @@ impl Worker {
         let last = last.then_some(&self.shared.barrier);
         let mut reach = Reach { queues: &self.shared.queues, seat: self.seat, last };
         let found = match waiting {
-            Some(request) => look_waiting(probes, &mut self.cursors, &mut reach, request, self.waits as usize),
+            Some(request) => look_waiting(probes, &mut self.cursors, &mut reach, request, self.stack.waits as usize),
             None => look(probes, &mut self.cursors, &mut reach),
         };
         let found = found?;
         Some((found.task, Way::new(found.rule, found.queue)))
-    }
-
-    /// What the plan says a seat does before it sleeps.
-    fn look_around(&mut self, plan: &SeatPlan) -> Option<(TaskRef, Way)> {
-        match plan.idle {
-            Idle::Sleep { spin_ns } => {
-                let began = Instant::now();
-                while began.elapsed().as_nanos() < u128::from(spin_ns) {
-                    std::hint::spin_loop();
-                    if let Some(found) = self.find(plan, false) {
-                        return Some(found);
-                    }
-                }
-            }
-            Idle::BackOff { .. } => {}
-        }
-        None
     }
 
     /// How long a seat that backs off pauses now. `None`: it sleeps until it is woken, since the strategy has no pauses, or since
@@ -402,112 +390,9 @@ impl Worker {
         Some(Duration::from_nanos(self.pause_ns))
     }
 
-    /// Runs a task that was taken out of its queue.
-    pub(crate) fn run(&mut self, task: TaskRef, way: Way) {
-        self.pause_ns = 0;
-        self.way = way;
-        let run = task.header().run;
-        self.as_here(|worker| {
-            #[expect(unsafe_code, reason = "runs a task")]
-            // SAFETY: the task came out of a queue, where it was put once; the pointer is a worker's, as all tasks of this
-            // world expect, and nobody uses the worker otherwise meanwhile.
-            unsafe {
-                run(task, worker.cast());
-            }
-        });
-    }
-
-    /// Runs something that may ask for [`here`].
-    pub(crate) fn as_here<R>(&mut self, f: impl FnOnce(*mut Worker) -> R) -> R {
-        let worker = ptr::from_mut(self);
-        let _outer = Restore(HERE.replace(worker));
-        f(worker)
-    }
-
-    /// Runs tasks until what is awaited is there, and sleeps when there are none: tasks that belong to the one that waits, of this
-    /// request, or with `None` whatever there is.
-    ///
-    /// # Safety
-    /// `worker` is [`here`], and nobody has a reference to it.
-    #[expect(unsafe_code, reason = "a worker is used again by the tasks that it runs")]
-    pub(crate) unsafe fn wait(worker: *mut Worker, request: Option<RequestId>, awaited: &impl Awaited) {
-        // SAFETY: the caller's promise; tasks that are run below borrow it again from this one.
-        let worker = unsafe { &mut *worker };
-        let bomb = Abort;
-        // Not a count more: all threads would write to its line, each time that a scope ends.
-        // SAFETY: the worker holds it as long as this thread runs.
-        let shared = unsafe { &*Arc::as_ptr(&worker.shared) };
-        let plan = &shared.plan.seats[worker.seat.index()];
-        let sleepers = &shared.pools[plan.pool.index()];
-        // What nobody else may run; else what the plan leaves to those that wait.
-        let find = |worker: &mut Worker, last| worker.kept().or_else(|| worker.look(plan, request, last));
-        let spin = match plan.idle {
-            Idle::Sleep { spin_ns } => Duration::from_nanos(spin_ns.into()),
-            Idle::BackOff { .. } => SPIN,
-        };
-        let mut idle_since = None;
-        worker.waits += 1;
-        // For what it was woken, until it has looked.
-        let mut owed = None;
-        while !awaited.is_done() {
-            if let Some((task, way)) = find(worker, false) {
-                worker.leaves_to_others(owed.take(), way);
-                worker.run_on_top(task, way);
-                idle_since = None;
-                continue;
-            }
-            owed = None;
-            let since = *idle_since.get_or_insert_with(Instant::now);
-            if since.elapsed() < spin {
-                std::hint::spin_loop();
-                continue;
-            }
-            worker.recorder.sleep_begins();
-            sleepers.announce(worker.slot, request.map_or(Who::Free, Who::Waits), &shared.barrier);
-            let found = find(worker, true);
-            let is_called = || awaited.is_done() || shared.inboxes[worker.seat.index()].is_waiting();
-            let slept = (found.is_none() && awaited.falls_asleep()).then(|| sleepers.sleep(worker.slot, is_called));
-            let woken = told(slept, sleepers, worker.slot);
-            worker.recorder.sleep_ends(shared, plan.pool);
-            owed = woken;
-            if let Some((task, way)) = found {
-                worker.leaves_to_others(owed.take(), Way::KEPT);
-                worker.run_on_top(task, way);
-            }
-            idle_since = None;
-        }
-        worker.leaves_to_others(owed, Way::KEPT);
-        worker.recorder.tasks_waited_for();
-        worker.waits -= 1;
-        std::mem::forget(bomb);
-        // Others can't see it, and the task that waited may run on for long.
-        if let Some(next) = worker.next.take() {
-            worker.put(next.task, next.queue, Kind::Immediate);
-        }
-    }
-
-    /// Runs a task on top of one that waits.
-    pub(crate) fn run_on_top(&mut self, task: TaskRef, way: Way) {
-        let outer = (self.request, self.way, self.current.take(), self.running.take());
-        let is_others = task.header().request != self.request;
-        if is_others {
-            self.beneath.push(self.request);
-        }
-        match task.header().is_box {
-            // What waits beneath must not be unwound.
-            true => catch_unwind(AssertUnwindSafe(|| self.run(task, way))).unwrap_or_else(|panic| self.recover(panic)),
-            false => self.run(task, way),
-        }
-        if is_others {
-            self.beneath.pop();
-        }
-        self.leave();
-        (self.request, self.way, self.current, self.running) = outer;
-    }
-
     /// The requests whose tasks stand on this thread's stack.
     pub(crate) fn requests(&self) -> Vec<RequestId> {
-        let mut requests: Vec<RequestId> = self.beneath.iter().copied().chain([self.request]).collect();
+        let mut requests: Vec<RequestId> = self.stack.beneath.iter().copied().chain([self.frame.request]).collect();
         requests.sort_unstable();
         requests.dedup();
         requests
@@ -516,35 +401,23 @@ impl Worker {
     /// Puts a task into a queue and wakes one sleeper for it. Where the plan has no room for it, the seat works at once: it runs
     /// the task itself, or another one if there are too many tokens (Wittmann and Hager, §2). A box it runs when the present one
     /// has ended.
-    pub(crate) fn put(&mut self, task: TaskRef, queue: QueueId, kind: Kind) {
+    pub(crate) fn put(&mut self, task: TaskRef, queue: QueueId, kind: Kind) -> AtOnce {
         let request = task.header().request;
-        let works_now = !task.header().is_box && self.helping < DEEPEST;
+        let works_now = task.header().class.runs_inline && self.stack.helping < DEEPEST;
         match self.shared.queues.push(queue, task) {
-            Ok(()) if works_now && self.shared.queues.is_overfull() => self.help(),
+            Ok(()) if works_now && self.shared.queues.is_overfull() => return self.helps(),
             Ok(()) => self.wake(queue, request, kind),
-            Err(task) if works_now => self.run_at_once(task, Way::KEPT),
+            Err(task) if works_now => return AtOnce(Some((task, Way::KEPT))),
             Err(task) => self.refused.push(task),
         }
+        AtOnce::NONE
     }
 
     #[cold]
-    fn help(&mut self) {
-        #[expect(unsafe_code, reason = "a reference that does not borrow the worker")]
-        // SAFETY: the worker holds it as long as this thread runs. Not a count more, as in `wait`.
-        let shared = unsafe { &*Arc::as_ptr(&self.shared) };
-        let plan = &shared.plan.seats[self.seat.index()];
+    fn helps(&mut self) -> AtOnce {
+        let shared = Arc::clone(&self.shared);
         // Nothing is left if others were quicker; then there is room as well.
-        if let Some((task, way)) = self.look(plan, None, false) {
-            self.run_at_once(task, way);
-        }
-    }
-
-    /// Runs a task on top of the one that spawned another.
-    #[cold]
-    fn run_at_once(&mut self, task: TaskRef, way: Way) {
-        self.helping += 1;
-        self.run_on_top(task, way);
-        self.helping -= 1;
+        AtOnce(self.look(&shared.plan.seats[self.seat.index()], None, false))
     }
 
     /// Wakes one sleeper for a task that was put, and may be over by now.
@@ -557,17 +430,257 @@ impl Worker {
 
     /// Whether the queue of the task that runs is another node's.
     pub(crate) fn is_far(&self) -> bool {
-        self.way.queue().is_some_and(|queue| self.shared.plan.queues[queue.index()].home != self.node())
+        self.frame.way.queue().is_some_and(|queue| self.shared.plan.queues[queue.index()].home != self.node())
+    }
+}
+
+/// What the thread on a seat looks at between tasks.
+struct Seated<'a> {
+    shared: &'a Shared,
+    seat: SeatId,
+    plan: &'a SeatPlan,
+    /// The seat's place among those of its pool.
+    slot: usize,
+}
+
+impl<'a> Seated<'a> {
+    fn of_this_thread(shared: &'a Shared) -> Seated<'a> {
+        let (seat, slot) = in_task(|worker| (worker.seat, worker.slot));
+        Seated { shared, seat, plan: &shared.plan.seats[seat.index()], slot }
     }
 
-    /// Drops the boxes of stopped requests from this seat's own queue, after someone asked for it.
-    fn sweep(&mut self) {
-        // Acquire: the requests for which it was raised are seen as stopped.
-        let wanted = self.shared.sweeps.load(Ordering::Acquire);
-        if wanted != self.swept {
-            self.swept = wanted;
-            self.sweep_boxes();
+    fn sleepers(&self) -> &'a SleepPool {
+        &self.shared.pools[self.plan.pool.index()]
+    }
+
+    fn inbox(&self) -> &'a Inbox {
+        &self.shared.inboxes[self.seat.index()]
+    }
+
+    /// What no other seat may run; else what the plan leaves to those that wait, or with `None` whatever there is.
+    fn find_waiting(&self, request: Option<RequestId>, last: bool) -> Option<(TaskRef, Way)> {
+        in_task(|worker| worker.kept().or_else(|| worker.look(self.plan, request, last)))
+    }
+
+    /// How long a seat whose task waits looks around before it sleeps.
+    fn spins_waiting(&self) -> Duration {
+        match self.plan.idle {
+            Idle::Sleep { spin_ns } => Duration::from_nanos(spin_ns.into()),
+            Idle::BackOff { .. } => SPIN,
         }
+    }
+
+    /// `last`: the seat would sleep otherwise.
+    fn find(&self, last: bool) -> Option<(TaskRef, Way)> {
+        self.find_waiting(None, last)
+    }
+
+    fn work_while(&self, goes_on: impl Fn() -> bool) {
+        let (shared, plan, sleepers) = (self.shared, self.plan, self.sleepers());
+        // For what it was woken, until it has looked.
+        let mut owed = None;
+        while goes_on() {
+            sweep();
+            if let Some((task, way)) = self.find(false) {
+                self.leaves_to_others(owed.take(), way);
+                run(task, way);
+                continue;
+            }
+            owed = None;
+            // A request whose last task ran here is over now, not after this seat's pauses.
+            leave();
+            if let Some((task, way)) = self.look_around() {
+                run(task, way);
+                continue;
+            }
+            let pause = in_task(|worker| worker.next_pause(plan));
+            if let Some(pause) = pause.filter(|pause| *pause < SHORT) {
+                std::thread::sleep(pause);
+                continue;
+            }
+            in_task(|worker| worker.recorder.sleep_begins());
+            sleepers.announce(self.slot, Who::Free, &shared.barrier);
+            // A task that was found is out of its queue: it is run, even if the seat is to be left meanwhile.
+            let found = self.find(true);
+            let is_called = || !goes_on() || self.inbox().is_waiting();
+            let slept = found.is_none().then(|| sleep(sleepers, self.slot, pause, is_called));
+            owed = told(slept, sleepers, self.slot);
+            in_task(|worker| worker.recorder.sleep_ends(shared, plan.pool));
+            if let Some((task, way)) = found {
+                // The spawn that woke it was for another task than the one it found by itself.
+                self.leaves_to_others(owed.take(), Way::KEPT);
+                run(task, way);
+            }
+        }
+        self.leaves_to_others(owed, Way::KEPT);
+        // Tasks that this seat kept for itself go to where others find them: its thread turns away.
+        while let Some(called) = self.inbox().take() {
+            run(called, Way::KEPT);
+        }
+        in_task(Worker::share_tasks);
+        leave();
+        // Whoever frees next asks another seat.
+        heaps::leaves_seat();
+    }
+
+    /// What the plan says a seat does before it sleeps.
+    fn look_around(&self) -> Option<(TaskRef, Way)> {
+        match self.plan.idle {
+            Idle::Sleep { spin_ns } => {
+                let began = Instant::now();
+                while began.elapsed().as_nanos() < u128::from(spin_ns) {
+                    std::hint::spin_loop();
+                    if let Some(found) = self.find(false) {
+                        return Some(found);
+                    }
+                }
+            }
+            Idle::BackOff { .. } => {}
+        }
+        None
+    }
+
+    /// The seat was woken for a task, and has something else to do: what it found, or what it waited for. Another seat is to look.
+    fn leaves_to_others(&self, woken: Option<Wake>, way: Way) {
+        if let Some(wake) = woken.filter(|wake| way.queue() != Some(wake.queue)) {
+            self.shared.pass_on(wake);
+        }
+    }
+}
+
+/// Runs a task that was taken out of its queue.
+pub(crate) fn run(task: TaskRef, way: Way) {
+    let run = task.header().class.run;
+    in_task(|worker| {
+        worker.pause_ns = 0;
+        worker.frame.way = way;
+    });
+    #[expect(unsafe_code, reason = "runs a task")]
+    // SAFETY: the task came out of a queue, where it was put once.
+    unsafe {
+        run(task);
+    }
+}
+
+/// Runs a task on top of one that waits, or that spawned another.
+pub(crate) fn run_on_top(task: TaskRef, way: Way) {
+    let request = task.header().request;
+    let (outer, is_others) = in_task(|worker| {
+        let outer = worker.frame.put_aside();
+        let is_others = request != outer.request;
+        if is_others {
+            worker.stack.beneath.push(outer.request);
+        }
+        (outer, is_others)
+    });
+    // What waits beneath must not be unwound. Users' panics are caught where their code is called.
+    catch_unwind(AssertUnwindSafe(|| run(task, way))).unwrap_or_else(recover);
+    leave();
+    in_task(|worker| {
+        if is_others {
+            worker.stack.beneath.pop();
+        }
+        worker.frame = outer;
+    });
+}
+
+impl Frame {
+    /// This frame, whose place a task on top of it takes.
+    fn put_aside(&mut self) -> Frame {
+        Frame { current: self.current.take(), running: self.running.take(), ..*self }
+    }
+}
+
+/// A task for a seat to run at once, on top of the one that spawned another: a queue had no room.
+#[must_use = "the task is in no queue any more"]
+pub(crate) struct AtOnce(Option<(TaskRef, Way)>);
+
+impl AtOnce {
+    pub(crate) const NONE: AtOnce = AtOnce(None);
+
+    /// Runs it, if there is one.
+    #[inline]
+    pub(crate) fn run(self) {
+        if let Some((task, way)) = self.0 {
+            run_at_once(task, way);
+        }
+    }
+
+    /// There is none: a box is never run on top of another one.
+    pub(crate) fn assert_none(self) {
+        debug_assert!(self.0.is_none(), "boxes are not run inline");
+    }
+}
+
+#[cold]
+fn run_at_once(task: TaskRef, way: Way) {
+    in_task(|worker| worker.stack.helping += 1);
+    run_on_top(task, way);
+    in_task(|worker| worker.stack.helping -= 1);
+}
+
+/// Runs tasks until what is awaited is there, and sleeps when there are none: tasks that belong to the one that waits, of this
+/// request, or with `None` whatever there is. The calling thread sits on a seat.
+pub(crate) fn wait(request: Option<RequestId>, awaited: &impl Awaited) {
+    let bomb = Abort;
+    in_task(|worker| worker.stack.waits += 1);
+    with_shared(|shared| wait_until_done(shared, request, awaited));
+    std::mem::forget(bomb);
+    in_task(|worker| {
+        worker.recorder.tasks_waited_for();
+        worker.stack.waits -= 1;
+        // Others can't see it, and the task that waited may run on for long.
+        if let Some(next) = worker.next.take() {
+            worker.put(next.task, next.queue, Kind::Immediate).assert_none();
+        }
+    });
+}
+
+fn wait_until_done(shared: &Shared, request: Option<RequestId>, awaited: &impl Awaited) {
+    let mut idle_since = None;
+    // For what it was woken, until it has looked.
+    let mut owed = None;
+    while !awaited.is_done() {
+        // Asked anew after each task.
+        let seated = Seated::of_this_thread(shared);
+        if let Some((task, way)) = seated.find_waiting(request, false) {
+            seated.leaves_to_others(owed.take(), way);
+            run_on_top(task, way);
+            idle_since = None;
+            continue;
+        }
+        owed = None;
+        let since = *idle_since.get_or_insert_with(Instant::now);
+        if since.elapsed() < seated.spins_waiting() {
+            std::hint::spin_loop();
+            continue;
+        }
+        in_task(|worker| worker.recorder.sleep_begins());
+        let sleepers = seated.sleepers();
+        sleepers.announce(seated.slot, request.map_or(Who::Free, Who::Waits), &shared.barrier);
+        let found = seated.find_waiting(request, true);
+        let is_called = || awaited.is_done() || seated.inbox().is_waiting();
+        let slept = (found.is_none() && awaited.falls_asleep()).then(|| sleepers.sleep(seated.slot, is_called));
+        owed = told(slept, sleepers, seated.slot);
+        in_task(|worker| worker.recorder.sleep_ends(shared, seated.plan.pool));
+        if let Some((task, way)) = found {
+            seated.leaves_to_others(owed.take(), Way::KEPT);
+            run_on_top(task, way);
+        }
+        idle_since = None;
+    }
+    Seated::of_this_thread(shared).leaves_to_others(owed, Way::KEPT);
+}
+
+/// Drops the boxes of stopped requests from this seat's own queue, after another seat asked for it.
+fn sweep() {
+    let is_wanted = in_task(|worker| {
+        // Acquire: the requests for which it was raised are seen as stopped.
+        let wanted = worker.shared.sweeps.load(Ordering::Acquire);
+        std::mem::replace(&mut worker.swept, wanted) != wanted
+    });
+    if is_wanted {
+        sweep_boxes();
     }
 }
 
@@ -587,7 +700,7 @@ impl Drop for Abort {
     }
 }
 
-/// Another worker's task runs on this thread again.
+/// The thread sits where it sat before.
 struct Restore(*mut Worker);
 
 impl Drop for Restore {

@@ -1,8 +1,8 @@
 //! A world whose hands are the test's: it says which task is taken when, and sees what each step leaves.
 
 use std::sync::Arc;
-use vicus_flow::{Activation, Desk, Instance, Model, Place, Running, World, begin};
-use vicus_schedule::{Kind, RequestId, TaskRef};
+use vicus_flow::{Activation, Desk, Instance, Model, Place, Running, World, begin, box_class};
+use vicus_schedule::{Kind, RequestId, TaskClass, TaskRef};
 
 struct Alone;
 
@@ -12,11 +12,13 @@ impl World for Alone {
     }
 }
 
-#[expect(unsafe_code, reason = "the type of a header's function")]
+#[expect(unsafe_code, reason = "the type of a class's functions")]
 // SAFETY of callers: nothing to keep; it only panics.
-unsafe fn never(_: TaskRef, _: *mut ()) {
+unsafe fn never(_: TaskRef) {
     unreachable!("these tests call begin themselves");
 }
+
+static BY_HAND: TaskClass = box_class(never);
 
 /// An instance with its queued tasks.
 pub(crate) struct ByHand {
@@ -30,7 +32,7 @@ pub(crate) struct ByHand {
 impl ByHand {
     /// Started: the initialization box is queued.
     pub(crate) fn start(model: &Arc<Model>) -> ByHand {
-        let instance = Instance::new(model, RequestId(0), 1, never, Vec::new());
+        let instance = Instance::new(model, RequestId(0), 1, &BY_HAND, Vec::new());
         let first = instance.start();
         instance.count_queued(Some(0), 1);
         ByHand { instance, queue: vec![first], place: Place(0) }

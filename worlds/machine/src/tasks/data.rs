@@ -4,7 +4,7 @@ use super::alive::ByAddress;
 use super::place::Place;
 use super::scope::Scope;
 use crate::locality::{self, Everywhere};
-use crate::worker::{Worker, here};
+use crate::worker::{Worker, in_task};
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::marker::PhantomData;
@@ -556,11 +556,7 @@ impl Turn {
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        #[expect(unsafe_code, reason = "the worker of the task that runs")]
-        // SAFETY: turns end in tasks; `here` gave it, and nobody has a reference to it.
-        unsafe {
-            (*here()).recorder.turn_ends();
-        }
+        in_task(|worker| worker.recorder.turn_ends());
         let waiting = {
             let mut waiting = self.node.waiting.lock().expect("nothing panics under this lock");
             if !self.is_done {
@@ -574,12 +570,9 @@ impl Drop for Turn {
                 next.is_broken.store(true, Ordering::Relaxed);
             }
             if let Some(queued) = next.is_ready_without_one() {
-                #[expect(unsafe_code, reason = "the worker of the task that runs")]
-                // SAFETY: turns end in tasks; `here` gave it, and nobody has a reference to it.
-                let worker = unsafe { &mut *here() };
                 // It goes on with what was just written.
                 let kind = if queued.queue.is_some() { queued.kind } else { Kind::Immediate };
-                worker.lets_go(Queued { kind, ..queued });
+                in_task(|worker| worker.lets_go(Queued { kind, ..queued })).run();
             }
         }
     }
@@ -601,6 +594,6 @@ impl Worker {
         let nodes = locality::footprint_of(accesses).nodes;
         let near = nodes.get(own).copied().unwrap_or(0);
         let far = nodes.iter().sum::<usize>() - near;
-        self.recorder.task_uses(self.request, number, near, far);
+        self.recorder.task_uses(self.frame.request, number, near, far);
     }
 }

@@ -1,15 +1,16 @@
 //! Two closures, maybe at once.
 
 use super::latch::Latch;
+use super::{closure_class, ends};
 use crate::deque::Deque;
 use crate::runtime::Runtime;
-use crate::worker::{Worker, here};
+use crate::worker::{self, AtOnce, Worker, in_task, is_seated, run_on_top, with_shared};
 use std::any::Any;
 use std::cell::UnsafeCell;
 use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::{self, NonNull};
-use vicus_schedule::{Kind, QueueId, TaskHeader, TaskRef};
+use vicus_schedule::{Kind, QueueId, TaskClass, TaskHeader, TaskRef};
 
 /// Runs two closures and returns what they return. Another thread may run the second one while the first one runs; if none
 /// has taken it by then, this one does. The second one is an immediate task: it is run near.
@@ -39,115 +40,111 @@ where
     RA: Send,
     RB: Send,
 {
-    let worker = here();
-    if worker.is_null() { Runtime::of_this_thread().run(|| join_on(here(), a, b)) } else { join_on(worker, a, b) }
+    if is_seated() { join_here(a, b) } else { Runtime::of_this_thread().run(|| join_here(a, b)) }
 }
 
 #[inline]
-fn join_on<A, B, RA, RB>(worker: *mut Worker, a: A, b: B) -> (RA, RB)
+fn join_here<A, B, RA, RB>(a: A, b: B) -> (RA, RB)
 where
     A: FnOnce() -> RA,
     B: FnOnce() -> RB + Send,
     RB: Send,
 {
-    #[expect(unsafe_code, reason = "the worker of the task that runs")]
-    // SAFETY: `here` gave it, so it is this thread's, and nobody has a reference to it while a task runs.
-    let job = unsafe { StackJob::new(&mut *worker, b) };
+    let job = in_task(|worker| StackJob::new(worker, b));
     let task = job.task();
-    #[expect(unsafe_code, reason = "the worker of the task that runs")]
-    // SAFETY: as above.
-    let queue = unsafe { (*worker).put_second(task) };
+    let (queue, at_once) = in_task(|worker| worker.put_second(task));
+    at_once.run();
     let a = match catch_unwind(AssertUnwindSafe(a)) {
         Ok(a) => a,
         Err(panic) => {
             // What the second one borrows may be gone with this frame.
-            if take_back(worker, task, queue) {
+            if take_back(task, queue) {
                 job.forget();
-                #[expect(unsafe_code, reason = "the worker of the task that runs")]
-                // SAFETY: as above.
-                unsafe {
-                    (*worker).recorder.task_ended_here();
-                }
+                in_task(|worker| worker.recorder.task_ended_here());
             } else {
-                wait(worker, &job.latch);
+                wait_for(&job.latch);
                 job.drop_result();
             }
             resume_unwind(panic);
         }
     };
-    if take_back(worker, task, queue) {
+    if take_back(task, queue) {
         let b = job.run_here();
-        #[expect(unsafe_code, reason = "the worker of the task that runs")]
-        // SAFETY: as above.
-        unsafe {
-            (*worker).recorder.task_ended_here();
-        }
+        in_task(|worker| worker.recorder.task_ended_here());
         return (a, b);
     }
-    wait(worker, &job.latch);
+    wait_for(&job.latch);
     (a, job.result())
 }
 
-/// Takes a task out of where it was put: this queue, or with `None` the seat's own lock-free one. `false` if somebody else has it.
+/// Takes a task out of where it was put: this queue, or with `None` the seat's own lock-free one. `false` if another seat has it.
 #[inline]
-fn take_back(worker: *mut Worker, task: TaskRef, queue: Option<QueueId>) -> bool {
-    #[expect(unsafe_code, reason = "the worker of the task that runs")]
-    // SAFETY: `here` gave it, and nobody has a reference to it.
-    let worker = unsafe { &mut *worker };
-    if let Some(queue) = queue {
-        return worker.remove(queue, task);
-    }
-    if !worker.refused.is_empty() && worker.takes_refused(task) {
-        return true;
-    }
+fn take_back(task: TaskRef, queue: Option<QueueId>) -> bool {
     loop {
-        match worker.own().and_then(Deque::pop) {
-            Some(youngest) if youngest == task => {
-                worker.took_back(task);
-                return true;
-            }
+        match in_task(|worker| worker.takes_back(task, queue)) {
+            Ok(is_back) => return is_back,
             // Spawned since, and not waited for by then.
-            Some(younger) => worker.run_younger(younger),
-            None => return false,
+            Err(younger) => run_younger(younger),
         }
     }
 }
 
 #[cold]
+fn run_younger(task: TaskRef) {
+    let way = in_task(|worker| worker.own_way);
+    run_on_top(task, way);
+}
+
+#[cold]
 #[inline(never)]
-fn wait(worker: *mut Worker, latch: &Latch) {
-    #[expect(unsafe_code, reason = "the worker of the task that runs")]
-    // SAFETY: `here` gave it, and nobody has a reference to it.
-    unsafe {
-        let request = (*worker).request;
-        Worker::wait(worker, Some(request), latch);
-    }
+fn wait_for(latch: &Latch) {
+    let request = in_task(|worker| worker.frame.request);
+    worker::wait(Some(request), latch);
 }
 
 impl Worker {
     /// Puts a task of a `join` where the plan wants immediate tasks that name no place. Says which queue that is, if it is not the
     /// seat's own lock-free one.
     #[inline]
-    fn put_second(&mut self, task: TaskRef) -> Option<QueueId> {
+    fn put_second(&mut self, task: TaskRef) -> (Option<QueueId>, AtOnce) {
         self.recorder.task_enqueued(task, Kind::Immediate);
-        if self.put_own(task).is_ok() { None } else { self.put_elsewhere(task) }
+        if self.put_own(task).is_ok() { (None, AtOnce::NONE) } else { self.put_elsewhere(task) }
+    }
+
+    /// Takes a task out of where it was put, and says whether it was still there. An error is a task that is run before it is looked
+    /// for again.
+    #[inline]
+    fn takes_back(&mut self, task: TaskRef, queue: Option<QueueId>) -> Result<bool, TaskRef> {
+        if let Some(queue) = queue {
+            return Ok(self.remove(queue, task));
+        }
+        if !self.refused.is_empty() && self.takes_refused(task) {
+            return Ok(true);
+        }
+        match self.own().and_then(Deque::pop) {
+            Some(youngest) if youngest == task => {
+                self.took_back(task);
+                Ok(true)
+            }
+            Some(younger) => Err(younger),
+            None => Ok(false),
+        }
     }
 
     #[cold]
     #[inline(never)]
-    fn put_elsewhere(&mut self, task: TaskRef) -> Option<QueueId> {
+    fn put_elsewhere(&mut self, task: TaskRef) -> (Option<QueueId>, AtOnce) {
         if self.own().is_some() {
             // Its own queue is full.
             self.refused.push(task);
-            return None;
+            return (None, AtOnce::NONE);
         }
         let own = self.shared.plan.seats[self.seat.index()].place[Kind::Immediate as usize];
         let turn = self.next_in_turn();
         // Where the plan deals in turn, this seat may not even look there.
         let kind = if turn.is_some() { Kind::Deferred } else { Kind::Immediate };
         let queue = turn.unwrap_or(own);
-        self.put(task, queue, kind);
-        Some(queue)
+        (Some(queue), self.put(task, queue, kind))
     }
 
     #[inline]
@@ -156,11 +153,6 @@ impl Worker {
             self.recorder.task_taken(task, self.own_way, false);
             self.recorder.task_begins_here(task);
         }
-    }
-
-    #[cold]
-    fn run_younger(&mut self, task: TaskRef) {
-        self.run_on_top(task, self.own_way);
     }
 
     /// Takes a task out of the locked queue that it was put into, or of those that this seat was refused.
@@ -196,11 +188,13 @@ union Work<F, R> {
 }
 
 impl<F: FnOnce() -> R, R> StackJob<F, R> {
+    const CLASS: &'static TaskClass = &closure_class(run::<F, R>);
+
     #[inline]
     fn new(worker: &mut Worker, f: F) -> StackJob<F, R> {
         let number = worker.recorder.number();
         StackJob {
-            header: TaskHeader { run: run::<F, R>, request: worker.request, is_box: false, number },
+            header: TaskHeader { class: Self::CLASS, request: worker.frame.request, number },
             latch: Latch::new(worker.seat),
             work: UnsafeCell::new(Work { f: ManuallyDrop::new(f) }),
         }
@@ -247,19 +241,17 @@ impl<F: FnOnce() -> R, R> StackJob<F, R> {
 }
 
 /// Runs a job that was taken out of a queue.
-#[expect(unsafe_code, reason = "the type of a header's function")]
-// SAFETY of callers: `task` is of a `StackJob<F, R>` that is still waited for; `seat` is the worker's.
-unsafe fn run<F: FnOnce() -> R, R>(task: TaskRef, seat: *mut ()) {
+#[expect(unsafe_code, reason = "the type of a class's functions")]
+// SAFETY of callers: `task` is of a `StackJob<F, R>` that is still waited for.
+unsafe fn run<F: FnOnce() -> R, R>(task: TaskRef) {
     let job: *const StackJob<F, R> = task.as_ptr().as_ptr().cast_const().cast();
-    let worker = seat.cast::<Worker>();
-    // SAFETY: the worker is this thread's, and nobody has a reference to it; its owner waits for the job.
+    in_task(|worker| worker.begins(task));
+    // SAFETY: the job's owner waits for it; nobody else takes its closure.
     unsafe {
-        (*worker).begins(task);
         let f = ManuallyDrop::take(&mut (*(*job).work.get()).f);
         let result = catch_unwind(AssertUnwindSafe(f));
         (*(*job).work.get()).result = ManuallyDrop::new(result);
-        (*worker).ends(task.header());
-        let shared = std::sync::Arc::as_ptr(&(*worker).shared);
-        (*job).latch.set(&*shared);
+        ends(task.header());
+        with_shared(|shared| (*job).latch.set(shared));
     }
 }

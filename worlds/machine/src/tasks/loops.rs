@@ -2,16 +2,17 @@
 
 use super::Awaited;
 use super::scope::keep_first;
+use super::{closure_class, ends};
 use crate::runtime::{Runtime, Shared};
 use crate::sync::Padded;
-use crate::worker::{Worker, here};
+use crate::worker::{self, in_task, is_seated};
 use std::any::Any;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use vicus_schedule::{Kind, RequestId, SeatId, TaskHeader, TaskRef};
+use vicus_schedule::{Kind, RequestId, SeatId, TaskClass, TaskHeader, TaskRef};
 
 /// How many pieces each thread's share of a loop is cut into, so that others can help.
 const PIECES: usize = 16;
@@ -72,32 +73,25 @@ fn pieces(range: Range<usize>, f: &(dyn Fn(Range<usize>) + Sync)) {
     if range.is_empty() {
         return;
     }
-    if here().is_null() {
+    if !is_seated() {
         return Runtime::of_this_thread().run(|| pieces(range, f));
     }
-    #[expect(unsafe_code, reason = "the worker of the task that runs")]
-    // SAFETY: `here` gave it, and nobody has a reference to it.
-    let (shared, seat, request) = unsafe { (Arc::clone(&(*here()).shared), (*here()).seat, (*here()).request) };
+    let (shared, seat, request) = in_task(|worker| (Arc::clone(&worker.shared), worker.seat, worker.frame.request));
     let work = Arc::new(Loop::new(&shared, seat, request, range, f));
     for other in (0..work.parts.len()).map(SeatId::new).filter(|&other| other != seat) {
         // Who has not come to several loops by now is busy with something longer.
         if !work.parts[other.index()].range.is_empty() && shared.inboxes[other.index()].len() < UNHEARD {
-            #[expect(unsafe_code, reason = "the worker of the task that runs")]
-            // SAFETY: `here` gave it, and nobody has a reference to it.
-            let recorder = unsafe { &mut (*here()).recorder };
-            let task = Invitation::task(&work, recorder.number());
-            recorder.task_enqueued(task, Kind::Deferred);
-            shared.call(other, task);
+            in_task(|worker| {
+                let task = Invitation::task(&work, worker.recorder.number());
+                worker.recorder.task_enqueued(task, Kind::Deferred);
+                shared.call(other, task);
+            });
         }
     }
     work.help(&shared, seat);
     // Who comes now finds the loop closed; who is at it is waited for.
     work.state.fetch_or(CLOSED, Ordering::AcqRel);
-    #[expect(unsafe_code, reason = "the worker of the task that runs")]
-    // SAFETY: `here` gave it, and nobody has a reference to it.
-    unsafe {
-        Worker::wait(here(), Some(request), &*work);
-    }
+    worker::wait(Some(request), &*work);
     let panic = work.panic.lock().expect("nothing panics under this lock").take();
     if let Some(panic) = panic {
         resume_unwind(panic);
@@ -254,9 +248,11 @@ struct Invitation {
     work: Arc<Loop>,
 }
 
+static INVITATION: TaskClass = closure_class(come);
+
 impl Invitation {
     fn task(work: &Arc<Loop>, number: u32) -> TaskRef {
-        let header = TaskHeader { run: come, request: work.request, is_box: false, number };
+        let header = TaskHeader { class: &INVITATION, request: work.request, number };
         let invitation = Box::into_raw(Box::new(Invitation { header, work: Arc::clone(work) }));
         #[expect(unsafe_code, reason = "a task on the heap")]
         // SAFETY: the header is its first field; it stays until it is run.
@@ -266,16 +262,15 @@ impl Invitation {
     }
 }
 
-#[expect(unsafe_code, reason = "the type of a header's function")]
-// SAFETY of callers: `task` is an [`Invitation`]'s, run once; `seat` is the worker's.
-unsafe fn come(task: TaskRef, seat: *mut ()) {
-    let worker = seat.cast::<Worker>();
-    // SAFETY: the worker is this thread's, and nobody has a reference to it.
-    unsafe {
-        let invitation = Box::from_raw(task.as_ptr().as_ptr().cast::<Invitation>());
-        (*worker).begins(task);
-        let shared = Arc::clone(&(*worker).shared);
-        invitation.work.visit(&shared, (*worker).seat);
-        (*worker).ends(&invitation.header);
-    }
+#[expect(unsafe_code, reason = "the type of a class's functions")]
+// SAFETY of callers: `task` is an [`Invitation`]'s, run once.
+unsafe fn come(task: TaskRef) {
+    // SAFETY: it was made of a Box.
+    let invitation = unsafe { Box::from_raw(task.as_ptr().as_ptr().cast::<Invitation>()) };
+    let (shared, seat) = in_task(|worker| {
+        worker.begins(task);
+        (Arc::clone(&worker.shared), worker.seat)
+    });
+    invitation.work.visit(&shared, seat);
+    ends(&invitation.header);
 }

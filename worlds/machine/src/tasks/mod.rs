@@ -29,8 +29,8 @@ pub(crate) use slab::{Blocks, Slab};
 pub(crate) use waits::Waits;
 
 use crate::heaps;
-use crate::worker::Worker;
-use vicus_schedule::{TaskHeader, TaskRef};
+use crate::worker::{Worker, in_task};
+use vicus_schedule::{TaskClass, TaskHeader, TaskRef};
 
 /// What a seat waits for.
 pub(crate) trait Awaited {
@@ -42,21 +42,26 @@ pub(crate) trait Awaited {
     fn falls_asleep(&self) -> bool;
 }
 
+/// The class of closures that are run with this function. Each of them has a task that waits for it, so it is never dropped unrun.
+const fn closure_class(run: unsafe fn(TaskRef)) -> TaskClass {
+    TaskClass { run, runs_inline: true, is_unwanted: None }
+}
+
+/// A closure's task has ended.
+#[inline]
+fn ends(task: &TaskHeader) {
+    in_task(|worker| worker.recorder.task_ends(task));
+    heaps::finish_task();
+}
+
 impl Worker {
     /// A closure's task begins.
     #[inline]
     fn begins(&mut self, task: TaskRef) {
-        self.request = task.header().request;
+        self.frame.request = task.header().request;
         if self.recorder.is_on() {
-            self.recorder.task_taken(task, self.way, self.is_far());
+            self.recorder.task_taken(task, self.frame.way, self.is_far());
             self.recorder.task_begins(task);
         }
-    }
-
-    /// It has ended.
-    #[inline]
-    fn ends(&mut self, task: &TaskHeader) {
-        self.recorder.task_ends(task);
-        heaps::finish_task();
     }
 }

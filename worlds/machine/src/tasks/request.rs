@@ -2,8 +2,9 @@
 
 use super::run::Done;
 use super::scope::drop_quietly;
+use super::{closure_class, ends};
 use crate::runtime::{Runtime, Shared};
-use crate::worker::{Worker, here};
+use crate::worker::{in_task, with_worker};
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,7 +12,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
-use vicus_schedule::{RequestId, TaskHeader, TaskRef};
+use vicus_schedule::{RequestId, TaskClass, TaskHeader, TaskRef};
 
 /// The request was cancelled before its closure had begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,10 +43,7 @@ impl std::error::Error for Cancelled {}
 /// assert_eq!(request.wait(), Ok("enough"));
 /// ```
 pub fn is_cancelled() -> bool {
-    #[expect(unsafe_code, reason = "the worker of the task that runs")]
-    // SAFETY: `here` gave it, and nobody has a reference to it.
-    let worker = unsafe { here().as_ref() };
-    worker.is_some_and(|worker| worker.shared.requests_of_tasks.is_stopped(worker.request))
+    with_worker(|worker| worker.shared.requests_of_tasks.is_stopped(worker.frame.request)).unwrap_or(false)
 }
 
 impl Runtime {
@@ -230,9 +228,13 @@ struct RequestJob<F, R> {
     answer: Arc<Answer<R>>,
 }
 
+impl<F: FnOnce() -> R, R> RequestJob<F, R> {
+    const CLASS: &'static TaskClass = &closure_class(run::<F, R>);
+}
+
 impl<F: FnOnce() -> R + Send, R: Send> RequestJob<F, R> {
     fn task(request: RequestId, number: u32, f: F, answer: &Arc<Answer<R>>) -> TaskRef {
-        let header = TaskHeader { run: run::<F, R>, request, is_box: false, number };
+        let header = TaskHeader { class: Self::CLASS, request, number };
         let job = Box::into_raw(Box::new(RequestJob { header, f, answer: Arc::clone(answer) }));
         #[expect(unsafe_code, reason = "a task on the heap")]
         // SAFETY: the header is its first field; it stays until it is run; closure and result are `Send` and own what they use.
@@ -242,24 +244,23 @@ impl<F: FnOnce() -> R + Send, R: Send> RequestJob<F, R> {
     }
 }
 
-#[expect(unsafe_code, reason = "the type of a header's function")]
-// SAFETY of callers: `task` is of a `RequestJob<F, R>` that was not run; `seat` is the worker's.
-unsafe fn run<F: FnOnce() -> R, R>(task: TaskRef, seat: *mut ()) {
-    let worker = seat.cast::<Worker>();
-    // SAFETY: the worker is this thread's, and nobody has a reference to it; the job was made of a Box.
-    unsafe {
-        (*worker).begins(task);
-        let RequestJob { header, f, answer } = *Box::from_raw(task.as_ptr().as_ptr().cast::<RequestJob<F, R>>());
-        let shared = Arc::clone(&(*worker).shared);
-        let work = AssertUnwindSafe(|| -> Option<R> {
-            let wanted = !shared.requests_of_tasks.is_stopped(header.request);
-            wanted.then(f)
-        });
-        let result: Result<Option<R>, Box<dyn Any + Send>> = catch_unwind(work);
-        (*worker).ends(&header);
-        shared.requests_of_tasks.end(header.request);
-        answer.set(result.transpose());
-        // If nobody wants the result, it is dropped here.
-        drop_quietly(answer);
-    }
+#[expect(unsafe_code, reason = "the type of a class's functions")]
+// SAFETY of callers: `task` is of a `RequestJob<F, R>` that was not run.
+unsafe fn run<F: FnOnce() -> R, R>(task: TaskRef) {
+    let shared = in_task(|worker| {
+        worker.begins(task);
+        Arc::clone(&worker.shared)
+    });
+    // SAFETY: the job was made of a Box.
+    let RequestJob { header, f, answer } = unsafe { *Box::from_raw(task.as_ptr().as_ptr().cast::<RequestJob<F, R>>()) };
+    let work = AssertUnwindSafe(|| -> Option<R> {
+        let wanted = !shared.requests_of_tasks.is_stopped(header.request);
+        wanted.then(f)
+    });
+    let result: Result<Option<R>, Box<dyn Any + Send>> = catch_unwind(work);
+    ends(&header);
+    shared.requests_of_tasks.end(header.request);
+    answer.set(result.transpose());
+    // If nobody wants the result, it is dropped here.
+    drop_quietly(answer);
 }

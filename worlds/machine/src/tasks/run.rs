@@ -1,14 +1,15 @@
 //! A caller without a seat has a closure run on one, and waits.
 
 use super::latch::Latch;
+use super::{closure_class, ends};
 use crate::runtime::{Runtime, Shared};
-use crate::worker::{Worker, here};
+use crate::worker::{self, in_task, with_worker};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
-use vicus_schedule::{RequestId, SeatId, TaskHeader, TaskRef};
+use vicus_schedule::{RequestId, SeatId, TaskClass, TaskHeader, TaskRef};
 
 impl Runtime {
     /// The runtime of those who have not started one: [`crate::join`] and [`crate::scope`] outside of tasks run there. It
@@ -74,11 +75,7 @@ impl Runtime {
 impl Shared {
     /// Whether the calling thread runs a task of this runtime.
     pub(crate) fn is_here(&self) -> bool {
-        let worker = here();
-        #[expect(unsafe_code, reason = "the worker of the task that runs")]
-        // SAFETY: `here` gave it, and nobody has a reference to it.
-        let shared = unsafe { worker.as_ref() }.map(|worker| Arc::as_ptr(&worker.shared));
-        shared == Some(ptr::from_ref(self))
+        with_worker(|worker| Arc::as_ptr(&worker.shared)) == Some(ptr::from_ref(self))
     }
 
     /// Has a closure run where `put` puts its task, and sleeps until it is over.
@@ -109,8 +106,10 @@ struct Call<F, R> {
 }
 
 impl<F: FnOnce() -> R, R> Call<F, R> {
+    const CLASS: &'static TaskClass = &closure_class(run_call::<F, R>);
+
     fn new(request: RequestId, number: u32, f: F, done: &Arc<Done>) -> Call<F, R> {
-        let header = TaskHeader { run: run_call::<F, R>, request, is_box: false, number };
+        let header = TaskHeader { class: Self::CLASS, request, number };
         Call { header, f: Some(f), result: None, done: Arc::clone(done) }
     }
 }
@@ -126,13 +125,8 @@ pub(crate) enum Done {
 impl Done {
     /// For the calling thread.
     pub(crate) fn new() -> Arc<Done> {
-        #[expect(unsafe_code, reason = "the worker of the task that runs")]
-        // SAFETY: `here` gave it, and nobody has a reference to it.
-        let worker = unsafe { here().as_ref() };
-        Arc::new(match worker {
-            Some(worker) => Done::Seat(Latch::new(worker.seat), Arc::clone(&worker.shared)),
-            None => Done::Thread { is_done: Mutex::new(false), changed: Condvar::new() },
-        })
+        let seated = with_worker(|worker| Done::Seat(Latch::new(worker.seat), Arc::clone(&worker.shared)));
+        Arc::new(seated.unwrap_or_else(|| Done::Thread { is_done: Mutex::new(false), changed: Condvar::new() }))
     }
 
     /// Called by the thread that made it. A seat that waits for a request of its own runtime works for that one, and else for all.
@@ -142,12 +136,10 @@ impl Done {
                 let is_done = is_done.lock().expect("nothing panics under this lock");
                 drop(changed.wait_while(is_done, |is_done| !*is_done).expect("nothing panics under this lock"));
             }
-            #[expect(unsafe_code, reason = "the worker of the task that runs")]
-            // SAFETY: `here` gave it to this thread's `new`, and nobody has a reference to it.
-            Done::Seat(latch, shared) => unsafe {
-                let _waiting = request.map(|request| shared.waits.begin((*here()).requests(), request));
-                Worker::wait(here(), request, latch);
-            },
+            Done::Seat(latch, shared) => {
+                let _waiting = request.map(|request| shared.waits.begin(in_task(|worker| worker.requests()), request));
+                worker::wait(request, latch);
+            }
         }
     }
 
@@ -162,17 +154,16 @@ impl Done {
     }
 }
 
-#[expect(unsafe_code, reason = "the type of a header's function")]
-// SAFETY of callers: `task` is of a `Call<F, R>` that is waited for and was not run; `seat` is the worker's.
-unsafe fn run_call<F: FnOnce() -> R, R>(task: TaskRef, seat: *mut ()) {
-    let worker = seat.cast::<Worker>();
-    // SAFETY: the worker is this thread's, and nobody has a reference to it; whoever made the call sleeps until it is done.
+#[expect(unsafe_code, reason = "the type of a class's functions")]
+// SAFETY of callers: `task` is of a `Call<F, R>` that is waited for and was not run.
+unsafe fn run_call<F: FnOnce() -> R, R>(task: TaskRef) {
+    in_task(|worker| worker.begins(task));
+    // SAFETY: the thread that made the call sleeps until it is done.
     unsafe {
-        (*worker).begins(task);
         let call = &mut *task.as_ptr().as_ptr().cast::<Call<F, R>>();
         let f = call.f.take().expect("a task is run once");
         call.result = Some(catch_unwind(AssertUnwindSafe(f)));
-        (*worker).ends(&call.header);
+        ends(&call.header);
         let done = Arc::clone(&call.done);
         done.set();
     }

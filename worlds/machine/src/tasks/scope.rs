@@ -1,18 +1,18 @@
 //! Many closures, all over when the scope ends.
 
-use super::Awaited;
 use super::data::{Graph, Node, Queued, Said, Turn};
 use super::place::Place;
 use super::slab::{BLOCK_ALIGN, BLOCK_BYTES};
+use super::{Awaited, closure_class, ends};
 use crate::runtime::Runtime;
-use crate::worker::{Worker, here};
+use crate::worker::{self, AtOnce, Worker, in_task, is_seated, with_shared, with_worker};
 use std::any::Any;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicIsize, Ordering};
 use std::sync::{Arc, Mutex};
-use vicus_schedule::{Kind, QueueId, RequestId, SeatId, TaskHeader, TaskRef};
+use vicus_schedule::{Kind, QueueId, RequestId, SeatId, TaskClass, TaskHeader, TaskRef};
 
 /// Runs a closure that may spawn tasks, and returns when all of them are over. Tasks may borrow what lives longer than the
 /// scope.
@@ -30,7 +30,7 @@ use vicus_schedule::{Kind, QueueId, RequestId, SeatId, TaskHeader, TaskRef};
 /// # Panics
 /// If the closure or a task panics, with what it panicked with, after all are over; the first one's if several do.
 pub fn scope<'scope, R: Send>(f: impl FnOnce(&Scope<'scope>) -> R + Send) -> R {
-    if here().is_null() { Runtime::of_this_thread().run(|| in_place_scope(f)) } else { in_place_scope(f) }
+    if is_seated() { in_place_scope(f) } else { Runtime::of_this_thread().run(|| in_place_scope(f)) }
 }
 
 /// As [`scope`], for a closure that has to stay on the calling thread.
@@ -38,11 +38,9 @@ pub fn scope<'scope, R: Send>(f: impl FnOnce(&Scope<'scope>) -> R + Send) -> R {
 /// # Panics
 /// As [`scope`], and outside of tasks: see [`Runtime::run`].
 pub fn in_place_scope<'scope, R>(f: impl FnOnce(&Scope<'scope>) -> R) -> R {
-    assert!(!here().is_null(), "in_place_scope is called in a task; Runtime::run makes one, and scope does without");
-    #[expect(unsafe_code, reason = "the worker of the task that runs")]
-    // SAFETY: `here` gave it, and nobody has a reference to it.
+    assert!(is_seated(), "in_place_scope is called in a task; Runtime::run makes one, and scope does without");
     let (seat, request, runtime) =
-        unsafe { ((*here()).seat, (*here()).request, Arc::as_ptr(&(*here()).shared).addr()) };
+        in_task(|worker| (worker.seat, worker.frame.request, Arc::as_ptr(&worker.shared).addr()));
     let scope = Scope {
         open: Open { own: AtomicIsize::new(0), others: AtomicIsize::new(0), seat },
         runtime,
@@ -53,14 +51,10 @@ pub fn in_place_scope<'scope, R>(f: impl FnOnce(&Scope<'scope>) -> R) -> R {
         tasks: PhantomData,
     };
     let result = catch_unwind(AssertUnwindSafe(|| f(&scope)));
-    #[expect(unsafe_code, reason = "the worker of the task that runs")]
-    // SAFETY: as above; it is the same thread.
-    unsafe {
-        if scope.open.is_done() {
-            (*here()).recorder.tasks_waited_for();
-        } else {
-            Worker::wait(here(), Some(request), &scope.open);
-        }
+    if scope.open.is_done() {
+        in_task(|worker| worker.recorder.tasks_waited_for());
+    } else {
+        worker::wait(Some(request), &scope.open);
     }
     let panic = scope.panic.into_inner().expect("nothing panics under this lock");
     match result {
@@ -128,36 +122,40 @@ impl<'scope> Scope<'scope> {
 
     /// Has a seat run a task that nobody else may run.
     pub(crate) fn call(&self, seat: SeatId, f: impl FnOnce(&Scope<'scope>) + Send + 'scope) {
-        let worker = self.worker();
-        let number = worker.recorder.number();
-        let task = HeapJob::task(worker, self, number, f);
-        self.open.adds(worker.seat);
-        worker.recorder.task_enqueued(task, Kind::Deferred);
-        worker.shared.call(seat, task);
+        self.with_worker(|worker| {
+            let number = worker.recorder.number();
+            let task = HeapJob::task(worker, self, number, f);
+            self.open.adds(worker.seat);
+            worker.recorder.task_enqueued(task, Kind::Deferred);
+            worker.shared.call(seat, task);
+        });
     }
 
-    /// The calling thread's worker. Panics if it is not one of the scope's runtime.
+    /// As [`with_worker`]. Panics if the calling thread is not one of the scope's runtime.
     #[inline]
-    #[expect(clippy::mut_from_ref, reason = "it is the thread's, not the scope's")]
-    fn worker(&self) -> &mut Worker {
-        #[expect(unsafe_code, reason = "the worker of the task that runs")]
-        // SAFETY: `here` gave it, and nobody has a reference to it; callers let go of it before a user's code runs.
-        let worker = unsafe { here().as_mut() };
-        let worker = worker.filter(|worker| Arc::as_ptr(&worker.shared).addr() == self.runtime);
-        worker.expect("a scope's tasks are spawned by its own closure or by its tasks, on its own runtime's threads")
+    fn with_worker<R>(&self, f: impl FnOnce(&mut Worker) -> R) -> R {
+        let is_own = |worker: &Worker| Arc::as_ptr(&worker.shared).addr() == self.runtime;
+        let result = with_worker(|worker| is_own(worker).then(|| f(worker)));
+        let result = result.flatten();
+        result.expect("a scope's tasks are spawned by its own closure or by its tasks, on its own runtime's threads")
     }
 
     fn put(&self, kind: Kind, place: Option<Place>, f: impl FnOnce(&Scope<'scope>) + Send + 'scope) {
-        let worker = self.worker();
-        let number = worker.recorder.number();
-        let task = HeapJob::task(worker, self, number, f);
-        self.open.adds(worker.seat);
-        worker.spawn(task, kind, place);
+        let at_once = self.with_worker(|worker| {
+            let number = worker.recorder.number();
+            let task = HeapJob::task(worker, self, number, f);
+            self.open.adds(worker.seat);
+            worker.spawn(task, kind, place)
+        });
+        at_once.run();
     }
 
     /// Spawns a task that has said what it reads and writes.
     pub(super) fn put_said(&self, said: Said, f: impl FnOnce(&Scope<'scope>) + Send + 'scope) {
-        let worker = self.worker();
+        self.with_worker(|worker| self.spawn_said(worker, said, f)).run();
+    }
+
+    fn spawn_said(&self, worker: &mut Worker, said: Said, f: impl FnOnce(&Scope<'scope>) + Send + 'scope) -> AtOnce {
         let queue = match said.place {
             Some(place) => worker.home_of(place),
             None => worker.dealt_by_bytes(&said.accesses).or_else(|| worker.next_in_turn()),
@@ -186,12 +184,13 @@ impl<'scope> Scope<'scope> {
         // Those that it follows may have run elsewhere, and be over.
         worker.recorder.tasks_waited_for();
         worker.recorder.task_spawned(task);
-        if let Some(queued) = node.is_spawned(Queued { task, kind, queue }) {
-            worker.lets_go(queued);
+        match node.is_spawned(Queued { task, kind, queue }) {
+            Some(queued) => worker.lets_go(queued),
+            None => AtOnce::NONE,
         }
     }
 
-    fn has_panicked(&self, panic: Box<dyn Any + Send>) {
+    fn keep_panic(&self, panic: Box<dyn Any + Send>) {
         keep_first(&self.panic, panic);
     }
 }
@@ -236,16 +235,16 @@ impl Open {
         }
     }
 
-    /// A task less, which this worker ran. The scope may be gone after this.
+    /// A task less, which `seat` ran. The scope may be gone after this. Returns the seat that is to be asked whether the scope is over.
     #[inline]
-    fn is_over(&self, worker: &Worker) {
-        let seat = self.seat;
-        if worker.seat == seat {
+    fn ends_one(&self, seat: SeatId) -> Option<SeatId> {
+        let waiting = self.seat;
+        if seat == waiting {
             self.own.store(self.own.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
-        } else if self.others.fetch_sub(1, Ordering::AcqRel) == 1 {
-            // Release: what the task did is done for who waits. It sleeps, if it has moved its own count here.
-            worker.shared.ask(seat);
+            return None;
         }
+        // Release: what the task did is done for the seat that waits. It sleeps, if it has moved its own count here.
+        (self.others.fetch_sub(1, Ordering::AcqRel) == 1).then_some(waiting)
     }
 }
 
@@ -265,23 +264,22 @@ impl Awaited for Open {
 impl Worker {
     /// Queues a task of a scope.
     #[inline]
-    fn spawn(&mut self, task: TaskRef, kind: Kind, place: Option<Place>) {
+    fn spawn(&mut self, task: TaskRef, kind: Kind, place: Option<Place>) -> AtOnce {
         match place {
             Some(place) => {
                 let queue = self.home_of(place);
-                self.queue(Queued { task, kind, queue });
+                self.queue(Queued { task, kind, queue })
             }
             None => {
                 self.recorder.task_enqueued(task, kind);
-                if kind == Kind::Deferred || self.put_own(task).is_err() {
-                    self.put_anywhere(task, kind);
-                }
+                let is_put = kind == Kind::Immediate && self.put_own(task).is_ok();
+                if is_put { AtOnce::NONE } else { self.put_anywhere(task, kind) }
             }
         }
     }
 
     /// Puts a task that names no place where the plan wants it.
-    pub(super) fn put_anywhere(&mut self, task: TaskRef, kind: Kind) {
+    pub(super) fn put_anywhere(&mut self, task: TaskRef, kind: Kind) -> AtOnce {
         match self.next_in_turn() {
             // This seat may not even look there.
             Some(queue) => self.put(task, queue, Kind::Deferred),
@@ -291,7 +289,7 @@ impl Worker {
 
     /// The queue of the next task that names no place, if the plan deals these in turn.
     pub(super) fn next_in_turn(&mut self) -> Option<QueueId> {
-        let queue = self.shared.plan.queue_in_turn(self.seat, self.turn, self.waits as usize)?;
+        let queue = self.shared.plan.queue_in_turn(self.seat, self.turn, self.stack.waits as usize)?;
         self.turn = self.turn.wrapping_add(1);
         Some(queue)
     }
@@ -313,22 +311,22 @@ impl Worker {
     }
 
     /// Queues a task that waits for nobody any more. Another seat may have spawned it, and others may have run what it waited for.
-    pub(super) fn lets_go(&mut self, queued: Queued) {
+    pub(super) fn lets_go(&mut self, queued: Queued) -> AtOnce {
         self.recorder.tasks_waited_for();
-        self.queue(queued);
+        self.queue(queued)
     }
 
     /// Queues a task that waits for nobody.
-    pub(super) fn queue(&mut self, queued: Queued) {
+    pub(super) fn queue(&mut self, queued: Queued) -> AtOnce {
         let Queued { task, kind, queue } = queued;
         self.recorder.task_enqueued(task, kind);
         if kind == Kind::Immediate && queue.is_none() && self.put_own(task).is_ok() {
-            return;
+            return AtOnce::NONE;
         }
         // Who is sent elsewhere shares nothing with this seat, which may not even look there.
         let kind = if queue.is_some() { Kind::Deferred } else { kind };
         let queue = queue.unwrap_or(self.shared.plan.seats[self.seat.index()].place[kind as usize]);
-        self.put(task, queue, kind);
+        self.put(task, queue, kind)
     }
 }
 
@@ -342,11 +340,13 @@ struct HeapJob<F> {
 }
 
 impl<'scope, F: FnOnce(&Scope<'scope>) + Send + 'scope> HeapJob<F> {
+    const CLASS: &'static TaskClass = &closure_class(run::<F>);
+
     /// Whether it fits into a block of the slab.
     const IS_SMALL: bool = size_of::<HeapJob<F>>() <= BLOCK_BYTES && align_of::<HeapJob<F>>() <= BLOCK_ALIGN;
 
     fn task(worker: &mut Worker, scope: &Scope<'scope>, number: u32, f: F) -> TaskRef {
-        let header = TaskHeader { run: run::<F>, request: scope.request, is_box: false, number };
+        let header = TaskHeader { class: Self::CLASS, request: scope.request, number };
         let job = HeapJob { header, scope: std::ptr::from_ref(scope).cast(), f };
         let block: *mut HeapJob<F> = if Self::IS_SMALL {
             let block = worker.slab.take(&worker.shared.blocks).as_ptr().cast();
@@ -370,16 +370,15 @@ impl<'scope, F: FnOnce(&Scope<'scope>) + Send + 'scope> HeapJob<F> {
     /// Takes the job out of its block, which goes back.
     ///
     /// # Safety
-    /// `task` is from [`HeapJob::task`] with this closure, and taken once; the worker is this thread's.
+    /// `task` is from [`HeapJob::task`] with this closure, and taken once, on a seat of the same runtime.
     #[expect(unsafe_code, reason = "follows a task pointer")]
-    unsafe fn take(worker: *mut Worker, task: TaskRef) -> HeapJob<F> {
+    unsafe fn take(worker: &mut Worker, task: TaskRef) -> HeapJob<F> {
         let block = task.as_ptr().cast::<HeapJob<F>>();
         // SAFETY: the caller's promise.
         unsafe {
             if Self::IS_SMALL {
                 let job = block.read();
-                let shared = Arc::as_ptr(&(*worker).shared);
-                (*worker).slab.give(&(*shared).blocks, block.cast());
+                worker.slab.give(&worker.shared.blocks, block.cast());
                 job
             } else {
                 *Box::from_raw(block.as_ptr())
@@ -389,24 +388,24 @@ impl<'scope, F: FnOnce(&Scope<'scope>) + Send + 'scope> HeapJob<F> {
 }
 
 /// Runs a job that was taken out of a queue.
-#[expect(unsafe_code, reason = "the type of a header's function")]
-// SAFETY of callers: `task` is of a `HeapJob<F>` that was not run; `seat` is the worker's.
-unsafe fn run<'scope, F: FnOnce(&Scope<'scope>) + Send + 'scope>(task: TaskRef, seat: *mut ()) {
-    let worker = seat.cast::<Worker>();
-    // SAFETY: the worker is this thread's, and nobody has a reference to it; the job was made of a Box, and its scope waits
-    // for it.
-    unsafe {
-        (*worker).begins(task);
-        let job = HeapJob::<F>::take(worker, task);
-        let scope = &*job.scope.cast::<Scope<'scope>>();
-        let shared = Arc::as_ptr(&(*worker).shared);
-        let is_stopped = (*shared).requests_of_tasks.is_stopped(job.header.request);
-        let is_dropped = is_stopped || scope.is_cancelled();
-        let f = AssertUnwindSafe(|| if is_dropped { drop(job.f) } else { (job.f)(scope) });
-        if let Err(panic) = catch_unwind(f) {
-            scope.has_panicked(panic);
-        }
-        (*worker).ends(&job.header);
-        scope.open.is_over(&*worker);
+#[expect(unsafe_code, reason = "the type of a class's functions")]
+// SAFETY of callers: `task` is of a `HeapJob<F>` that was not run.
+unsafe fn run<'scope, F: FnOnce(&Scope<'scope>) + Send + 'scope>(task: TaskRef) {
+    let (job, is_stopped) = in_task(|worker| {
+        worker.begins(task);
+        let is_stopped = worker.shared.requests_of_tasks.is_stopped(task.header().request);
+        // SAFETY: the caller's promise.
+        (unsafe { HeapJob::<F>::take(worker, task) }, is_stopped)
+    });
+    // SAFETY: the scope waits for its jobs.
+    let scope = unsafe { &*job.scope.cast::<Scope<'scope>>() };
+    let is_dropped = is_stopped || scope.is_cancelled();
+    let f = AssertUnwindSafe(|| if is_dropped { drop(job.f) } else { (job.f)(scope) });
+    if let Err(panic) = catch_unwind(f) {
+        scope.keep_panic(panic);
+    }
+    ends(&job.header);
+    if let Some(seat) = in_task(|worker| scope.open.ends_one(worker.seat)) {
+        with_shared(|shared| shared.ask(seat));
     }
 }
