@@ -27,7 +27,7 @@ use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::sync::Arc;
-use vicus_schedule::{Kind, RULES, RequestId, TaskClass, TaskHeader, TaskRef};
+use vicus_schedule::{ContextRef, Kind, RULES, RequestId, TaskClass, TaskHeader, TaskRef};
 
 /// A live model under a request's id: the unit of fairness, cancellation and failure.
 pub struct Instance {
@@ -303,7 +303,12 @@ impl Instance {
                     sender: from.sender().index(),
                 };
                 BoxCell {
-                    header: TaskHeader { class, request: id, number: TaskHeader::UNNUMBERED },
+                    header: TaskHeader {
+                        class,
+                        context: ContextRef::NONE,
+                        request: id,
+                        number: TaskHeader::UNNUMBERED,
+                    },
                     index,
                     instance: weak.as_ptr(),
                     state: StateWord::new(),

@@ -18,6 +18,7 @@
 
 mod access;
 mod by_request;
+mod context;
 mod dealing;
 mod depend;
 mod look;
@@ -25,11 +26,13 @@ mod plan;
 mod policies;
 mod queue;
 mod shown;
+mod sync;
 mod task;
 mod valid;
 
 pub use access::{Access, Mode};
 pub use by_request::ByRequest;
+pub use context::{Context, ContextRef, Node, Queued, Then, Wanted};
 pub use dealing::{Dealing, Dealt, Shares, Whereabouts};
 pub use depend::Dependences;
 pub use look::{DEEP, Found, Queues, QueuesByRequest, look, look_waiting};

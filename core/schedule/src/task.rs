@@ -1,5 +1,6 @@
 //! What a queue holds: one word, a pointer to a header that lives where the task lives.
 
+use crate::ContextRef;
 use std::ptr::NonNull;
 
 /// Requests are numbered as they arrive, so a smaller id is an older request (Falt et al. §4).
@@ -46,6 +47,8 @@ pub struct TaskClass {
 pub struct TaskHeader {
     /// What it is.
     pub class: &'static TaskClass,
+    /// What counts it until it is over: its parent's children, a scope's tasks, a group's.
+    pub context: ContextRef,
     /// The request it belongs to.
     pub request: RequestId,
     /// Which task it is, for a world that records; [`TaskHeader::UNNUMBERED`] elsewhere, and for boxes.

@@ -67,8 +67,8 @@ pub use vicus_machine::{
 /// They run in the runtime whose task calls them ([`Runtime::run`]), else in [`Runtime::global`].
 pub mod tasks {
     pub use vicus_machine::{
-        Cancelled, Part, Place, Scope, Shared, TaskBuilder, TaskRequest, for_each, for_each_mut, in_place_scope,
-        is_cancelled, join, scope,
+        Cancelled, Part, Place, Scope, Shared, TaskBuilder, TaskRequest, cancel_group, close_group, for_each,
+        for_each_mut, in_place_scope, is_cancelled, join, open_group, scope, spawn_child, wait_for_children,
     };
     pub use vicus_schedule::{Access, Kind, Mode};
 }

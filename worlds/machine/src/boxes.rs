@@ -2,7 +2,7 @@
 
 use crate::heaps;
 use crate::runtime::Shared;
-use crate::tasks::drop_quietly;
+use crate::tasks::{drop_quietly, wait_for_descendants};
 use crate::worker::{Worker, in_task, outside, with_shared, with_worker};
 use std::any::Any;
 use std::sync::Arc;
@@ -63,6 +63,9 @@ unsafe fn invoke(task: TaskRef, instance: &Instance, index: BoxId) {
             worker.frame.request = instance.id();
         });
         running.act(&world, &mut desk);
+        if let Some(panic) = wait_for_descendants() {
+            instance.fail_by(index, panic);
+        }
         if is_recorded {
             in_task(|worker| worker.recorder.act_ends(instance, index, &mut desk));
         }

@@ -297,7 +297,7 @@ impl Deque {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use vicus_schedule::{RequestId, TaskClass};
+    use vicus_schedule::{ContextRef, RequestId, TaskClass};
 
     #[expect(unsafe_code, reason = "the type of a class's functions")]
     // SAFETY of callers: nothing to keep; it is never called.
@@ -310,7 +310,7 @@ pub(crate) mod tests {
     /// A task that lives for ever and can be told from others.
     pub(crate) fn task(number: u64) -> TaskRef {
         let (request, number) = (RequestId(number), TaskHeader::UNNUMBERED);
-        let header = Box::leak(Box::new(TaskHeader { class: &MOVED, request, number }));
+        let header = Box::leak(Box::new(TaskHeader { class: &MOVED, context: ContextRef::NONE, request, number }));
         #[expect(unsafe_code, reason = "makes a task")]
         // SAFETY: it is leaked, and never run.
         unsafe {

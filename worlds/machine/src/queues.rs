@@ -216,7 +216,7 @@ mod tests {
     use super::*;
     use std::ptr::NonNull;
     use std::sync::atomic::AtomicU8;
-    use vicus_schedule::{Kind, Setting, TaskClass, TaskHeader, look};
+    use vicus_schedule::{ContextRef, Kind, Setting, TaskClass, TaskHeader, look};
     use vicus_topology::Topology;
 
     #[repr(C)]
@@ -268,8 +268,12 @@ mod tests {
         let machine = Topology::parse("node:2 core:2").unwrap();
         let plan = "locality-queues:capacity=8".parse::<Setting>().unwrap().plan(&machine, THREADS);
         let queues = SharedQueues::new(&plan);
-        let header =
-            |number: usize| TaskHeader { class: &JOB, request: RequestId(number as u64 % 3), number: number as u32 };
+        let header = |number: usize| TaskHeader {
+            class: &JOB,
+            context: ContextRef::NONE,
+            request: RequestId(number as u64 % 3),
+            number: number as u32,
+        };
         let jobs: Vec<Job> =
             (0..20_000).map(|number| Job { header: header(number), taken: AtomicU8::new(0) }).collect();
         let is_even = |task: &TaskRef| task.header().number.is_multiple_of(2);

@@ -20,13 +20,14 @@ use crate::takes::Way;
 use crate::tasks::{Awaited, Slab};
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::ptr;
+use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use vicus_flow::{Blocks, Desk, Instance, Place};
 use vicus_schedule::{
-    Found, Idle, Kind, PoolId, QueueId, RequestId, SeatId, SeatPlan, Shares, TaskRef, look, look_waiting,
+    Context, ContextRef, Found, Idle, Kind, PoolId, QueueId, RequestId, SeatId, SeatPlan, Shares, TaskRef, look,
+    look_waiting,
 };
 
 /// What a thread needs to work on a seat.
@@ -81,6 +82,10 @@ pub(crate) struct Frame {
     pub(crate) current: Option<Arc<Instance>>,
     /// The box whose invocation is under way.
     pub(crate) running: Option<TaskRef>,
+    /// What counts the task.
+    pub(crate) parent: ContextRef,
+    /// Where the task spawns its children now; `None` until it spawns one or opens a group.
+    pub(crate) context: Option<NonNull<Context>>,
 }
 
 /// What stands on the stack on which a worker runs tasks.
@@ -238,7 +243,14 @@ impl Worker {
         Worker {
             slot: slot.expect("a seat is in its pool"),
             cursors,
-            frame: Frame { request: RequestId(0), way: Way::KEPT, current: None, running: None },
+            frame: Frame {
+                request: RequestId(0),
+                way: Way::KEPT,
+                current: None,
+                running: None,
+                parent: ContextRef::NONE,
+                context: None,
+            },
             stack: Stack::default(),
             desk: None,
             next: None,
@@ -457,11 +469,6 @@ impl<'a> Seated<'a> {
         &self.shared.inboxes[self.seat.index()]
     }
 
-    /// What no other seat may run; else what the plan leaves to those that wait, or with `None` whatever there is.
-    fn find_waiting(&self, request: Option<RequestId>, last: bool) -> Option<(TaskRef, Way)> {
-        in_task(|worker| worker.kept().or_else(|| worker.look(self.plan, request, last)))
-    }
-
     /// How long a seat whose task waits looks around before it sleeps.
     fn spins_waiting(&self) -> Duration {
         match self.plan.idle {
@@ -470,19 +477,14 @@ impl<'a> Seated<'a> {
         }
     }
 
-    /// `last`: the seat would sleep otherwise.
-    fn find(&self, last: bool) -> Option<(TaskRef, Way)> {
-        self.find_waiting(None, last)
-    }
-
     fn work_while(&self, goes_on: impl Fn() -> bool) {
         let (shared, plan, sleepers) = (self.shared, self.plan, self.sleepers());
         // For what it was woken, until it has looked.
         let mut owed = None;
         while goes_on() {
             sweep();
-            if let Some((task, way)) = self.find(false) {
-                self.leaves_to_others(owed.take(), way);
+            if let Some((task, way)) = find(shared, None, false) {
+                leave_to_others(shared, owed.take(), way);
                 run(task, way);
                 continue;
             }
@@ -501,18 +503,18 @@ impl<'a> Seated<'a> {
             in_task(|worker| worker.recorder.sleep_begins());
             sleepers.announce(self.slot, Who::Free, &shared.barrier);
             // A task that was found is out of its queue: it is run, even if the seat is to be left meanwhile.
-            let found = self.find(true);
+            let found = find(shared, None, true);
             let is_called = || !goes_on() || self.inbox().is_waiting();
             let slept = found.is_none().then(|| sleep(sleepers, self.slot, pause, is_called));
             owed = told(slept, sleepers, self.slot);
             in_task(|worker| worker.recorder.sleep_ends(shared, plan.pool));
             if let Some((task, way)) = found {
                 // The spawn that woke it was for another task than the one it found by itself.
-                self.leaves_to_others(owed.take(), Way::KEPT);
+                leave_to_others(shared, owed.take(), Way::KEPT);
                 run(task, way);
             }
         }
-        self.leaves_to_others(owed, Way::KEPT);
+        leave_to_others(shared, owed, Way::KEPT);
         // Tasks that this seat kept for itself go to where others find them: its thread turns away.
         while let Some(called) = self.inbox().take() {
             run(called, Way::KEPT);
@@ -530,7 +532,7 @@ impl<'a> Seated<'a> {
                 let began = Instant::now();
                 while began.elapsed().as_nanos() < u128::from(spin_ns) {
                     std::hint::spin_loop();
-                    if let Some(found) = self.find(false) {
+                    if let Some(found) = find(self.shared, None, false) {
                         return Some(found);
                     }
                 }
@@ -539,12 +541,23 @@ impl<'a> Seated<'a> {
         }
         None
     }
+}
 
-    /// The seat was woken for a task, and has something else to do: what it found, or what it waited for. Another seat is to look.
-    fn leaves_to_others(&self, woken: Option<Wake>, way: Way) {
-        if let Some(wake) = woken.filter(|wake| way.queue() != Some(wake.queue)) {
-            self.shared.pass_on(wake);
-        }
+/// A task for the calling thread's seat: what no other seat may run; else what the plan leaves to a task of this request that waits, or
+/// with `None` whatever there is. `last`: the seat would sleep otherwise.
+#[inline]
+fn find(shared: &Shared, request: Option<RequestId>, last: bool) -> Option<(TaskRef, Way)> {
+    in_task(|worker| {
+        let plan = &shared.plan.seats[worker.seat.index()];
+        worker.kept().or_else(|| worker.look(plan, request, last))
+    })
+}
+
+/// The seat was woken for a task, and has something else to do: what it found, or what it waited for. Another seat is to look.
+#[inline]
+fn leave_to_others(shared: &Shared, woken: Option<Wake>, way: Way) {
+    if let Some(wake) = woken.filter(|wake| way.queue() != Some(wake.queue)) {
+        shared.pass_on(wake);
     }
 }
 
@@ -554,6 +567,7 @@ pub(crate) fn run(task: TaskRef, way: Way) {
     in_task(|worker| {
         worker.pause_ns = 0;
         worker.frame.way = way;
+        worker.frame.parent = task.header().context;
     });
     #[expect(unsafe_code, reason = "runs a task")]
     // SAFETY: the task came out of a queue, where it was put once.
@@ -585,9 +599,26 @@ pub(crate) fn run_on_top(task: TaskRef, way: Way) {
 }
 
 impl Frame {
+    /// What is asked whether the task's closures are cancelled.
+    #[inline]
+    pub(crate) fn surroundings(&self) -> ContextRef {
+        match self.context {
+            #[expect(unsafe_code, reason = "follows a pointer")]
+            // SAFETY: it is the task's, and alive as long as that.
+            Some(context) => ContextRef::new(unsafe { context.as_ref() }),
+            None => self.parent,
+        }
+    }
+
     /// This frame, whose place a task on top of it takes.
     fn put_aside(&mut self) -> Frame {
-        Frame { current: self.current.take(), running: self.running.take(), ..*self }
+        Frame {
+            current: self.current.take(),
+            running: self.running.take(),
+            parent: std::mem::replace(&mut self.parent, ContextRef::NONE),
+            context: self.context.take(),
+            ..*self
+        }
     }
 }
 
@@ -641,15 +672,15 @@ fn wait_until_done(shared: &Shared, request: Option<RequestId>, awaited: &impl A
     // For what it was woken, until it has looked.
     let mut owed = None;
     while !awaited.is_done() {
-        // Asked anew after each task.
-        let seated = Seated::of_this_thread(shared);
-        if let Some((task, way)) = seated.find_waiting(request, false) {
-            seated.leaves_to_others(owed.take(), way);
+        if let Some((task, way)) = find(shared, request, false) {
+            leave_to_others(shared, owed.take(), way);
             run_on_top(task, way);
             idle_since = None;
             continue;
         }
         owed = None;
+        // Asked anew after each task.
+        let seated = Seated::of_this_thread(shared);
         let since = *idle_since.get_or_insert_with(Instant::now);
         if since.elapsed() < seated.spins_waiting() {
             std::hint::spin_loop();
@@ -658,18 +689,18 @@ fn wait_until_done(shared: &Shared, request: Option<RequestId>, awaited: &impl A
         in_task(|worker| worker.recorder.sleep_begins());
         let sleepers = seated.sleepers();
         sleepers.announce(seated.slot, request.map_or(Who::Free, Who::Waits), &shared.barrier);
-        let found = seated.find_waiting(request, true);
+        let found = find(shared, request, true);
         let is_called = || awaited.is_done() || seated.inbox().is_waiting();
         let slept = (found.is_none() && awaited.falls_asleep()).then(|| sleepers.sleep(seated.slot, is_called));
         owed = told(slept, sleepers, seated.slot);
         in_task(|worker| worker.recorder.sleep_ends(shared, seated.plan.pool));
         if let Some((task, way)) = found {
-            seated.leaves_to_others(owed.take(), Way::KEPT);
+            leave_to_others(shared, owed.take(), Way::KEPT);
             run_on_top(task, way);
         }
         idle_since = None;
     }
-    Seated::of_this_thread(shared).leaves_to_others(owed, Way::KEPT);
+    leave_to_others(shared, owed, Way::KEPT);
 }
 
 /// Drops the boxes of stopped requests from this seat's own queue, after another seat asked for it.

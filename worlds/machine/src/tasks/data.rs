@@ -5,13 +5,10 @@ use super::place::Place;
 use super::scope::Scope;
 use crate::locality::{self, Everywhere};
 use crate::worker::{Worker, in_task};
-use std::cell::Cell;
-use std::collections::VecDeque;
 use std::marker::PhantomData;
 use std::ops::{Bound, Range, RangeBounds};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
-use vicus_schedule::{Access, Dependences, Kind, Mode, QueueId, TaskRef};
+use std::sync::Arc;
+use vicus_schedule::{Access, Kind, Mode, Node, QueueId, Queued, TaskRef};
 
 /// Elements that several tasks of a scope read and write, in the order that they say. Copies tell of the same elements. Made
 /// by [`Scope::share`].
@@ -433,105 +430,6 @@ impl<'a, 'scope, V> TaskBuilder<'a, 'scope, V> {
     }
 }
 
-/// The tasks of a scope that say what they read and write.
-#[derive(Default)]
-pub(super) struct Graph {
-    dependences: Dependences,
-    /// The number of the first in `nodes`.
-    first: usize,
-    nodes: VecDeque<Arc<Node>>,
-    predecessors: Vec<usize>,
-}
-
-impl Graph {
-    /// Adds a task, and has it wait for earlier ones.
-    pub(super) fn add(&mut self, ordered: &[Access], node: &Arc<Node>) {
-        while self.nodes.front().is_some_and(|first| first.is_sound_and_over()) {
-            self.dependences.retire(self.first);
-            self.nodes.pop_front();
-            self.first += 1;
-        }
-        let number = self.first + self.nodes.len();
-        self.predecessors.clear();
-        self.dependences.add(number, ordered, &mut self.predecessors);
-        for &earlier in &self.predecessors {
-            let earlier_node = &self.nodes[earlier - self.first];
-            if earlier_node.precedes(node) {
-                continue;
-            }
-            if earlier_node.is_broken.load(Ordering::Relaxed) {
-                node.is_broken.store(true, Ordering::Relaxed);
-            } else {
-                self.dependences.retire(earlier);
-            }
-        }
-        self.nodes.push_back(Arc::clone(node));
-    }
-}
-
-/// A task among others that it waits for, or that wait for it.
-pub(super) struct Node {
-    /// How many it waits for, and one more until it is spawned.
-    missing: AtomicUsize,
-    /// Whether one of them panicked, or this one did: what it was to write is not there.
-    is_broken: AtomicBool,
-    /// Those that wait for it; `None` when it is over.
-    waiting: Mutex<Option<Vec<Arc<Node>>>>,
-    /// What is to be queued, and where, when it waits for nobody any more.
-    task: Cell<Option<Queued>>,
-}
-
-/// A task that can be put into a queue.
-#[derive(Clone, Copy)]
-pub(super) struct Queued {
-    pub(super) task: TaskRef,
-    pub(super) kind: Kind,
-    /// Where it was dealt to.
-    pub(super) queue: Option<QueueId>,
-}
-
-#[expect(unsafe_code, reason = "it has a cell")]
-// SAFETY: the cell is written before the node's last `missing` is taken away, and read once, by who takes that away.
-unsafe impl Sync for Node {}
-
-impl Node {
-    pub(super) fn new() -> Arc<Node> {
-        Arc::new(Node {
-            missing: AtomicUsize::new(1),
-            is_broken: AtomicBool::new(false),
-            waiting: Mutex::new(Some(Vec::new())),
-            task: Cell::new(None),
-        })
-    }
-
-    fn is_sound_and_over(&self) -> bool {
-        let is_over = self.waiting.lock().expect("nothing panics under this lock").is_none();
-        is_over && !self.is_broken.load(Ordering::Relaxed)
-    }
-
-    /// Has another task wait for this one; `false` if this one is over.
-    fn precedes(&self, other: &Arc<Node>) -> bool {
-        let mut waiting = self.waiting.lock().expect("nothing panics under this lock");
-        let Some(waiting) = &mut *waiting else { return false };
-        // Relaxed: the lock orders it before its counterpart.
-        other.missing.fetch_add(1, Ordering::Relaxed);
-        waiting.push(Arc::clone(other));
-        true
-    }
-
-    /// It was spawned: from now on it runs as soon as it waits for nobody. Returns it if that is now.
-    pub(super) fn is_spawned(&self, queued: Queued) -> Option<Queued> {
-        self.task.set(Some(queued));
-        self.is_ready_without_one()
-    }
-
-    /// One less to wait for.
-    fn is_ready_without_one(&self) -> Option<Queued> {
-        // Release and acquire: what those did that it waited for, and what was put down for it, is seen by who queues it.
-        (self.missing.fetch_sub(1, Ordering::AcqRel) == 1).then(|| self.task.take()).flatten()
-    }
-}
-
 /// A task's turn: when it is dropped, others may go on.
 pub(super) struct Turn {
     node: Arc<Node>,
@@ -545,11 +443,11 @@ impl Turn {
 
     /// Whether what it waited for is as it should be.
     pub(super) fn is_sound(&self) -> bool {
-        !self.node.is_broken.load(Ordering::Relaxed)
+        !self.node.is_broken()
     }
 
     /// The task has done what it said.
-    pub(super) fn ends(mut self) {
+    pub(super) fn end(mut self) {
         self.is_done = true;
     }
 }
@@ -557,24 +455,11 @@ impl Turn {
 impl Drop for Turn {
     fn drop(&mut self) {
         in_task(|worker| worker.recorder.turn_ends());
-        let waiting = {
-            let mut waiting = self.node.waiting.lock().expect("nothing panics under this lock");
-            if !self.is_done {
-                // Relaxed: the lock orders it.
-                self.node.is_broken.store(true, Ordering::Relaxed);
-            }
-            waiting.take()
-        };
-        for next in waiting.into_iter().flatten() {
-            if !self.is_done {
-                next.is_broken.store(true, Ordering::Relaxed);
-            }
-            if let Some(queued) = next.is_ready_without_one() {
-                // It goes on with what was just written.
-                let kind = if queued.queue.is_some() { queued.kind } else { Kind::Immediate };
-                in_task(|worker| worker.lets_go(Queued { kind, ..queued })).run();
-            }
-        }
+        self.node.end(self.is_done, |queued| {
+            // It goes on with what was just written.
+            let kind = if queued.queue.is_some() { queued.kind } else { Kind::Immediate };
+            in_task(|worker| worker.lets_go(Queued { kind, ..queued })).run();
+        });
     }
 }
 
@@ -588,8 +473,15 @@ impl Worker {
     }
 
     /// Writes down what a task has said that it reads and writes.
+    #[inline]
+    pub(super) fn record_footprint(&mut self, task: TaskRef, accesses: &[Access]) {
+        if self.recorder.keeps_events() {
+            self.record_bytes(task.header().number, accesses);
+        }
+    }
+
     #[cold]
-    pub(super) fn record_footprint(&mut self, number: u32, accesses: &[Access]) {
+    fn record_bytes(&mut self, number: u32, accesses: &[Access]) {
         let own = self.shared.plan.seats[self.seat.index()].node.index();
         let nodes = locality::footprint_of(accesses).nodes;
         let near = nodes.get(own).copied().unwrap_or(0);

@@ -1,7 +1,7 @@
 //! Two closures, maybe at once.
 
 use super::latch::Latch;
-use super::{closure_class, ends};
+use super::{closure_class, ends, with_descendants};
 use crate::deque::Deque;
 use crate::runtime::Runtime;
 use crate::worker::{self, AtOnce, Worker, in_task, is_seated, run_on_top, with_shared};
@@ -194,7 +194,7 @@ impl<F: FnOnce() -> R, R> StackJob<F, R> {
     fn new(worker: &mut Worker, f: F) -> StackJob<F, R> {
         let number = worker.recorder.number();
         StackJob {
-            header: TaskHeader { class: Self::CLASS, request: worker.frame.request, number },
+            header: worker.header(Self::CLASS, number),
             latch: Latch::new(worker.seat),
             work: UnsafeCell::new(Work { f: ManuallyDrop::new(f) }),
         }
@@ -249,7 +249,7 @@ unsafe fn run<F: FnOnce() -> R, R>(task: TaskRef) {
     // SAFETY: the job's owner waits for it; nobody else takes its closure.
     unsafe {
         let f = ManuallyDrop::take(&mut (*(*job).work.get()).f);
-        let result = catch_unwind(AssertUnwindSafe(f));
+        let result = with_descendants(catch_unwind(AssertUnwindSafe(f)));
         (*(*job).work.get()).result = ManuallyDrop::new(result);
         ends(task.header());
         with_shared(|shared| (*job).latch.set(shared));

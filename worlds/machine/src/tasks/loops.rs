@@ -2,7 +2,7 @@
 
 use super::Awaited;
 use super::scope::keep_first;
-use super::{closure_class, ends};
+use super::{closure_class, ends, wait_for_descendants};
 use crate::runtime::{Runtime, Shared};
 use crate::sync::Padded;
 use crate::worker::{self, in_task, is_seated};
@@ -12,7 +12,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use vicus_schedule::{Kind, RequestId, SeatId, TaskClass, TaskHeader, TaskRef};
+use vicus_schedule::{ContextRef, Kind, RequestId, SeatId, TaskClass, TaskHeader, TaskRef};
 
 /// How many pieces each thread's share of a loop is cut into, so that others can help.
 const PIECES: usize = 16;
@@ -76,8 +76,9 @@ fn pieces(range: Range<usize>, f: &(dyn Fn(Range<usize>) + Sync)) {
     if !is_seated() {
         return Runtime::of_this_thread().run(|| pieces(range, f));
     }
-    let (shared, seat, request) = in_task(|worker| (Arc::clone(&worker.shared), worker.seat, worker.frame.request));
-    let work = Arc::new(Loop::new(&shared, seat, request, range, f));
+    let (shared, seat, request, context) =
+        in_task(|worker| (Arc::clone(&worker.shared), worker.seat, worker.frame.request, worker.frame.surroundings()));
+    let work = Arc::new(Loop { context, ..Loop::new(&shared, seat, request, range, f) });
     for other in (0..work.parts.len()).map(SeatId::new).filter(|&other| other != seat) {
         // Who has not come to several loops by now is busy with something longer.
         if !work.parts[other.index()].range.is_empty() && shared.inboxes[other.index()].len() < UNHEARD {
@@ -110,6 +111,8 @@ struct Loop {
     seat: SeatId,
     /// The caller's request, of which all iterations are.
     request: RequestId,
+    /// Whether the iterations are cancelled is asked there. Invariant: alive until the loop is closed and nobody is at it.
+    context: ContextRef,
     /// The first number.
     start: usize,
     panic: Mutex<Option<Box<dyn Any + Send>>>,
@@ -160,6 +163,7 @@ impl Loop {
             state: AtomicUsize::new(0),
             seat,
             request,
+            context: ContextRef::NONE,
             start: range.start,
             panic: Mutex::new(None),
         }
@@ -194,6 +198,9 @@ impl Loop {
     fn visit(&self, shared: &Shared, seat: SeatId) {
         if self.state.fetch_add(1, Ordering::AcqRel) & CLOSED == 0 {
             self.help(shared, seat);
+            if let Some(panic) = wait_for_descendants() {
+                keep_first(&self.panic, panic);
+            }
         }
         // Release: what was done here, for the caller.
         if self.state.fetch_sub(1, Ordering::AcqRel) - 1 == CLOSED | ASLEEP {
@@ -252,7 +259,7 @@ static INVITATION: TaskClass = closure_class(come);
 
 impl Invitation {
     fn task(work: &Arc<Loop>, number: u32) -> TaskRef {
-        let header = TaskHeader { class: &INVITATION, request: work.request, number };
+        let header = TaskHeader { class: &INVITATION, context: work.context, request: work.request, number };
         let invitation = Box::into_raw(Box::new(Invitation { header, work: Arc::clone(work) }));
         #[expect(unsafe_code, reason = "a task on the heap")]
         // SAFETY: the header is its first field; it stays until it is run.

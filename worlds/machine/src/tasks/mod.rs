@@ -4,7 +4,9 @@
 //! same queues as a box, as the plan says. Who waits runs other tasks meanwhile.
 
 mod alive;
+mod child;
 mod data;
+mod job;
 mod join;
 mod latch;
 mod loops;
@@ -15,6 +17,8 @@ mod scope;
 mod slab;
 mod waits;
 
+pub(crate) use child::wait_for_descendants;
+pub use child::{cancel_group, close_group, open_group, spawn_child, wait_for_children};
 pub use data::{Append, Data, Part, Shared, TaskBuilder, Views};
 pub use join::join;
 pub use loops::{for_each, for_each_mut};
@@ -47,6 +51,15 @@ const fn closure_class(run: unsafe fn(TaskRef)) -> TaskClass {
     TaskClass { run, runs_inline: true, is_unwanted: None }
 }
 
+/// What a closure returned that no context counts, after all that it has spawned is over; or what one of these panicked with.
+#[inline]
+fn with_descendants<R>(result: std::thread::Result<R>) -> std::thread::Result<R> {
+    match (result, wait_for_descendants()) {
+        (Ok(_), Some(panic)) => Err(panic),
+        (result, _) => result,
+    }
+}
+
 /// A closure's task has ended.
 #[inline]
 fn ends(task: &TaskHeader) {
@@ -55,6 +68,12 @@ fn ends(task: &TaskHeader) {
 }
 
 impl Worker {
+    /// For a closure that is a part of the task that runs, which waits for it: it is cancelled with that, and counted with it.
+    #[inline]
+    fn header(&self, class: &'static TaskClass, number: u32) -> TaskHeader {
+        TaskHeader { class, context: self.frame.surroundings(), request: self.frame.request, number }
+    }
+
     /// A closure's task begins.
     #[inline]
     fn begins(&mut self, task: TaskRef) {

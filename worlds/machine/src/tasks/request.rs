@@ -2,9 +2,9 @@
 
 use super::run::Done;
 use super::scope::drop_quietly;
-use super::{closure_class, ends};
+use super::{closure_class, ends, with_descendants};
 use crate::runtime::{Runtime, Shared};
-use crate::worker::{in_task, with_worker};
+use crate::worker::{Worker, in_task, with_worker};
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,7 +12,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
-use vicus_schedule::{RequestId, TaskClass, TaskHeader, TaskRef};
+use vicus_schedule::{Context, ContextRef, RequestId, TaskClass, TaskHeader, TaskRef};
 
 /// The request was cancelled before its closure had begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,8 +26,8 @@ impl fmt::Display for Cancelled {
 
 impl std::error::Error for Cancelled {}
 
-/// Whether the request of the task that runs was cancelled: a long task asks now and then, and returns early. `false` outside of
-/// tasks.
+/// Whether the request, the scope or the group of the task that runs was cancelled: a long task asks now and then, and returns early.
+/// `false` outside of tasks.
 ///
 /// ```
 /// use std::sync::mpsc;
@@ -43,7 +43,16 @@ impl std::error::Error for Cancelled {}
 /// assert_eq!(request.wait(), Ok("enough"));
 /// ```
 pub fn is_cancelled() -> bool {
-    with_worker(|worker| worker.shared.requests_of_tasks.is_stopped(worker.frame.request)).unwrap_or(false)
+    with_worker(Worker::is_cancelled).unwrap_or(false)
+}
+
+impl Worker {
+    fn is_cancelled(&mut self) -> bool {
+        #[expect(unsafe_code, reason = "follows a pointer")]
+        // SAFETY: it counts the task that runs.
+        let parent = unsafe { self.frame.parent.get() };
+        self.shared.requests_of_tasks.is_stopped(self.frame.request) || parent.is_some_and(Context::is_cancelled)
+    }
 }
 
 impl Runtime {
@@ -234,7 +243,7 @@ impl<F: FnOnce() -> R, R> RequestJob<F, R> {
 
 impl<F: FnOnce() -> R + Send, R: Send> RequestJob<F, R> {
     fn task(request: RequestId, number: u32, f: F, answer: &Arc<Answer<R>>) -> TaskRef {
-        let header = TaskHeader { class: Self::CLASS, request, number };
+        let header = TaskHeader { class: Self::CLASS, context: ContextRef::NONE, request, number };
         let job = Box::into_raw(Box::new(RequestJob { header, f, answer: Arc::clone(answer) }));
         #[expect(unsafe_code, reason = "a task on the heap")]
         // SAFETY: the header is its first field; it stays until it is run; closure and result are `Send` and own what they use.
@@ -257,7 +266,7 @@ unsafe fn run<F: FnOnce() -> R, R>(task: TaskRef) {
         let wanted = !shared.requests_of_tasks.is_stopped(header.request);
         wanted.then(f)
     });
-    let result: Result<Option<R>, Box<dyn Any + Send>> = catch_unwind(work);
+    let result: Result<Option<R>, Box<dyn Any + Send>> = with_descendants(catch_unwind(work));
     ends(&header);
     shared.requests_of_tasks.end(header.request);
     answer.set(result.transpose());

@@ -1,7 +1,7 @@
 //! A caller without a seat has a closure run on one, and waits.
 
 use super::latch::Latch;
-use super::{closure_class, ends};
+use super::{closure_class, ends, with_descendants};
 use crate::runtime::{Runtime, Shared};
 use crate::worker::{self, in_task, with_worker};
 use std::any::Any;
@@ -9,7 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
-use vicus_schedule::{RequestId, SeatId, TaskClass, TaskHeader, TaskRef};
+use vicus_schedule::{ContextRef, RequestId, SeatId, TaskClass, TaskHeader, TaskRef};
 
 impl Runtime {
     /// The runtime of those who have not started one: [`crate::join`] and [`crate::scope`] outside of tasks run there. It
@@ -109,7 +109,7 @@ impl<F: FnOnce() -> R, R> Call<F, R> {
     const CLASS: &'static TaskClass = &closure_class(run_call::<F, R>);
 
     fn new(request: RequestId, number: u32, f: F, done: &Arc<Done>) -> Call<F, R> {
-        let header = TaskHeader { class: Self::CLASS, request, number };
+        let header = TaskHeader { class: Self::CLASS, context: ContextRef::NONE, request, number };
         Call { header, f: Some(f), result: None, done: Arc::clone(done) }
     }
 }
@@ -162,7 +162,7 @@ unsafe fn run_call<F: FnOnce() -> R, R>(task: TaskRef) {
     unsafe {
         let call = &mut *task.as_ptr().as_ptr().cast::<Call<F, R>>();
         let f = call.f.take().expect("a task is run once");
-        call.result = Some(catch_unwind(AssertUnwindSafe(f)));
+        call.result = Some(with_descendants(catch_unwind(AssertUnwindSafe(f))));
         ends(&call.header);
         let done = Arc::clone(&call.done);
         done.set();

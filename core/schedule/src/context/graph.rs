@@ -1,0 +1,218 @@
+//! Tasks that wait for earlier ones, by what they read and write.
+
+use crate::sync::{AtomicBool, AtomicUsize, Mutex, Ordering};
+use crate::{Access, Dependences, Kind, QueueId, TaskRef};
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// The tasks of a context that say what they read and write.
+#[derive(Default)]
+pub(super) struct Graph {
+    dependences: Dependences,
+    /// The number of the first in `nodes`.
+    first: usize,
+    nodes: VecDeque<Arc<Node>>,
+    predecessors: Vec<usize>,
+}
+
+impl Graph {
+    /// Adds a task, which waits for earlier ones.
+    pub(super) fn add(&mut self, ordered: &[Access], node: &Arc<Node>) {
+        while self.nodes.front().is_some_and(|first| first.is_sound_and_over()) {
+            self.dependences.retire(self.first);
+            self.nodes.pop_front();
+            self.first += 1;
+        }
+        let number = self.first + self.nodes.len();
+        self.predecessors.clear();
+        self.dependences.add(number, ordered, &mut self.predecessors);
+        for &earlier in &self.predecessors {
+            let earlier_node = &self.nodes[earlier - self.first];
+            if earlier_node.precedes(node) {
+                continue;
+            }
+            if earlier_node.is_broken() {
+                node.is_broken.store(true, Ordering::Relaxed);
+            } else {
+                self.dependences.retire(earlier);
+            }
+        }
+        self.nodes.push_back(Arc::clone(node));
+    }
+}
+
+/// A task that can be put into a queue.
+#[derive(Clone, Copy, Debug)]
+pub struct Queued {
+    /// It.
+    pub task: TaskRef,
+    /// What its spawner knows of it.
+    pub kind: Kind,
+    /// Where it was dealt to.
+    pub queue: Option<QueueId>,
+}
+
+/// A task among others that it waits for, or that wait for it.
+pub struct Node {
+    /// How many it waits for, and one more until it is spawned.
+    missing: AtomicUsize,
+    /// Whether one of them panicked, or this one did: what it was to write is not there.
+    is_broken: AtomicBool,
+    /// Those that wait for it; `None` when it is over.
+    waiting: Mutex<Option<Vec<Arc<Node>>>>,
+    /// What is to be queued, and where, when it waits for no task any more.
+    task: Cell<Option<Queued>>,
+}
+
+#[expect(unsafe_code, reason = "it has a cell")]
+// SAFETY: the cell is written before the node's last `missing` is taken away, and read once, by the thread that takes that away.
+unsafe impl Sync for Node {}
+
+#[expect(clippy::new_without_default, reason = "a node is of no use alone")]
+impl Node {
+    /// A task that is not spawned yet.
+    pub fn new() -> Node {
+        Node {
+            missing: AtomicUsize::new(1),
+            is_broken: AtomicBool::new(false),
+            waiting: Mutex::new(Some(Vec::new())),
+            task: Cell::new(None),
+        }
+    }
+
+    /// Whether what it waited for is not as it should be.
+    pub fn is_broken(&self) -> bool {
+        // Relaxed: whoever asks has waited for it, or holds the lock under which it is set.
+        self.is_broken.load(Ordering::Relaxed)
+    }
+
+    fn is_sound_and_over(&self) -> bool {
+        let is_over = self.waiting.lock().expect("nothing panics under this lock").is_none();
+        is_over && !self.is_broken()
+    }
+
+    /// Has another task wait for this one; `false` if this one is over.
+    fn precedes(&self, other: &Arc<Node>) -> bool {
+        let mut waiting = self.waiting.lock().expect("nothing panics under this lock");
+        let Some(waiting) = &mut *waiting else { return false };
+        // Relaxed: the lock orders it before its counterpart.
+        other.missing.fetch_add(1, Ordering::Relaxed);
+        waiting.push(Arc::clone(other));
+        true
+    }
+
+    /// It was spawned: from now on it runs as soon as it waits for no task. Returns it if that is now.
+    pub fn spawn(&self, queued: Queued) -> Option<Queued> {
+        self.task.set(Some(queued));
+        self.wait_for_one_less()
+    }
+
+    fn wait_for_one_less(&self) -> Option<Queued> {
+        // Release and acquire: what those did that it waited for, and what was put down for it, is seen by the one that queues it.
+        (self.missing.fetch_sub(1, Ordering::AcqRel) == 1).then(|| self.task.take()).flatten()
+    }
+
+    /// It is over, and has done what it said if it `is_done`. `ready` gets each task that waited for this one alone.
+    pub fn end(&self, is_done: bool, mut ready: impl FnMut(Queued)) {
+        let waiting = {
+            let mut waiting = self.waiting.lock().expect("nothing panics under this lock");
+            if !is_done {
+                // Relaxed: the lock orders it.
+                self.is_broken.store(true, Ordering::Relaxed);
+            }
+            waiting.take()
+        };
+        for next in waiting.into_iter().flatten() {
+            if !is_done {
+                next.is_broken.store(true, Ordering::Relaxed);
+            }
+            if let Some(queued) = next.wait_for_one_less() {
+                ready(queued);
+            }
+        }
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_models {
+    use super::*;
+    use crate::{Mode, RequestId, TaskClass, TaskHeader};
+    use loom::cell::UnsafeCell;
+    use loom::sync::atomic::AtomicU32;
+    use loom::thread;
+
+    #[expect(unsafe_code, reason = "the type of a class's functions")]
+    // SAFETY of callers: nothing to keep; it is never called.
+    unsafe fn never(_: TaskRef) {
+        unreachable!("these tasks are only ordered");
+    }
+
+    static ORDERED: TaskClass = TaskClass { run: never, runs_inline: true, is_unwanted: None };
+
+    fn queued() -> Queued {
+        let number = TaskHeader::UNNUMBERED;
+        let header = Box::leak(Box::new(TaskHeader {
+            class: &ORDERED,
+            context: crate::ContextRef::NONE,
+            request: RequestId(0),
+            number,
+        }));
+        #[expect(unsafe_code, reason = "makes a task")]
+        // SAFETY: it is leaked, and never run.
+        let task = unsafe { TaskRef::new(std::ptr::NonNull::from(header)) };
+        Queued { task, kind: Kind::Immediate, queue: None }
+    }
+
+    struct Data(UnsafeCell<u32>);
+
+    #[expect(unsafe_code, reason = "the cell is what the model is about")]
+    // SAFETY: loom tells if two threads use it at once.
+    unsafe impl Sync for Data {}
+
+    /// Two writers that were queued end on two threads, while a third task that waits for both is spawned: exactly one of the three
+    /// queues it, and that one sees what both wrote.
+    #[test]
+    fn loom_a_task_is_queued_once_when_all_that_it_waits_for_is_over() {
+        for is_broken in [false, true] {
+            loom::model(move || {
+                let mut graph = Graph::default();
+                let cells = [0x100, 0x200].map(|at| Access::new(at, 8, Mode::Write));
+                let writers = [0, 1].map(|_| Arc::new(Node::new()));
+                for (access, writer) in cells.iter().zip(&writers) {
+                    graph.add(std::slice::from_ref(access), writer);
+                    assert!(writer.spawn(queued()).is_some(), "it waits for no task");
+                }
+                let (data, times) = (Arc::new([0, 1].map(|_| Data(UnsafeCell::new(0)))), Arc::new(AtomicU32::new(0)));
+                let queue = {
+                    let (data, times) = (Arc::clone(&data), Arc::clone(&times));
+                    move |_: Queued| {
+                        times.fetch_add(1, Ordering::Relaxed);
+                        for cell in data.iter() {
+                            #[expect(unsafe_code, reason = "loom's cell")]
+                            // SAFETY: as for `Sync`.
+                            cell.0.with(|cell| assert_eq!(unsafe { *cell }, 1));
+                        }
+                    }
+                };
+                let threads: Vec<_> = (0..2)
+                    .map(|at| {
+                        let (writer, data, queue) = (Arc::clone(&writers[at]), Arc::clone(&data), queue.clone());
+                        thread::spawn(move || {
+                            #[expect(unsafe_code, reason = "loom's cell")]
+                            // SAFETY: as for `Sync`.
+                            data[at].0.with_mut(|cell| unsafe { *cell += 1 });
+                            writer.end(!(is_broken && at == 1), queue);
+                        })
+                    })
+                    .collect();
+                let reader = Arc::new(Node::new());
+                graph.add(&cells, &reader);
+                reader.spawn(queued()).into_iter().for_each(&queue);
+                threads.into_iter().for_each(|thread| thread.join().unwrap());
+                assert_eq!(times.load(Ordering::Relaxed), 1);
+                assert_eq!(reader.is_broken(), is_broken, "what a task did not write is told");
+            });
+        }
+    }
+}

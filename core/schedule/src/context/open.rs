@@ -1,0 +1,332 @@
+//! How many tasks of a context are not over.
+
+use crate::SeatId;
+use crate::sync::{AtomicI64, AtomicU32, AtomicU64, Ordering};
+
+/// Counts the tasks of a context that are not over, in two ways: as *children*, which are over when they have run, and as
+/// *subtrees*, which are over when the child and all that descends from it are.
+///
+/// What the owner's seat spawns and runs is counted without atomic arithmetic. When the owner is about to sleep, or has ended, that
+/// count moves to the one of the other seats; the last of these then wakes the owner, or finds that the context is not needed
+/// any more.
+///
+/// Both counts stand in one word, so that one addition changes both. A word holds a sum of additions and subtractions whose order is
+/// anybody's, and the owner's part of them is elsewhere; a bias keeps it from borrowing from the flags meanwhile.
+#[derive(Debug)]
+pub(crate) struct Open {
+    /// Written by the owner's seat alone; [`Sum`] without a bias.
+    own: AtomicI64,
+    /// [`Sum`], with its bias and its flags.
+    others: AtomicU64,
+    /// The owner's seat, or [`NO_SEAT`] once the owner has ended.
+    seat: AtomicU32,
+}
+
+/// No seat has this number.
+const NO_SEAT: u32 = u32::MAX;
+
+/// Which tasks are waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// The context's own.
+    Children,
+    /// Those, and all that descend from them.
+    Subtrees,
+}
+
+/// What has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
+pub(crate) enum Ended {
+    /// A child of which others descend that have not.
+    Child = CHILD,
+    /// The rest of a child's subtree, after the child.
+    Subtree = SUBTREE,
+    /// A child, and nothing descends from it any more.
+    Both = CHILD + SUBTREE,
+}
+
+/// What is to be done by the seat that ended a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Then {
+    /// Nothing.
+    Nothing,
+    /// This seat may sleep, and waits for what is over now: it is to look again.
+    Ask(SeatId),
+    /// The context's owner has ended, and nothing is left of its subtree: the context is the caller's, to be dropped.
+    Drop,
+}
+
+const CHILD: u64 = 1;
+const SUBTREE: u64 = 1 << 32;
+/// More tasks than fit into the memory of a machine.
+const BIAS: u64 = (CHILD << 30) + (SUBTREE << 28);
+/// The owner sleeps, or has slept.
+const ASLEEP: u64 = 1 << 62;
+/// The owner has ended.
+const LEFT: u64 = 1 << 63;
+
+/// The two counts.
+#[derive(Clone, Copy)]
+struct Sum(u64);
+
+impl Sum {
+    fn is_done(self, wanted: Wanted) -> bool {
+        match wanted {
+            Wanted::Children => self.0 as u32 == BIAS as u32,
+            Wanted::Subtrees => self.0 & !(ASLEEP | LEFT) == BIAS,
+        }
+    }
+}
+
+impl Open {
+    /// None yet, of an owner on this seat.
+    #[inline]
+    pub(crate) fn new(seat: SeatId) -> Open {
+        Open { own: AtomicI64::new(0), others: AtomicU64::new(BIAS), seat: AtomicU32::new(seat.index() as u32) }
+    }
+
+    /// A child more, which `seat` spawns: the owner, a task of the context, or one that descends from it.
+    #[inline]
+    pub(crate) fn begins(&self, seat: SeatId) {
+        // Relaxed: the task that spawns it is counted itself or the owner, so that nothing is over meanwhile.
+        if self.is_owners(seat) {
+            let own = self.own.load(Ordering::Relaxed);
+            self.own.store(own + Ended::Both as i64, Ordering::Relaxed);
+        } else {
+            self.others.fetch_add(Ended::Both as u64, Ordering::Relaxed);
+        }
+    }
+
+    /// Something has ended, which `seat` ran. Unless the answer is [`Then::Drop`], the context may be gone after this.
+    #[inline]
+    pub(crate) fn ends(&self, seat: SeatId, what: Ended) -> Then {
+        let owner = self.seat.load(Ordering::Relaxed);
+        if owner == seat.index() as u32 {
+            let own = self.own.load(Ordering::Relaxed);
+            self.own.store(own - what as i64, Ordering::Relaxed);
+            return Then::Nothing;
+        }
+        // Release: what the task did is done for the one that waits. Acquire: what all did is done for the one that drops.
+        let now = self.others.fetch_sub(what as u64, Ordering::AcqRel) - what as u64;
+        let sum = Sum(now);
+        if now & LEFT != 0 {
+            return if sum.is_done(Wanted::Subtrees) { Then::Drop } else { Then::Nothing };
+        }
+        // The owner has moved its own count here before it slept. It may wait for either.
+        let is_asked = now & ASLEEP != 0 && (sum.is_done(Wanted::Children) || sum.is_done(Wanted::Subtrees));
+        if is_asked { Then::Ask(SeatId::new(owner as usize)) } else { Then::Nothing }
+    }
+
+    /// Whether nothing is left of what the owner wants. Called by the owner.
+    #[inline]
+    pub(crate) fn is_done(&self, wanted: Wanted) -> bool {
+        // Acquire: what tasks on other seats did.
+        let others = self.others.load(Ordering::Acquire);
+        Sum(others.wrapping_add_signed(self.own.load(Ordering::Relaxed))).is_done(wanted)
+    }
+
+    /// The owner is about to sleep: from now on a seat that ends the last task says that it is to be asked. Says whether it has a
+    /// reason to sleep.
+    pub(crate) fn falls_asleep(&self, wanted: Wanted) -> bool {
+        self.gives_away();
+        // Acquire: as in `is_done`. It is not taken back: a seat that is asked in vain looks once more.
+        !Sum(self.others.fetch_or(ASLEEP, Ordering::AcqRel)).is_done(wanted)
+    }
+
+    /// The owner has ended. Says whether the context is to be dropped by it; if not, [`Open::ends`] says so later.
+    pub(crate) fn owner_ends(&self) -> bool {
+        if self.is_done(Wanted::Subtrees) {
+            return true;
+        }
+        // Tasks that this thread ends later count as others' do. Those that other threads end compare with their own seats.
+        self.seat.store(NO_SEAT, Ordering::Relaxed);
+        self.gives_away();
+        // Acquire: as in `ends`. Release: what the owner did to the context is done for the one that drops it.
+        Sum(self.others.fetch_or(LEFT, Ordering::AcqRel)).is_done(Wanted::Subtrees)
+    }
+
+    /// The owner's own count moves to the others'.
+    fn gives_away(&self) {
+        let own = self.own.load(Ordering::Relaxed);
+        self.own.store(0, Ordering::Relaxed);
+        // Release: what this seat's tasks did is done for the one that sees the last of them.
+        self.others.fetch_add(own as u64, Ordering::AcqRel);
+    }
+
+    #[inline]
+    fn is_owners(&self, seat: SeatId) -> bool {
+        self.seat.load(Ordering::Relaxed) == seat.index() as u32
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_models {
+    use super::*;
+    use loom::cell::UnsafeCell;
+    use loom::sync::Arc;
+    use loom::sync::atomic::AtomicBool;
+    use loom::thread;
+
+    fn seats() -> [SeatId; 3] {
+        [0, 1, 2].map(SeatId::new)
+    }
+
+    /// A context's count, what its tasks write, and whether the owner's seat was asked.
+    struct Model {
+        open: Open,
+        written: [UnsafeCell<u32>; 2],
+        asked: AtomicBool,
+        drops: UnsafeCell<u32>,
+    }
+
+    #[expect(unsafe_code, reason = "the cells are what the model is about")]
+    // SAFETY: loom tells if two threads use a cell at once.
+    unsafe impl Sync for Model {}
+
+    impl Model {
+        fn new() -> Arc<Model> {
+            Arc::new(Model {
+                open: Open::new(seats()[0]),
+                written: [UnsafeCell::new(0), UnsafeCell::new(0)],
+                asked: AtomicBool::new(false),
+                drops: UnsafeCell::new(0),
+            })
+        }
+
+        fn write(&self, task: usize) {
+            #[expect(unsafe_code, reason = "loom's cell")]
+            // SAFETY: as for `Sync`.
+            self.written[task].with_mut(|cell| unsafe { *cell += 1 });
+        }
+
+        /// What the tasks wrote is there.
+        fn read(&self) {
+            #[expect(unsafe_code, reason = "loom's cell")]
+            // SAFETY: as for `Sync`.
+            let each = |cell: &UnsafeCell<u32>| cell.with(|cell| assert_eq!(unsafe { *cell }, 1));
+            self.written.iter().for_each(each);
+        }
+
+        fn follow(&self, then: Then) {
+            match then {
+                Then::Nothing => {}
+                Then::Ask(seat) => {
+                    assert_eq!(seat, seats()[0]);
+                    self.asked.store(true, Ordering::Release);
+                }
+                Then::Drop => {
+                    self.read();
+                    #[expect(unsafe_code, reason = "loom's cell")]
+                    // SAFETY: as for `Sync`.
+                    self.drops.with_mut(|cell| unsafe { *cell += 1 });
+                }
+            }
+        }
+
+        /// The owner, which sleeps when there is a reason, until it is asked.
+        fn wait(&self, wanted: Wanted) {
+            if !self.open.is_done(wanted) && self.open.falls_asleep(wanted) {
+                while !self.asked.load(Ordering::Acquire) {
+                    thread::yield_now();
+                }
+                assert!(self.open.is_done(wanted), "asked for nothing");
+            }
+            self.read();
+        }
+    }
+
+    /// Two tasks on two seats, and the owner sleeps until both are over.
+    #[test]
+    fn loom_the_owner_is_woken_by_the_last_task_and_sees_what_all_did() {
+        loom::model(|| {
+            let (model, [owner, other, third]) = (Model::new(), seats());
+            (0..2).for_each(|_| model.open.begins(owner));
+            let seats = [(other, 0), (third, 1)].map(|(seat, task)| {
+                let model = Arc::clone(&model);
+                thread::spawn(move || {
+                    model.write(task);
+                    model.follow(model.open.ends(seat, Ended::Both));
+                })
+            });
+            model.wait(Wanted::Subtrees);
+            seats.into_iter().for_each(|seat| seat.join().unwrap());
+        });
+    }
+
+    /// The owner runs one of two tasks itself; the other one spawned it.
+    #[test]
+    fn loom_a_task_that_another_seat_spawned_may_end_on_the_owners() {
+        loom::model(|| {
+            let (model, [owner, other, _]) = (Model::new(), seats());
+            model.open.begins(owner);
+            let spawned = Arc::new(AtomicBool::new(false));
+            let seat = {
+                let (model, spawned) = (Arc::clone(&model), Arc::clone(&spawned));
+                thread::spawn(move || {
+                    model.open.begins(other);
+                    spawned.store(true, Ordering::Release);
+                    model.write(0);
+                    model.follow(model.open.ends(other, Ended::Both));
+                })
+            };
+            while !spawned.load(Ordering::Acquire) {
+                thread::yield_now();
+            }
+            model.write(1);
+            assert_eq!(model.open.ends(owner, Ended::Both), Then::Nothing);
+            model.wait(Wanted::Children);
+            seat.join().unwrap();
+        });
+    }
+
+    /// The owner ends before its children, of which one runs on its own seat: exactly one of the three drops the context, after all
+    /// that was written.
+    #[test]
+    fn loom_a_context_whose_owner_has_ended_is_dropped_once_by_the_last() {
+        loom::model(|| {
+            let (model, [owner, other, _]) = (Model::new(), seats());
+            (0..2).for_each(|_| model.open.begins(owner));
+            let seat = {
+                let model = Arc::clone(&model);
+                thread::spawn(move || {
+                    model.write(0);
+                    model.follow(model.open.ends(other, Ended::Both));
+                })
+            };
+            let by_owner = model.open.owner_ends();
+            assert!(!by_owner, "one task is left for this thread");
+            model.write(1);
+            // A child of which others descend, and then these.
+            model.follow(model.open.ends(owner, Ended::Child));
+            model.follow(model.open.ends(owner, Ended::Subtree));
+            seat.join().unwrap();
+            #[expect(unsafe_code, reason = "loom's cell")]
+            // SAFETY: the other thread has ended.
+            model.drops.with(|cell| assert_eq!(unsafe { *cell }, 1));
+        });
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn children_are_over_before_their_subtrees() {
+        let (owner, other) = (SeatId::new(3), SeatId::new(5));
+        let open = Open::new(owner);
+        [owner, other, owner].into_iter().for_each(|seat| open.begins(seat));
+        let done = || [Wanted::Children, Wanted::Subtrees].map(|wanted| open.is_done(wanted));
+        assert_eq!(done(), [false, false]);
+        assert_eq!(open.ends(other, Ended::Both), Then::Nothing);
+        assert_eq!(open.ends(other, Ended::Child), Then::Nothing, "more ended there than began there");
+        assert_eq!(open.ends(owner, Ended::Both), Then::Nothing);
+        assert_eq!(done(), [true, false]);
+        assert!(!open.falls_asleep(Wanted::Children));
+        assert!(open.falls_asleep(Wanted::Subtrees));
+        assert_eq!(open.ends(other, Ended::Subtree), Then::Ask(owner));
+        assert_eq!(done(), [true, true]);
+        assert!(open.owner_ends());
+    }
+}

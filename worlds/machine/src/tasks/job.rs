@@ -1,0 +1,141 @@
+//! A closure in a block of its own, which a context counts until it is over.
+
+use super::child::close_all_groups;
+use super::closure_class;
+use super::slab::{BLOCK_ALIGN, BLOCK_BYTES};
+use crate::heaps;
+use crate::worker::{Worker, in_task, with_shared};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::NonNull;
+use vicus_schedule::{Context, ContextRef, TaskClass, TaskHeader, TaskRef};
+
+/// A closure in a block: one of the seat's slab, or one of the heap if it is large.
+#[repr(C)]
+pub(super) struct Job<F> {
+    /// First, so that its address is the job's.
+    header: TaskHeader,
+    f: F,
+}
+
+impl<F: FnOnce(&Context) + Send> Job<F> {
+    const CLASS: &'static TaskClass = &closure_class(run::<F>);
+
+    /// Whether it fits into a block of the slab.
+    const IS_SMALL: bool = size_of::<Job<F>>() <= BLOCK_BYTES && align_of::<Job<F>>() <= BLOCK_ALIGN;
+
+    /// A task of this context, for a queue.
+    ///
+    /// # Safety
+    /// What the closure borrows lives until the context has no open tasks; so does the context.
+    #[inline]
+    #[expect(unsafe_code, reason = "the caller promises what the type system can't see: the closure's lifetime")]
+    pub(super) unsafe fn task(worker: &mut Worker, context: &Context, f: F) -> TaskRef {
+        let number = worker.recorder.number();
+        context.begins_one(worker.seat);
+        let context_ref = ContextRef::new(context);
+        let header = TaskHeader { class: Self::CLASS, context: context_ref, request: context.request(), number };
+        let job = Job { header, f };
+        let block: *mut Job<F> = if Self::IS_SMALL {
+            let block = worker.slab.take(&worker.shared.blocks).as_ptr().cast();
+            // SAFETY: it is large enough, aligned, and nobody else's.
+            unsafe {
+                std::ptr::write(block, job);
+            }
+            block
+        } else {
+            Box::into_raw(Box::new(job))
+        };
+        // SAFETY: the header is the job's first field; it stays until it is run; its closure is `Send`, and lives long enough, by the
+        // caller's promise.
+        unsafe { TaskRef::new(NonNull::new_unchecked(block.cast())) }
+    }
+
+    /// Takes the job out of its block, which goes back.
+    ///
+    /// # Safety
+    /// `task` is from [`Job::task`] with this closure, and taken once, on a seat of the same runtime.
+    #[inline]
+    #[expect(unsafe_code, reason = "follows a task pointer")]
+    unsafe fn take(worker: &mut Worker, task: TaskRef) -> Job<F> {
+        let block = task.as_ptr().cast::<Job<F>>();
+        // SAFETY: the caller's promise.
+        unsafe {
+            if Self::IS_SMALL {
+                let job = block.read();
+                worker.slab.give(&worker.shared.blocks, block.cast());
+                job
+            } else {
+                *Box::from_raw(block.as_ptr())
+            }
+        }
+    }
+}
+
+/// Runs a job that was taken out of a queue.
+#[expect(unsafe_code, reason = "the type of a class's functions")]
+// SAFETY of callers: `task` is of a `Job<F>` that was not run.
+unsafe fn run<F: FnOnce(&Context) + Send>(task: TaskRef) {
+    let (job, is_stopped) = in_task(|worker| {
+        worker.begins(task);
+        let is_stopped = worker.shared.requests_of_tasks.is_stopped(task.header().request);
+        // SAFETY: the caller's promise.
+        (unsafe { Job::<F>::take(worker, task) }, is_stopped)
+    });
+    let Job { header, f } = job;
+    // SAFETY: the context counts this job until `end` below.
+    let context = unsafe { header.context.get() }.expect("a job has a context");
+    let is_dropped = is_stopped || context.is_cancelled();
+    let call = AssertUnwindSafe(|| if is_dropped { drop(f) } else { f(context) });
+    if let Err(panic) = catch_unwind(call) {
+        context.keep_panic(panic);
+    }
+    // SAFETY: the job has run, and is counted once.
+    unsafe { end(&header, context) };
+}
+
+/// # Safety
+/// The job with this header has run.
+#[inline]
+#[expect(unsafe_code, reason = "ends a task in its context")]
+unsafe fn end(header: &TaskHeader, context: &Context) {
+    let (own, seat) = in_task(|worker| {
+        if worker.frame.context.is_none() {
+            worker.recorder.task_ends(header);
+        }
+        (worker.frame.context, worker.seat)
+    });
+    if own.is_some() {
+        // SAFETY: the caller's promise.
+        return unsafe { end_with_children(header, context) };
+    }
+    heaps::finish_task();
+    // SAFETY: by the caller's promise it is the one end of the job; contexts are as `free` takes them.
+    if let Some(seat) = unsafe { context.ends_one(None, seat, free) } {
+        with_shared(|shared| shared.ask(seat));
+    }
+}
+
+/// # Safety
+/// As [`end`]; the job has a context of its own.
+#[cold]
+#[expect(unsafe_code, reason = "ends a task in its context")]
+unsafe fn end_with_children(header: &TaskHeader, context: &Context) {
+    close_all_groups();
+    let (own, seat) = in_task(|worker| {
+        worker.recorder.task_ends(header);
+        (worker.frame.context.take(), worker.seat)
+    });
+    heaps::finish_task();
+    // SAFETY: as in `end`; `own` was made for the job's children, with this context as its parent.
+    let asked = unsafe { context.ends_one(own.map(|own| own.as_ptr().cast_const()), seat, free) };
+    if let Some(seat) = asked {
+        with_shared(|shared| shared.ask(seat));
+    }
+}
+
+/// Frees the context of a task that has ended.
+fn free(context: *const Context) {
+    #[expect(unsafe_code, reason = "frees what `Worker::context` made")]
+    // SAFETY: it was made in a Box, and `Context::ends_one` hands it out once, when nothing points to it any more.
+    drop(unsafe { Box::from_raw(context.cast_mut()) });
+}

@@ -1,0 +1,288 @@
+//! Children of tasks, and groups of them: who waits for what, under every strategy.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+use vicus_machine::{
+    Runtime, cancel_group, close_group, for_each, is_cancelled, join, open_group, scope, spawn_child, wait_for_children,
+};
+use vicus_schedule::ALL;
+use vicus_trace::Trace;
+
+/// A runtime for each strategy and for one to three threads.
+fn runtimes() -> impl Iterator<Item = Runtime> {
+    ALL.into_iter().flat_map(|strategy| {
+        [1, 2, 3].map(|threads| {
+            let strategy = strategy.name().parse().unwrap();
+            Runtime::builder().threads(threads).strategy(strategy).quiet().start()
+        })
+    })
+}
+
+fn strategy(runtime: &Runtime) -> String {
+    format!("{} on {} threads", runtime.plan().strategy, runtime.plan().threads())
+}
+
+/// What panics with.
+fn panic_of(f: impl FnOnce()) -> String {
+    let panic = catch_unwind(AssertUnwindSafe(f)).expect_err("it panics");
+    let text = panic.downcast_ref::<&str>().map(|text| text.to_string());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).expect("a text")
+}
+
+/// Counts up when it is dropped.
+#[derive(Clone)]
+struct Counter(Arc<AtomicUsize>);
+
+impl Counter {
+    fn new() -> Counter {
+        Counter(Arc::new(AtomicUsize::new(0)))
+    }
+
+    fn add(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn get(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// A tree of tasks, none of which waits.
+fn grow(depth: u32, counter: Counter) {
+    counter.add();
+    if depth > 0 {
+        for _ in 0..2 {
+            let counter = counter.clone();
+            spawn_child(move || grow(depth - 1, counter));
+        }
+    }
+}
+
+const DEPTH: u32 = 10;
+const TREE: usize = (1 << (DEPTH + 1)) - 1;
+
+#[test]
+fn a_task_on_which_others_stand_is_over_when_all_that_descends_from_it_is() {
+    for runtime in runtimes() {
+        let what = strategy(&runtime);
+        let counter = Counter::new();
+        runtime.run(|| grow(DEPTH, counter.clone()));
+        assert_eq!(counter.get(), TREE, "run: {what}");
+
+        let (counter, inner) = (Counter::new(), Counter::new());
+        let request = runtime.spawn({
+            let inner = inner.clone();
+            move || grow(DEPTH, inner)
+        });
+        request.wait().unwrap();
+        assert_eq!(inner.get(), TREE, "a request: {what}");
+
+        runtime.run(|| {
+            scope(|scope| (0..4).for_each(|_| scope.spawn(|_| grow(DEPTH, counter.clone()))));
+            assert_eq!(counter.get(), 4 * TREE, "a scope: {what}");
+            for_each(0..8, |_| grow(4, counter.clone()));
+            join(|| grow(4, counter.clone()), || grow(4, counter.clone()));
+            // What this thread ran of them are children of this task.
+            open_group();
+            spawn_child({
+                let counter = counter.clone();
+                move || grow(DEPTH, counter)
+            });
+            close_group();
+        });
+        assert_eq!(counter.get(), 5 * TREE + 10 * 31, "loops and joins: {what}");
+    }
+}
+
+/// Lets a task go on that waits on another thread.
+fn gate() -> (impl Fn() + Send + 'static, impl Fn() + Send + Sync + 'static) {
+    let open = Arc::new(AtomicBool::new(false));
+    let opens = Arc::clone(&open);
+    let wait = move || {
+        while !open.load(Ordering::Acquire) {
+            std::thread::yield_now();
+        }
+    };
+    (wait, move || opens.store(true, Ordering::Release))
+}
+
+#[test]
+fn children_are_waited_for_and_grandchildren_are_not() {
+    for runtime in runtimes().filter(|runtime| runtime.plan().threads() > 1) {
+        let what = strategy(&runtime);
+        let (wait, open) = gate();
+        let (tells, told) = mpsc::channel();
+        let late = Counter::new();
+        let late_there = late.clone();
+        let (children, grandchildren) = runtime.run(move || {
+            let (late, seen) = (late_there.clone(), late_there);
+            spawn_child(move || {
+                let seen = seen.clone();
+                spawn_child(move || {
+                    // Its seat may be the one of the task that waits, and would not let it go on then.
+                    let _ = tells.send(std::thread::current().id());
+                    wait();
+                    seen.add();
+                });
+                // It is over before the child is.
+            });
+            let me = std::thread::current().id();
+            // The grandchild has begun somewhere: if not here, then the wait for the child ends though it goes on.
+            match told.recv_timeout(Duration::from_millis(200)) {
+                Ok(thread) if thread != me => {
+                    wait_for_children();
+                    let seen = late.get();
+                    open();
+                    (true, seen)
+                }
+                _ => {
+                    open();
+                    wait_for_children();
+                    (false, 0)
+                }
+            }
+        });
+        assert_eq!(grandchildren, 0, "{what}: a grandchild that goes on was waited for ({children})");
+        assert_eq!(late.get(), 1, "{what}: run has waited for it");
+    }
+}
+
+#[test]
+fn a_group_waits_for_what_was_spawned_in_it_and_groups_stand_in_groups() {
+    for runtime in runtimes() {
+        let what = strategy(&runtime);
+        runtime.run(|| {
+            let counters: [Counter; 3] = std::array::from_fn(|_| Counter::new());
+            let spawn = |counter: usize| {
+                let counter = counters[counter].clone();
+                spawn_child(move || grow(6, counter));
+            };
+            spawn(0);
+            open_group();
+            spawn(1);
+            open_group();
+            (0..3).for_each(|_| spawn(2));
+            close_group();
+            assert_eq!(counters[2].get(), 3 * 127, "the inner group: {what}");
+            spawn(1);
+            // All children of this task, in and outside of its group.
+            wait_for_children();
+            assert!(counters[0].get() >= 1 && counters[1].get() >= 2, "children have run: {what}");
+            close_group();
+            assert_eq!(counters[1].get(), 2 * 127, "the outer group: {what}");
+            spawn(0);
+        });
+    }
+}
+
+#[test]
+fn a_group_that_is_cancelled_drops_what_has_not_begun_and_what_is_in_groups_in_it() {
+    for runtime in runtimes() {
+        let what = strategy(&runtime);
+        let (begun, others) = (Counter::new(), Counter::new());
+        runtime.run(|| {
+            spawn_child({
+                let others = others.clone();
+                move || others.add()
+            });
+            open_group();
+            cancel_group();
+            for _ in 0..100 {
+                let begun = begun.clone();
+                spawn_child(move || begun.add());
+            }
+            open_group();
+            spawn_child({
+                let begun = begun.clone();
+                move || begun.add()
+            });
+            close_group();
+            close_group();
+            assert_eq!(begun.get(), 0, "{what}");
+            // From within: the task goes on, sees it, and what it spawns is dropped.
+            open_group();
+            let begun_inside = begun.clone();
+            spawn_child(move || {
+                assert!(!is_cancelled());
+                cancel_group();
+                assert!(is_cancelled());
+                spawn_child(move || begun_inside.add());
+                // A scope is what its owner relies on.
+                let scoped = AtomicUsize::new(0);
+                scope(|scope| scope.spawn(|_| _ = scoped.fetch_add(1, Ordering::Relaxed)));
+                assert_eq!(scoped.into_inner(), 1);
+            });
+            close_group();
+            assert_eq!(begun.get(), 0, "{what}");
+            assert!(!is_cancelled());
+        });
+        assert_eq!(others.get(), 1, "{what}: what is not in the group");
+    }
+}
+
+#[test]
+fn a_childs_panic_goes_to_whatever_waits_for_it_first() {
+    for runtime in runtimes() {
+        let what = strategy(&runtime);
+        let children = panic_of(|| {
+            runtime.run(|| {
+                spawn_child(|| panic!("of a child"));
+                let told = panic_of(wait_for_children);
+                assert_eq!(told, "of a child");
+                wait_for_children();
+                open_group();
+                // Its parent has ended, or not: the group waits for both.
+                spawn_child(|| spawn_child(|| panic!("of a grandchild")));
+                assert_eq!(panic_of(close_group), "of a grandchild");
+                spawn_child(|| {
+                    open_group();
+                    spawn_child(|| panic!("in a group that its task leaves open"));
+                });
+            });
+        });
+        assert_eq!(children, "in a group that its task leaves open", "{what}");
+        let scoped = panic_of(|| runtime.run(|| scope(|scope| scope.spawn(|_| spawn_child(|| panic!("in a scope"))))));
+        assert_eq!(scoped, "in a scope", "{what}");
+        assert_eq!(panic_of(|| runtime.run(close_group)), "close_group is called in the task that called open_group");
+        // Threads go on.
+        assert_eq!(runtime.run(|| join(|| 1, || 2)), (1, 2), "{what}");
+    }
+    assert!(catch_unwind(|| spawn_child(|| ())).is_err(), "outside of tasks");
+}
+
+#[test]
+fn a_task_may_end_before_all_that_descends_from_it() {
+    // Each task ends before its one child, so that each context is dropped by the end of what it waits for, up to the first.
+    fn chain(left: usize, counter: Counter) {
+        counter.add();
+        if left > 0 {
+            spawn_child(move || chain(left - 1, counter));
+        }
+    }
+    for strategy in ["las", "steal", "central", "shepherd"] {
+        let runtime = Runtime::builder().threads(2).strategy(strategy.parse().unwrap()).quiet().start();
+        let counter = Counter::new();
+        runtime.run(|| chain(250_000, counter.clone()));
+        assert_eq!(counter.get(), 250_001, "{strategy}");
+    }
+}
+
+#[test]
+fn a_trace_of_children_has_causes_before_effects() {
+    for strategy in ALL {
+        let runtime =
+            Runtime::builder().threads(2).strategy(strategy.name().parse().unwrap()).quiet().record(1 << 14).start();
+        let counter = Counter::new();
+        runtime.run(|| {
+            grow(5, counter.clone());
+            wait_for_children();
+            open_group();
+            grow(5, counter.clone());
+            close_group();
+        });
+        let trace: Trace = runtime.trace().unwrap();
+        assert_eq!((trace.lost(), trace.check().first()), (0, None), "{}", strategy.name());
+    }
+}
