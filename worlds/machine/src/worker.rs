@@ -26,7 +26,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use vicus_flow::{Blocks, Desk, Instance, Place};
 use vicus_schedule::{
-    Context, ContextRef, Found, Idle, Kind, PoolId, QueueId, RequestId, SeatId, SeatPlan, Shares, TaskRef, look,
+    Context, ContextRef, DEEP, Found, Idle, Kind, PoolId, QueueId, RequestId, SeatId, SeatPlan, Shares, TaskRef, look,
     look_waiting,
 };
 
@@ -46,7 +46,7 @@ pub(crate) struct Worker {
     /// The task to run next: what it would push to its own queue and pop again at once, without the two full fences of
     /// that. Nobody misses it there: it is run before anything else is looked for.
     pub(crate) next: Option<Found<TaskRef>>,
-    /// Tasks that a full queue refused: this seat runs them itself, the youngest first.
+    /// Tasks that a full queue refused, and those that were spawned on a deep stack: this seat runs them itself, the youngest first.
     pub(crate) refused: Vec<TaskRef>,
     /// The lock-free queue into which this seat puts immediate tasks and from which it takes the youngest first (rule 1 of
     /// most strategies); null if the plan has no such queue. It lives in `shared`.
@@ -596,6 +596,14 @@ pub(crate) fn run_on_top(task: TaskRef, way: Way) {
         }
         worker.frame = outer;
     });
+}
+
+impl Stack {
+    /// Whether so many tasks wait there that the seat keeps what it spawns.
+    #[inline]
+    pub(crate) fn is_deep(&self) -> bool {
+        self.waits as usize >= DEEP
+    }
 }
 
 impl Frame {

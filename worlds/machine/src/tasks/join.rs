@@ -134,8 +134,8 @@ impl Worker {
     #[cold]
     #[inline(never)]
     fn put_elsewhere(&mut self, task: TaskRef) -> (Option<QueueId>, AtOnce) {
-        if self.own().is_some() {
-            // Its own queue is full.
+        // Its own queue is full, or its stack is deep: see `put_anywhere`.
+        if self.own().is_some() || self.stack.is_deep() {
             self.refused.push(task);
             return (None, AtOnce::NONE);
         }

@@ -215,8 +215,14 @@ impl Worker {
         }
     }
 
-    /// Puts a task that names no place where the plan wants it.
+    /// Puts a task that names no place where the plan wants it; but where the stack is deep, the seat keeps it for itself. The queue's
+    /// youngest task might be one that another seat has just spawned, and the task that waits for this one would run it on top of
+    /// itself, and the next one on top of that: the stack would grow with their number.
     pub(super) fn put_anywhere(&mut self, task: TaskRef, kind: Kind) -> AtOnce {
+        if self.stack.is_deep() {
+            self.refused.push(task);
+            return AtOnce::NONE;
+        }
         match self.next_in_turn() {
             // This seat may not even look there.
             Some(queue) => self.put(task, queue, Kind::Deferred),
