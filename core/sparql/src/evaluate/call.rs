@@ -258,26 +258,32 @@ impl Evaluator<'_> {
     }
 
     fn moment(&self, value: &Val) -> Option<DateTime> {
-        match self.value(value) {
-            Value::DateTime(moment) => Some(moment),
-            Value::Date(date) => Some(date.start()),
+        self.moment_and_hours(value).map(|(moment, _)| moment)
+    }
+
+    /// A moment, or when a day begins; and whether it has hours of its own, which a day has not.
+    fn moment_and_hours(&self, value: &Val) -> Option<(DateTime, bool)> {
+        let of_value = |value: &Value| match value {
+            Value::DateTime(moment) => Some((*moment, true)),
+            Value::Date(date) => Some((date.start(), false)),
             _ => None,
+        };
+        match value {
+            Val::Id(id) => self.scratch.with_value(self.terms, *id, of_value),
+            Val::Moment(value) => of_value(value),
+            Val::Boolean(_) | Val::Number(_) | Val::String(_) => None,
         }
     }
 
-    fn part(&self, part: Part, value: &Val) -> Option<Val> {
+    /// The part of a moment or a day.
+    pub(super) fn part(&self, part: Part, value: &Val) -> Option<Val> {
         let integer = |value: i64| Some(Val::Number(Number::Integer(value)));
-        let moment = match (self.value(value), part) {
-            // A day has no hours of its own.
-            (Value::Date(_), Part::Hours | Part::Minutes | Part::Seconds) => return None,
-            (Value::Date(date), _) => date.start(),
-            (Value::DateTime(moment), _) => moment,
-            _ => return None,
-        };
+        let (moment, has_hours) = self.moment_and_hours(value)?;
         match part {
             Part::Year => integer(moment.date.year),
             Part::Month => integer(moment.date.month.into()),
             Part::Day => integer(moment.date.day.into()),
+            _ if !has_hours => None,
             Part::Hours => integer(moment.time.hour.into()),
             Part::Minutes => integer(moment.time.minute.into()),
             Part::Seconds => Some(Val::Number(Number::Decimal(moment.time.seconds()))),

@@ -11,7 +11,7 @@ mod scratch;
 pub(crate) use scratch::Scratch;
 
 use crate::algebra::Slot;
-use crate::expression::{Compare, Expr};
+use crate::expression::{Compare, Expr, Function};
 use crate::terms::Terms;
 use crate::value::{self, Number, Value};
 use oxrdf::LiteralRef;
@@ -253,12 +253,24 @@ impl<'a> Evaluator<'a> {
                 self.eval(branch, row)
             }
             Expr::Coalesce(all) => all.iter().find_map(|operand| self.eval(operand, row)),
+            Expr::Call(Function::Of(part), operands) => {
+                let value = self.eval(&operands[0], row)?;
+                self.part(*part, &value)
+            }
             Expr::Call(function, operands) => {
-                let mut values = Vec::with_capacity(operands.len());
-                for operand in operands {
-                    values.push(self.eval(operand, row)?);
-                }
-                let value = self.call(*function, &values)?;
+                let value = match &operands[..] {
+                    [operand] => {
+                        let value = self.eval(operand, row)?;
+                        self.call(*function, &[value])?
+                    }
+                    operands => {
+                        let mut values = Vec::with_capacity(operands.len());
+                        for operand in operands {
+                            values.push(self.eval(operand, row)?);
+                        }
+                        self.call(*function, &values)?
+                    }
+                };
                 let fits = match &value {
                     Val::String(text) => self.terms.fits(text.len()),
                     Val::Id(id) => !id.is_unbound(),
@@ -279,9 +291,9 @@ impl<'a> Evaluator<'a> {
 
     /// The number that the value is, which needs no term; `None` for an error and for what is no number.
     pub(crate) fn number(&mut self, expr: &Expr, row: &impl Fn(usize) -> u64) -> Option<Number> {
-        let value = self.eval(expr, row)?;
-        match self.value(&value) {
-            Value::Number(number) => Some(number),
+        match self.eval(expr, row)? {
+            Val::Number(number) => Some(number),
+            Val::Id(id) => self.scratch.number(self.terms, id),
             _ => None,
         }
     }
