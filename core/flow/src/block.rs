@@ -45,7 +45,7 @@ impl Block {
     fn of_program(layout: Layout) -> Result<Block, NoMemory> {
         #[expect(unsafe_code, reason = "asks for memory")]
         // SAFETY: the size is not zero, says the only caller.
-        let at = unsafe { alloc::alloc(layout) };
+        let at = crate::refusable(|| unsafe { alloc::alloc(layout) });
         let at = NonNull::new(at).ok_or(NoMemory { bytes: layout.size() as u64 })?;
         Ok(Block { at, layout, free: None })
     }

@@ -52,6 +52,16 @@ impl AggregateSpec {
         if has_text { most.min(16) } else { most }
     }
 
+    /// The next of these rows that are added before it is looked what is held: one by one where the last ones made strings much
+    /// longer, or there were none yet. A row's text may have megabytes, and be added to many groups.
+    fn next_rows<'a>(&self, rows: &mut &'a [u64], width: usize, may_grow: bool) -> Option<&'a [u64]> {
+        let portion = self.portion(usize::MAX / width);
+        let count = if may_grow && portion < usize::MAX / width { 1 } else { portion };
+        let (next, rest) = rows.split_at(rows.len().min(count * width));
+        *rows = rest;
+        (!next.is_empty()).then_some(next)
+    }
+
     /// How large a table of groups should be at most, if it has room for so much. Rows that wait for their table would
     /// make strings longer all at once.
     fn cache(&self, cache: u64) -> u64 {
@@ -85,6 +95,9 @@ impl AggregateSpec {
         AggregateSpec { keys: (0..self.keys.len()).map(Some).collect(), folds: folds.collect() }
     }
 }
+
+/// Where strings grow by more bytes than this, rows are looked at one by one.
+const GROWS_MUCH: u64 = 1 << 20;
 
 /// What rows are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -471,6 +484,8 @@ pub(crate) struct Aggregate {
     groups: Parted<Groups>,
     /// The rows of an envelope, one after the other.
     rows: Vec<u64>,
+    /// Whether the next rows may make strings much longer each.
+    may_grow: bool,
     inputs: Inputs,
     /// What the envelopes kept alive whose rows may wait for their table.
     attached: Vec<Attachment>,
@@ -497,6 +512,7 @@ impl Aggregate {
             spec: Arc::clone(spec),
             width: width.max(1),
             rows: Vec::new(),
+            may_grow: true,
             inputs: Inputs::default(),
             attached: Vec::new(),
             next: (0, 0),
@@ -508,9 +524,11 @@ impl Aggregate {
     fn add(&mut self, turn: &mut Turn<'_>, envelope: &Envelope) {
         self.attach(envelope);
         rows_of(envelope, &mut self.rows);
-        let portion = self.spec.portion(usize::MAX / self.width) * self.width;
-        for rows in self.rows.chunks(portion) {
+        let mut all = &self.rows[..];
+        while let Some(rows) = self.spec.next_rows(&mut all, self.width, self.may_grow) {
+            let before = self.groups.bytes();
             self.groups.add(rows, &mut |_, _| {});
+            self.may_grow = self.groups.bytes() > before + GROWS_MUCH;
             if self.made.gives_up(&self.terms, turn, self.groups.bytes()) {
                 break;
             }
@@ -589,6 +607,7 @@ pub(crate) struct PreAggregate {
     cache: u64,
     limit: usize,
     rows: Vec<u64>,
+    may_grow: bool,
     /// How many solutions are in the groups.
     taken: usize,
     /// So many solutions are passed on each as a part of its own: most groups had but one.
@@ -607,7 +626,16 @@ impl PreAggregate {
         limit: usize,
     ) -> PreAggregate {
         let groups = Groups::new(terms, spec, Rows::Solutions, width);
-        PreAggregate { groups, made: Made::default(), cache, limit, rows: Vec::new(), taken: 0, directly: 0 }
+        PreAggregate {
+            groups,
+            made: Made::default(),
+            cache,
+            limit,
+            rows: Vec::new(),
+            may_grow: true,
+            taken: 0,
+            directly: 0,
+        }
     }
 
     fn put_out(&mut self, turn: &mut Turn<'_>) {
@@ -671,11 +699,13 @@ impl Operator for PreAggregate {
             return self.made.hold(&self.groups.terms, turn, 0);
         }
         let mut fresh = Vec::new();
-        let width = self.groups.width;
-        let portion = self.groups.spec.portion(usize::MAX / width) * width;
+        let (width, spec) = (self.groups.width, Arc::clone(&self.groups.spec));
         let all = std::mem::take(&mut self.rows);
-        for rows in all.chunks(portion) {
+        let mut rest = &all[..];
+        while let Some(rows) = spec.next_rows(&mut rest, width, self.may_grow) {
+            let before = self.groups.bytes();
             Table::add(&mut self.groups, rows, &mut fresh);
+            self.may_grow = self.groups.bytes() > before + GROWS_MUCH;
             self.taken += rows.len() / width;
             if self.groups.bytes() > self.cache {
                 self.put_out(turn);

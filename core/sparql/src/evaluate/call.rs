@@ -1,7 +1,7 @@
 //! Calls of functions: SPARQL 1.1, §17.4, one for each name.
 
 use super::regexes::Replacement;
-use super::{Evaluator, Val, cast, with_room, with_string};
+use super::{Evaluator, LONG, Val, cast, with_room, with_string};
 use crate::expression::{Cast, Function, Hash, Part};
 use crate::value::{DateTime, Number, Rounding, Value, Zone, rounded};
 use md5::{Digest, Md5};
@@ -62,7 +62,10 @@ impl Evaluator<'_> {
                 if regex.is_match("")? {
                     return None;
                 }
-                let made = regex.replaced(&text, &by, &|bytes| terms.fits(bytes))?;
+                // It grows by as much as it has.
+                let is_too_much = |bytes: usize| stopped.is_some_and(|stopped| stopped(2 * bytes as u64));
+                let fits = |bytes: usize| terms.fits(bytes) && !(bytes >= LONG && is_too_much(bytes));
+                let made = regex.replaced(&text, &by, &fits)?;
                 Some(self.tagged(made, language))
             }
             Function::StrLen => {
@@ -102,15 +105,24 @@ impl Evaluator<'_> {
                 Some(self.tagged(made.to_owned(), language))
             }
             Function::Concat => {
-                let texts: Vec<Text> = values.iter().map(|value| self.string(value)).collect::<Option<_>>()?;
-                let language = texts.first().and_then(|(_, language)| language.clone());
-                let agree = texts.iter().all(|(_, other)| *other == language);
-                let bytes = texts.iter().map(|(text, _)| text.len()).sum();
-                if !self.terms.fits(bytes) {
+                // Twice over all operands: what there is no room for is not copied even once.
+                let (mut bytes, mut language, mut agree) = (0, None, true);
+                for (place, value) in values.iter().enumerate() {
+                    with_string(self.terms, value, |text, other| {
+                        bytes += text.len();
+                        match place {
+                            0 => language = other.map(str::to_owned),
+                            _ => agree &= language.as_deref() == other,
+                        }
+                    })?;
+                }
+                if !self.terms.fits(bytes) || bytes >= LONG && self.stops(bytes) {
                     return None;
                 }
                 let mut made = with_room(bytes);
-                texts.iter().for_each(|(text, _)| made.push_str(text));
+                for value in values {
+                    with_string(self.terms, value, |text, _| made.push_str(text))?;
+                }
                 Some(self.tagged(made, language.filter(|_| agree)))
             }
             Function::EncodeForUri => {

@@ -19,7 +19,7 @@ use oxrdf::vocab::xsd;
 use scratch::Made;
 use std::cmp::Ordering;
 use std::sync::Arc;
-use vicus_flow::{NoMemory, give_up};
+use vicus_flow::{NoMemory, give_up, refusable};
 use vicus_rdf::{Id, Kind, TermView};
 
 /// What an expression came to. Computed values become terms only when somebody asks for their ids.
@@ -298,17 +298,30 @@ impl<'a> Evaluator<'a> {
         }
     }
 
+    /// Whether to give up, since so many bytes more are beyond what the request may hold, or it has ended. What is long is booked
+    /// before it is made.
+    fn stops(&self, bytes: usize) -> bool {
+        self.stopped.is_some_and(|stopped| stopped(bytes as u64))
+    }
+
     /// The text and, if it has one, the language of a string literal.
     fn string(&self, value: &Val) -> Option<(String, Option<String>)> {
-        with_string(self.terms, value, |text, language| (copied(text), language.map(str::to_owned)))
+        let copy = |text: &str, language: Option<&str>| {
+            // It, and what is made of it.
+            let is_too_much = text.len() >= LONG && self.stops(2 * text.len());
+            (!is_too_much).then(|| (copied(text), language.map(str::to_owned)))
+        };
+        with_string(self.terms, value, copy)?
     }
 }
+
+/// So long texts are booked, and memory for them is asked for, before anything is made of them.
+const LONG: usize = 64 << 10;
 
 /// A copy of a text. Where it is so long that functions of it may not find memory for what they make, the box gives up.
 fn copied(text: &str) -> String {
     // As it is, and three times as long: what percent signs make of it.
     const TIMES: usize = 4;
-    const LONG: usize = 64 << 10;
     if text.len() >= LONG {
         drop(with_room(TIMES * text.len()));
     }
@@ -318,7 +331,7 @@ fn copied(text: &str) -> String {
 /// An empty text with room for so many bytes. Where there is no memory for it, the box gives up.
 fn with_room(bytes: usize) -> String {
     let mut text = String::new();
-    text.try_reserve_exact(bytes).unwrap_or_else(|_| give_up(NoMemory { bytes: bytes as u64 }));
+    refusable(|| text.try_reserve_exact(bytes)).unwrap_or_else(|_| give_up(NoMemory { bytes: bytes as u64 }));
     text
 }
 
