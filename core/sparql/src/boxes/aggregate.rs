@@ -228,7 +228,9 @@ impl State {
         }
     }
 
-    /// What it is worth to whoever puts parts together: a count and a value.
+    /// What it is worth to whoever puts parts together: a count and a value. Its term is kept until the query's end. Terms that
+    /// live as long as the envelope took more memory in the end: most groups have few parts, whose terms are often the result's as
+    /// well, and parts wait for their table, with all that is attached to them.
     fn part(&self, terms: &Arc<Terms>) -> (u64, u64) {
         let or_failed = |id: Option<Id>, count: u64| id.map_or((FAILED | count, 0), |id| (count, id.bits()));
         match self {
