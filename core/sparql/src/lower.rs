@@ -21,7 +21,7 @@ use crate::boxes::{
 };
 use crate::plan::Options;
 use crate::planner::{Op, Physical, cost};
-use crate::stack::deep;
+use crate::stack::{Deep, deep, of_levels};
 use crate::stop::Stop;
 use crate::terms::Terms;
 use std::fmt;
@@ -66,10 +66,15 @@ impl Draft {
         name: &str,
         make: impl Fn(&Arc<Terms>) -> O + Send + Sync + 'static,
     ) -> Draft {
-        let (terms, make) = (Arc::clone(terms), Arc::new(make));
-        let maker = Arc::clone(&make);
+        // What it is made of has conditions in it, and so has the operator: either may be dropped last, on any thread.
+        let make = Arc::new(Deep::new(terms.levels, make));
+        let of = move |terms: &Arc<Terms>| {
+            let levels = make.levels();
+            Deep::new(levels, of_levels(levels, || make(terms)))
+        };
+        let (terms, maker) = (Arc::clone(terms), of.clone());
         let maker = Maker(Arc::new(move |terms| Box::new(maker(terms))));
-        Draft { model: BoxModel::new(name, move || make(&terms)), maker: Some(maker) }
+        Draft { model: BoxModel::new(name, move || of(&terms)), maker: Some(maker) }
     }
 
     fn input(self, schema: &Schema) -> Draft {

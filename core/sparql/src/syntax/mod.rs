@@ -38,10 +38,17 @@ pub struct ParseOptions<'a> {
     pub bytes: usize,
     /// How many levels a text's tree has at most: brackets, and operators and patterns that stand on the one before,
     /// such as `+`, OPTIONAL, BIND, EXISTS and paths of any length. What lies side by side (`||`, UNION, triples, rows of VALUES) has one level.
+    /// [`ParseOptions::MOST_DEPTH`] at most, whatever stands here. Reading, planning and running a query need no more stack of
+    /// those who call them the deeper it is.
     pub depth: usize,
     /// Whether the call of a function that there is not makes the query wrong. Otherwise it is an error of that call
     /// (SPARQL 1.1, §17.3.3), so a filter with it keeps nothing.
     pub strict_functions: bool,
+}
+
+impl ParseOptions<'_> {
+    /// The largest [`ParseOptions::depth`].
+    pub const MOST_DEPTH: usize = 10_000;
 }
 
 impl Default for ParseOptions<'_> {

@@ -267,8 +267,8 @@ impl<'a> Parser<'a> {
         self.height += levels;
         let depth = self.depth + self.height;
         self.deepest = self.deepest.max(depth);
-        if depth > self.options.depth {
-            let limit = self.options.depth;
+        let limit = self.options.depth.min(ParseOptions::MOST_DEPTH);
+        if depth > limit {
             let message = format!(
                 "the query is nested more than {limit} levels deep: brackets, and operators and patterns that stand on the one before"
             );
