@@ -186,7 +186,7 @@ fn planned(store: &Arc<Store>, parsed: &Parsed, options: &Options, stop: &Stop<'
         numbers = Numbers::of(store, numbers.and(translated.node.makes()));
     }
     let terms = Arc::new(terms.settled(numbers));
-    let lowered = lower::lower(&physical, &terms, options, stop);
+    let lowered = lower::lower(&physical, &terms, options, stop)?;
     stop.check()?;
     let form = match translated.select {
         Some(select) => Form::Select { variables: select.into_iter().map(|(name, _)| name).collect() },

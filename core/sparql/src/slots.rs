@@ -57,7 +57,18 @@ impl Slots {
 
     pub(crate) fn intersection<'a>(&'a self, other: &'a Slots) -> impl Iterator<Item = &'a Slot> {
         let (few, many) = if self.0.len() <= other.0.len() { (self, other) } else { (other, self) };
-        few.iter().filter(|slot| many.contains(slot))
+        // What comes next is near where the last one was, if there are about as many.
+        let mut rest = &many.0[..];
+        few.iter().filter(move |slot| {
+            let mut end = 1;
+            while end < rest.len() && rest[end] < **slot {
+                end *= 2;
+            }
+            let from = end / 2;
+            let place = from + rest[from..rest.len().min(end + 1)].partition_point(|other| other < slot);
+            rest = &rest[place..];
+            rest.first() == Some(slot)
+        })
     }
 
     pub(crate) fn is_subset(&self, other: &Slots) -> bool {
