@@ -93,7 +93,8 @@ pub(crate) struct Args {
     /// for each query and repeat; as JSON objects with =json.
     #[arg(long, value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "text")]
     timings: Option<Timings>,
-    /// Records what happens on every thread; see `vicus trace`.
+    /// Records what happens on every thread; see `vicus trace`. Short queries, which otherwise run on the thread that asks, run on
+    /// these threads then.
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
     /// The longest line of data, in Turtle the longest statement: 64K, 10M, 2G. A longer one, such as all of /dev/zero, is an
