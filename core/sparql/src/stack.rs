@@ -81,7 +81,18 @@ impl<T> Drop for Deep<T> {
 /// A box whose operator looks at such trees.
 impl<O: Operator> Operator for Deep<O> {
     fn act(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
+        if is_deep(self.levels) {
+            return self.act_on_more(turn);
+        }
+        self.inner.as_mut().expect("it is there until it is dropped").act(turn)
+    }
+}
+
+impl<O: Operator> Deep<O> {
+    #[cold]
+    #[inline(never)]
+    fn act_on_more(&mut self, turn: &mut Turn<'_>) -> Result<(), BoxError> {
         let inner = self.inner.as_mut().expect("it is there until it is dropped");
-        if is_deep(self.levels) { of_levels(self.levels, || inner.act(turn)) } else { inner.act(turn) }
+        of_levels(self.levels, || inner.act(turn))
     }
 }
