@@ -19,9 +19,10 @@ use crate::boxes::union::To;
 use crate::boxes::{
     self, aggregate, distinct, extend, filter, join, nodes, scan, slice, sort, top, union, values, walk,
 };
+use crate::error::QueryError;
 use crate::plan::Options;
 use crate::planner::{Op, Physical, cost};
-use crate::stack::deep;
+use crate::stack::{Deep, deep, of_levels};
 use crate::stop::Stop;
 use crate::terms::Terms;
 use std::fmt;
@@ -66,10 +67,15 @@ impl Draft {
         name: &str,
         make: impl Fn(&Arc<Terms>) -> O + Send + Sync + 'static,
     ) -> Draft {
-        let (terms, make) = (Arc::clone(terms), Arc::new(make));
-        let maker = Arc::clone(&make);
+        // What it is made of has conditions in it, and so has the operator: either may be dropped last, on any thread.
+        let make = Arc::new(Deep::new(terms.levels, make));
+        let of = move |terms: &Arc<Terms>| {
+            let levels = make.levels();
+            Deep::new(levels, of_levels(levels, || make(terms)))
+        };
+        let (terms, maker) = (Arc::clone(terms), of.clone());
         let maker = Maker(Arc::new(move |terms| Box::new(maker(terms))));
-        Draft { model: BoxModel::new(name, move || make(&terms)), maker: Some(maker) }
+        Draft { model: BoxModel::new(name, move || of(&terms)), maker: Some(maker) }
     }
 
     fn input(self, schema: &Schema) -> Draft {
@@ -105,8 +111,16 @@ pub(crate) struct Made {
     pub(crate) degree: usize,
 }
 
-/// The model of a plan. If it costs more than it may, or nobody waits any more, that of another plan.
-pub(crate) fn lower(plan: &Physical, terms: &Arc<Terms>, options: &Options, stop: &Stop<'_>) -> Lowered {
+/// The model of a plan.
+///
+/// # Errors
+/// It costs more than it may, or nobody waits any more.
+pub(crate) fn lower(
+    plan: &Physical,
+    terms: &Arc<Terms>,
+    options: &Options,
+    stop: &Stop<'_>,
+) -> Result<Lowered, QueryError> {
     let limit = options.envelope_rows.max(1);
     let mut lowering = Lowering {
         net: ModelBuilder::new("query"),
@@ -118,11 +132,13 @@ pub(crate) fn lower(plan: &Physical, terms: &Arc<Terms>, options: &Options, stop
         rows: 0.0,
         at: None,
         widest: boxes::schema(widest(plan)),
+        ranges: library::range_schema(),
         stop,
     };
     lowering.net.default_bound(Bound { envelopes: options.via_envelopes.max(1), ..Bound::default() });
     let width = plan.columns.len();
     let streams = lowering.add(plan, Pipeline::default());
+    stop.check()?;
     let count = options.sinks.clamp(1, streams.len());
     let sinks = (0..count).map(|place| {
         let mine = streams.iter().skip(place).step_by(count).copied().collect();
@@ -137,7 +153,7 @@ pub(crate) fn lower(plan: &Physical, terms: &Arc<Terms>, options: &Options, stop
     let model =
         lowering.net.build().unwrap_or_else(|error| panic!("a plan is a tree from sources to the sink: {error}"));
     let is_short = rows < options.parallel_rows as f64 / SHORT && operators.iter().all(|made| made.degree <= 1);
-    Lowered { model, sinks, operators, makers: makers.into(), is_short }
+    Ok(Lowered { model, sinks, operators, makers: makers.into(), is_short })
 }
 
 /// A plan is short if all its operators make a part of this of the rows from which on work is shared.
@@ -171,6 +187,8 @@ struct Lowering<'a> {
     at: Option<usize>,
     /// Of which all schemas are a beginning: a schema has a name for each column.
     widest: Schema,
+    /// Of what splitters send.
+    ranges: Schema,
     stop: &'a Stop<'a>,
 }
 
@@ -181,8 +199,9 @@ const BOX_STEPS: usize = 64;
 /// Schemas of so many columns are made once for all plans.
 const FEW_COLUMNS: usize = 31;
 
-/// About how many bytes an output and an input that are joined take.
+/// About how many bytes an output and an input that are joined take, and steps where a box has many.
 const LINK_BYTES: usize = 256;
+const LINK_STEPS: usize = 32;
 
 /// How many columns any envelope has at most.
 fn widest(plan: &Physical) -> usize {
@@ -300,7 +319,13 @@ impl Lowering<'_> {
                 Draft::new(&terms, "extend", move |terms| extend::Extend::new(terms, &makes))
             }),
             Op::Union(inputs, maps) => {
-                let streams: Vec<Vec<OutputId>> = inputs.iter().map(|input| self.add(input, here)).collect();
+                let mut streams: Vec<Vec<OutputId>> = Vec::with_capacity(inputs.len());
+                for input in inputs {
+                    streams.push(self.add(input, here));
+                    if self.stop.works(LINK_STEPS * streams.last().map_or(0, Vec::len)) {
+                        break;
+                    }
+                }
                 self.unite(inputs, &streams, maps, width)
             }
             Op::Distinct(input) => {
@@ -387,10 +412,11 @@ impl Lowering<'_> {
         // With a bound on envelopes there may be fewer rows than parts: tests with small graphs have several parts, too.
         let pieces = self.terms.store.index(spec.order).pieces(spec.rows.clone());
         let split = self.source(library::split(pieces, degree, self.options.limits.part_rows.clamp(1, limit as u64)));
+        self.stop.works(degree * LINK_STEPS);
         let replica = |replica: usize| {
             let (terms, spec) = (Arc::clone(&terms), Arc::clone(&spec));
             let model = BoxModel::new("scan", move || scan::Scan::of_ranges(&terms.store, &spec, limit));
-            let scan = self.place(model.input(&library::range_schema()).output(&self.schema(width)));
+            let scan = self.place(model.input(&self.ranges).output(&self.schema(width)));
             self.net.connect(split.output(replica), scan.input(0)).bound(Bound { envelopes: 1, ..Bound::default() });
             scan.output(0)
         };

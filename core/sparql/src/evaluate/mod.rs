@@ -12,6 +12,7 @@ pub(crate) use scratch::Scratch;
 
 use crate::algebra::Slot;
 use crate::expression::{Compare, Expr, Function};
+use crate::stack::{deep, is_deep};
 use crate::terms::Terms;
 use crate::value::{self, Number, Value};
 use oxrdf::LiteralRef;
@@ -56,11 +57,13 @@ pub(crate) struct Evaluator<'a> {
     scratch: Scratch,
     /// Whether to give up, with so many bytes at hand; asked where an expression may take long.
     stopped: Option<&'a dyn Fn(u64) -> bool>,
+    /// Expressions may have very many levels.
+    is_deep: bool,
 }
 
 impl<'a> Evaluator<'a> {
     pub(crate) fn new(terms: &'a Arc<Terms>) -> Evaluator<'a> {
-        Evaluator { terms, scratch: Scratch::default(), stopped: None }
+        Evaluator { terms, scratch: Scratch::default(), stopped: None, is_deep: is_deep(terms.levels) }
     }
 
     /// The same, giving up where an expression takes long and `stopped` says so of the bytes that it holds.
@@ -120,7 +123,12 @@ impl<'a> Evaluator<'a> {
         }
     }
 
+    /// Both descend into the expression together.
     fn truth(&mut self, expr: &Expr, row: &impl Fn(usize) -> u64) -> Option<bool> {
+        if self.is_deep { deep(|| self.truth_of(expr, row)) } else { self.truth_of(expr, row) }
+    }
+
+    fn truth_of(&mut self, expr: &Expr, row: &impl Fn(usize) -> u64) -> Option<bool> {
         match expr {
             // Three-valued logic, §17.2: an error is overruled by a true operand of OR and a false one of AND.
             Expr::Or(all) => {
@@ -231,6 +239,10 @@ impl<'a> Evaluator<'a> {
 
     /// The value; `None` is an error.
     fn eval(&mut self, expr: &Expr, row: &impl Fn(usize) -> u64) -> Option<Val> {
+        if self.is_deep { deep(|| self.value_of(expr, row)) } else { self.value_of(expr, row) }
+    }
+
+    fn value_of(&mut self, expr: &Expr, row: &impl Fn(usize) -> u64) -> Option<Val> {
         match expr {
             Expr::Constant(id) => {
                 self.scratch.add_constant(self.terms, *id);

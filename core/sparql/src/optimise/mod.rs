@@ -17,6 +17,10 @@ const REWRITE_STEPS: usize = 2;
 /// Applies all rules; once it is stopped, no more of them. New slots get names.
 pub(crate) fn optimise(node: Node, names: &mut Vec<String>, stop: &Stop<'_>) -> Node {
     let rewrite = |node: Node, rule: fn(Node) -> Node| {
+        // Nobody looks at it any more.
+        if stop.is_stopped() {
+            return node;
+        }
         node.rewrite(&mut |node| if stop.works(REWRITE_STEPS) || stop.is_stopped() { node } else { rule(node) })
     };
     let node = rewrite(node, filters::flatten);

@@ -15,6 +15,7 @@ use crate::boxes::union::To;
 use crate::boxes::walk::WalkSpec;
 use crate::condition::{Condition, Kinds};
 use crate::expression::Expr;
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use vicus_rdf::{Id, Kind, Order, Position};
 
@@ -47,19 +48,19 @@ pub(crate) enum Op {
     Scan(Pattern, Arc<ScanSpec>),
     /// All subjects and objects.
     Nodes,
-    Walk(Box<Physical>, Path, Arc<WalkSpec>, Arc<JoinSpec>),
-    IndexJoin(Box<Physical>, Pattern, Arc<IndexSpec>, Arc<JoinSpec>),
+    Walk(Below, Path, Arc<WalkSpec>, Arc<JoinSpec>),
+    IndexJoin(Below, Pattern, Arc<IndexSpec>, Arc<JoinSpec>),
     /// The probed side, the built side.
-    HashJoin(Box<Physical>, Box<Physical>, Arc<HashSpec>, Arc<JoinSpec>),
-    Filter(Box<Physical>, Condition, Arc<[usize]>),
-    Extend(Box<Physical>, Arc<[Make]>),
+    HashJoin(Below, Below, Arc<HashSpec>, Arc<JoinSpec>),
+    Filter(Below, Condition, Arc<[usize]>),
+    Extend(Below, Arc<[Make]>),
     /// For each operand, where its columns go.
     Union(Vec<Physical>, Arc<[Vec<To>]>),
-    Distinct(Box<Physical>),
-    Aggregate(Box<Physical>, Arc<AggregateSpec>),
-    Sort(Box<Physical>, Arc<[sort::By]>),
-    Top(Box<Physical>, Arc<[sort::By]>, usize),
-    Slice(Box<Physical>, usize, Option<usize>),
+    Distinct(Below),
+    Aggregate(Below, Arc<AggregateSpec>),
+    Sort(Below, Arc<[sort::By]>),
+    Top(Below, Arc<[sort::By]>, usize),
+    Slice(Below, usize, Option<usize>),
 }
 
 /// A physical operator with its operands.
@@ -76,6 +77,40 @@ pub(crate) struct Physical {
     pub(crate) sorted: Option<Slot>,
     /// The conditions that it evaluates, for people.
     pub(crate) conditions: Vec<Expr>,
+}
+
+/// What an operator stands on: as many operators as a text has patterns may stand on each other, so they are dropped one by one.
+#[derive(Debug)]
+pub(crate) struct Below(Option<Box<Physical>>);
+
+impl Below {
+    pub(crate) fn new(plan: Physical) -> Below {
+        Below(Some(Box::new(plan)))
+    }
+}
+
+impl Deref for Below {
+    type Target = Physical;
+
+    fn deref(&self) -> &Physical {
+        self.0.as_ref().expect("it is there until it is dropped")
+    }
+}
+
+impl DerefMut for Below {
+    fn deref_mut(&mut self) -> &mut Physical {
+        self.0.as_mut().expect("it is there until it is dropped")
+    }
+}
+
+impl Drop for Below {
+    fn drop(&mut self) {
+        let Some(plan) = self.0.take() else { return };
+        let mut open = vec![*plan];
+        while let Some(mut plan) = open.pop() {
+            plan.take_below(&mut open);
+        }
+    }
 }
 
 impl Physical {
@@ -116,14 +151,23 @@ impl Physical {
         false
     }
 
-    /// How many operators stand on each other at most.
-    pub(crate) fn levels(&self) -> usize {
-        let (mut deepest, mut open) = (0, vec![(self, 1)]);
-        while let Some((plan, level)) = open.pop() {
-            deepest = deepest.max(level);
-            open.extend(plan.inputs().map(|input| (input, level + 1)));
+    /// Takes what it stands on, but for the inputs of a union.
+    fn take_below(&mut self, into: &mut Vec<Physical>) {
+        let mut take = |below: &mut Below| into.extend(below.0.take().map(|below| *below));
+        match &mut self.op {
+            Op::Values(_) | Op::Scan(..) | Op::Nodes => {}
+            Op::HashJoin(probe, build, ..) => [probe, build].into_iter().for_each(take),
+            Op::Union(inputs, _) => inputs.iter_mut().for_each(|input| input.take_below(into)),
+            Op::Walk(input, ..)
+            | Op::IndexJoin(input, ..)
+            | Op::Filter(input, ..)
+            | Op::Extend(input, _)
+            | Op::Distinct(input)
+            | Op::Aggregate(input, _)
+            | Op::Sort(input, _)
+            | Op::Top(input, ..)
+            | Op::Slice(input, ..) => take(input),
         }
-        deepest
     }
 
     /// The price by which plans are compared.
@@ -346,7 +390,7 @@ impl Planner<'_> {
         self.made(Physical {
             cost: input.cost + input.estimate.rows * search + both.rows * cost::MAKE,
             startup: input.startup + search,
-            op: Op::IndexJoin(Box::new(input), *pattern, Arc::new(index), Arc::new(join)),
+            op: Op::IndexJoin(Below::new(input), *pattern, Arc::new(index), Arc::new(join)),
             columns,
             estimate,
             sorted,
@@ -418,7 +462,7 @@ impl Planner<'_> {
         self.made(Physical {
             cost: building + probe.cost + probe.estimate.rows * cost::PROBE + both.rows * cost::MAKE,
             startup: building + probe.startup + cost::PROBE,
-            op: Op::HashJoin(Box::new(probe), Box::new(build), Arc::new(hash), Arc::new(join)),
+            op: Op::HashJoin(Below::new(probe), Below::new(build), Arc::new(hash), Arc::new(join)),
             columns,
             estimate,
             sorted,
@@ -525,7 +569,7 @@ impl Planner<'_> {
             cost: input.cost + input.estimate.rows * cost::CONDITION,
             startup: input.startup,
             sorted: input.sorted.filter(|slot| columns.has(*slot)),
-            op: Op::Filter(Box::new(input), condition, kept.into()),
+            op: Op::Filter(Below::new(input), condition, kept.into()),
             columns,
             estimate,
             conditions: conditions.to_vec(),
@@ -545,7 +589,7 @@ impl Planner<'_> {
             cost: input.cost,
             startup: input.startup,
             sorted: input.sorted.filter(|slot| columns.has(*slot)),
-            op: Op::Extend(Box::new(input), makes.into()),
+            op: Op::Extend(Below::new(input), makes.into()),
             columns,
             estimate,
             conditions: Vec::new(),
@@ -652,7 +696,7 @@ impl Planner<'_> {
             sorted: input.sorted,
             columns: input.columns.clone(),
             estimate: input.estimate.clone().with_rows(rows),
-            op: Op::Distinct(Box::new(input)),
+            op: Op::Distinct(Below::new(input)),
             conditions: Vec::new(),
         })
     }
@@ -673,7 +717,7 @@ impl Planner<'_> {
             sorted: None,
             columns: input.columns.clone(),
             estimate: input.estimate.clone(),
-            op: Op::Sort(Box::new(input), by),
+            op: Op::Sort(Below::new(input), by),
             conditions: Vec::new(),
         })
     }
@@ -688,7 +732,7 @@ impl Planner<'_> {
             sorted: None,
             columns: input.columns.clone(),
             estimate: input.estimate.clone().with_rows(rows),
-            op: Op::Top(Box::new(input), by, count),
+            op: Op::Top(Below::new(input), by, count),
             conditions: Vec::new(),
         })
     }
@@ -702,7 +746,7 @@ impl Planner<'_> {
             sorted: input.sorted,
             columns: input.columns.clone(),
             estimate: input.estimate.clone().with_rows(rows),
-            op: Op::Slice(Box::new(input), offset, limit),
+            op: Op::Slice(Below::new(input), offset, limit),
             conditions: Vec::new(),
         })
     }

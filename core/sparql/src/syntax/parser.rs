@@ -16,13 +16,10 @@ const ENOUGH: usize = 256 << 10;
 /// Bytes of stack that are added where there is not enough.
 const MORE: usize = 4 << 20;
 
-/// How many bytes longer a text may be with its names written out, for any text and for each of its bytes. Names are longer than
-/// their prefixes by so much only where somebody wants it.
-const LONGER: usize = 64 << 10;
-const LONGER_FOR_EACH: usize = 64;
+/// As if any text had so many bytes more, when names are written out: a short one may have a long prefix.
+const BYTES_OF_ANY: usize = 1 << 10;
 
-/// How many signs of paths may count once more for another object, for any text; for longer ones, one more for so many bytes.
-const REPEATED: usize = 32 << 10;
+/// One more sign of a path may count once more for another object, for so many bytes of the text.
 const BYTES_FOR_ONE_REPEATED: usize = 4;
 
 /// Reads one text.
@@ -71,8 +68,10 @@ pub(super) enum Aggregates {
 impl<'a> Parser<'a> {
     pub(super) fn new(text: &'a str, options: &'a ParseOptions<'a>) -> Result<Parser<'a>> {
         let base = options.base.map(|base| {
-            Iri::parse(base.to_owned())
-                .map_err(|error| Wrong::new(0, format!("the base `{base}` is no absolute IRI: {error}")))
+            Iri::parse(base.to_owned()).map_err(|error| {
+                let message = format!("the base `{base}` is no absolute IRI: {error}");
+                Box::new(Wrong { at: 0, message, kind: QueryErrorKind::WrongBase })
+            })
         });
         let base = base.transpose()?;
         let tokens = token::tokens(text);
@@ -267,18 +266,14 @@ impl<'a> Parser<'a> {
         self.height += levels;
         let depth = self.depth + self.height;
         self.deepest = self.deepest.max(depth);
-        if depth > self.options.depth {
-            let limit = self.options.depth;
+        let limit = self.options.depth.min(ParseOptions::MOST_DEPTH);
+        if depth > limit {
             let message = format!(
                 "the query is nested more than {limit} levels deep: brackets, and operators and patterns that stand on the one before"
             );
             return Err(Box::new(Wrong { at: self.place(), message, kind: QueryErrorKind::TooDeep }));
         }
         Ok(())
-    }
-
-    fn too_large(at: usize, message: String) -> Box<Wrong> {
-        Box::new(Wrong { at, message, kind: QueryErrorKind::TooLarge })
     }
 
     /// How many tokens were read.
@@ -289,12 +284,12 @@ impl<'a> Parser<'a> {
     /// A path of so many signs has another object, so the engine's tree has it once more.
     pub(super) fn repeat(&mut self, signs: usize) -> Result<()> {
         self.repeated += signs - 1;
-        let limit = REPEATED + self.text.len() / BYTES_FOR_ONE_REPEATED;
+        let limit = self.options.path_signs.saturating_add(self.text.len() / BYTES_FOR_ONE_REPEATED);
         if self.repeated > limit {
             let message = format!(
                 "long paths have too many objects: each of these has its path, and that is more than {limit} signs"
             );
-            return Err(Self::too_large(self.place(), message));
+            return Err(Box::new(Wrong { at: self.place(), message, kind: QueryErrorKind::TooManySigns }));
         }
         Ok(())
     }
@@ -302,12 +297,12 @@ impl<'a> Parser<'a> {
     /// A name is so much longer, written out, than in the text.
     fn lengthen(&mut self, at: usize, bytes: usize) -> Result<()> {
         self.longer += bytes;
-        let limit = LONGER + LONGER_FOR_EACH * self.text.len();
+        let limit = self.options.longer.saturating_mul(BYTES_OF_ANY + self.text.len());
         if self.longer > limit {
             let message = format!(
                 "with its names written out the query is more than {limit} bytes longer: a prefix or the base is too long"
             );
-            return Err(Self::too_large(at, message));
+            return Err(Box::new(Wrong { at, message, kind: QueryErrorKind::NamesTooLong }));
         }
         Ok(())
     }
