@@ -21,6 +21,7 @@ use crate::sync::{AtomicBool, AtomicU8, AtomicU64, Mutex, Ordering, Padded, Unsa
 use crate::{
     Activation, BoxCounts, BoxError, BoxId, Envelope, FlowError, Model, Operator, OutputId, OverBudget, Place, Schema,
 };
+use smallvec::{SmallVec, smallvec};
 use std::any::Any;
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -109,7 +110,7 @@ pub(crate) struct BoxCell {
     /// Bytes that it has taken from the request's budget. Written by the runner alone.
     pub(crate) held: AtomicU64,
     pub(crate) tally: Tally,
-    pub(crate) inputs: std::boxed::Box<[Input]>,
+    pub(crate) inputs: SmallVec<[Input; 1]>,
     /// Touched only between begin and finish, and at the very end by whoever settles the request.
     pub(crate) body: UnsafeCell<Body>,
 }
@@ -165,17 +166,17 @@ pub(crate) enum Seen {
 
 pub(crate) struct Body {
     pub(crate) operator: std::boxed::Box<dyn Operator>,
-    pub(crate) outputs: std::boxed::Box<[Output]>,
+    pub(crate) outputs: SmallVec<[Output; 1]>,
     /// By input, what the action sees of it.
-    pub(crate) snapshot: std::boxed::Box<[Seen]>,
+    pub(crate) snapshot: SmallVec<[Seen; 1]>,
     /// By input, whether its head was reported as left. Kept while somebody records.
-    pub(crate) left: std::boxed::Box<[bool]>,
+    pub(crate) left: SmallVec<[bool; 8]>,
     /// How many bytes it said last that it holds.
     pub(crate) held: u64,
     /// How many bytes it keeps of what it took. Never less than before.
     pub(crate) kept: u64,
     /// What the action sent; it leaves at the end.
-    pub(crate) outbox: Vec<(usize, Envelope)>,
+    pub(crate) outbox: SmallVec<[(usize, Envelope); 2]>,
     /// Senders that the action made room for.
     pub(crate) resumed: Vec<usize>,
     pub(crate) consumed: bool,
@@ -220,7 +221,7 @@ pub(crate) struct Output {
     pub(crate) was_asked: Cell<bool>,
     /// The trace says that it was refused. Not for a box that any room is enough for: it goes on.
     pub(crate) noted: bool,
-    pub(crate) receivers: Vec<Receiver>,
+    pub(crate) receivers: SmallVec<[Receiver; 1]>,
 }
 
 pub(crate) struct Receiver {
@@ -276,7 +277,7 @@ impl Instance {
                     closed: false,
                     pending: VecDeque::new(),
                 };
-                let output = |(schema, links): &(Schema, Vec<crate::model::Link>)| Output {
+                let output = |(schema, links): &(Schema, crate::model::Links)| Output {
                     schema: schema.clone(),
                     pill_sent: false,
                     sent: (0, 0),
@@ -287,11 +288,11 @@ impl Instance {
                 let body = Body {
                     operator,
                     outputs: model.outputs.iter().map(output).collect(),
-                    snapshot: vec![Seen::Nothing; model.inputs.len()].into(),
-                    left: vec![false; model.inputs.len()].into(),
+                    snapshot: smallvec![Seen::Nothing; model.inputs.len()],
+                    left: smallvec![false; model.inputs.len()],
                     held: 0,
                     kept: 0,
-                    outbox: Vec::new(),
+                    outbox: SmallVec::new(),
                     resumed: Vec::new(),
                     consumed: false,
                     run_again: false,
@@ -594,7 +595,7 @@ impl Instance {
     /// What it means for the request that a box returned an error.
     #[cold]
     pub(crate) fn gave_up(&self, index: usize, error: BoxError) -> FlowError {
-        FlowError::Failed { name: self.model.boxes[index].name.clone(), error: error.into() }
+        FlowError::Failed { name: self.model.boxes[index].name().to_owned(), error: error.into() }
     }
 
     /// What it means for the request that a box's code left by unwinding.
@@ -608,7 +609,7 @@ impl Instance {
         let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
         let message = text.unwrap_or_else(|| "a panic without a message".to_owned());
         drop_quietly(panic);
-        FlowError::Panicked { name: self.model.boxes[index].name.clone(), message }
+        FlowError::Panicked { name: self.model.boxes[index].name().to_owned(), message }
     }
 
     /// What the request has cost so far.

@@ -28,7 +28,7 @@ fn wait(request: &Request, what: &str) -> Result<Totals, FlowError> {
 }
 
 /// A source with this code, and a reader that adds up its numbers.
-fn read_by_sum<F>(name: &str, act: F) -> (ModelBuilder, Arc<AtomicUsize>)
+fn read_by_sum<F>(name: &'static str, act: F) -> (ModelBuilder, Arc<AtomicUsize>)
 where
     F: FnMut(&mut Turn<'_>) + Clone + Send + Sync + 'static,
 {
