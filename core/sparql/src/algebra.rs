@@ -399,13 +399,13 @@ impl Node {
 
     /// Whether it may have other solutions each time it is asked.
     pub(crate) fn is_volatile(&self) -> bool {
-        self.exprs().iter().any(Expr::is_volatile) || self.children().into_iter().any(Node::is_volatile)
+        self.exprs().iter().any(Expr::is_volatile) || self.children().any(Node::is_volatile)
     }
 
     /// Which numbers its expressions make of others.
     pub(crate) fn makes(&self) -> Numbers {
         let here = self.exprs().iter().fold(Numbers::Exact, |all, expr| all.and(expr.makes()));
-        self.children().into_iter().fold(here, |all, child| all.and(deep(|| child.makes())))
+        self.children().fold(here, |all, child| all.and(deep(|| child.makes())))
     }
 
     /// Whether it may rightly have more or fewer solutions each time, or at another time: not for a slice on top, whose number
@@ -424,7 +424,7 @@ impl Node {
             Node::Group(group) => group.folds.iter().any(|fold| matches!(fold.fold, Fold::Sample | Fold::Concat(_))),
             _ => self.exprs().iter().any(Expr::chooses),
         };
-        here || deep(|| self.children().into_iter().any(Node::chooses))
+        here || deep(|| self.children().any(Node::chooses))
     }
 
     /// All slots that it has anywhere, seen outside or not.
@@ -458,7 +458,7 @@ impl Node {
             Node::Sort(_, keys) => slots.extend(keys.iter().map(|key| key.slot)),
             Node::Join(_) | Node::Union(_) | Node::Minus(..) | Node::Distinct(_) | Node::Slice(..) => {}
         }
-        self.children().into_iter().for_each(|child| child.collect_slots(slots));
+        self.children().for_each(|child| child.collect_slots(slots));
     }
 
     /// Whether it has no operands.

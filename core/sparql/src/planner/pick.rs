@@ -64,7 +64,7 @@ fn pick_in(op: &mut Op, kept: &[usize], width: usize) -> bool {
             true
         }
         Op::Sort(input, by) | Op::Top(input, by, _) => {
-            let place = |by: &By| Some(By { column: kept.iter().position(|&kept| kept == by.column)?, ..by.clone() });
+            let place = |by: &By| Some(By { column: kept.iter().position(|&kept| kept == by.column)?, ..*by });
             let Some(moved) = by.iter().map(place).collect::<Option<Vec<By>>>() else { return false };
             if !pick(input, kept) {
                 return false;
