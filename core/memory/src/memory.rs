@@ -225,11 +225,15 @@ impl Memory {
             return Err(OptionsError::Batch);
         }
         let (nodes, bytes) = (topology.nodes.len(), options.range_bytes);
-        let (ranges, unplaced) = Ranges::reserve(&*pages, nodes, bytes, superblock, options.policy)
+        let (ranges, mut unplaced) = Ranges::reserve(&*pages, nodes, bytes, superblock, options.policy)
             .map_err(|error| OptionsError::Range { range_bytes: bytes, nodes, error })?;
         let classes = sizes.classes() + 1;
         let neighbours = Arc::new(Neighbours::new(topology));
         let placing = Placing::new(&pages, topology, &neighbours, &options);
+        // Heaps of a node that gives this process no memory have that of the nearest one that does: nothing was refused.
+        let gives_none =
+            |error: &PageError| matches!(error, PageError::NoSuchNode(node) if !placing.is_location(*node));
+        unplaced.retain(|error| !gives_none(error));
         unplaced.iter().for_each(|&error| placing.refused(error));
         Ok(Arc::new(Memory {
             superblocks: Superblocks::new(pages, ranges, neighbours, &options, classes),
@@ -271,7 +275,8 @@ impl Memory {
         self.superblocks.nodes()
     }
 
-    /// What the page source refused to place; there, the first touch decides. Empty if all is well.
+    /// What the page source refused to place; there, the first touch decides. Empty if all is well. That a node has no memory
+    /// which may be used is no refusal: its heaps have that of the nearest location.
     pub fn unplaced(&self) -> &[PageError] {
         &self.unplaced
     }

@@ -175,6 +175,7 @@ struct Fake {
     /// Bytes that each node can still commit.
     free: Vec<usize>,
     /// Why nothing is placed.
+    forbidden: Vec<NodeId>,
     refusal: Option<PageError>,
     calls: Vec<Call>,
 }
@@ -235,12 +236,25 @@ impl FakePages {
     /// A source for so many nodes, none of which is ever full.
     pub fn new(nodes: usize) -> FakePages {
         let free = vec![usize::MAX; nodes];
-        FakePages { state: Mutex::new(Fake { ranges: Vec::new(), free, refusal: None, calls: Vec::new() }) }
+        FakePages {
+            state: Mutex::new(Fake {
+                ranges: Vec::new(),
+                free,
+                forbidden: Vec::new(),
+                refusal: None,
+                calls: Vec::new(),
+            }),
+        }
     }
 
     /// From now on the node has so many bytes left.
     pub fn set_free(&self, node: NodeId, bytes: usize) {
         self.with(|fake| fake.free[node.index()] = bytes);
+    }
+
+    /// From now on the node's memory is not for this process, as if it were outside its cpuset, or had none.
+    pub fn forbid(&self, node: NodeId) {
+        self.with(|fake| fake.forbidden.push(node));
     }
 
     /// From now on nothing is placed, for this reason; or all is again.
@@ -318,22 +332,20 @@ unsafe impl Pages for FakePages {
 
     unsafe fn place(&self, start: NonNull<u8>, bytes: usize, placement: Placement<'_>) -> Result<(), PageError> {
         self.with(|fake| {
-            let (nodes, refusal) = (fake.free.len(), fake.refusal);
-            let (range, offset) = fake.range(start, bytes);
-            assert!(
-                range.committed.iter().all(|part| part.is_apart(offset, bytes)),
-                "a range is placed before any of it is committed"
-            );
-            if let Some(error) = refusal {
-                return Err(error);
-            }
             let asked: &[NodeId] = match &placement {
                 Placement::On(node, _) => &[*node],
                 Placement::Interleaved(nodes) => nodes,
                 Placement::Standard => &[],
             };
-            if let Some(&none) = asked.iter().find(|node| node.index() >= nodes) {
-                return Err(PageError::NoSuchNode(none));
+            let is_none = |node: &&NodeId| node.index() >= fake.free.len() || fake.forbidden.contains(node);
+            let (none, refusal) = (asked.iter().find(is_none).copied(), fake.refusal);
+            let (range, offset) = fake.range(start, bytes);
+            assert!(
+                range.committed.iter().all(|part| part.is_apart(offset, bytes)),
+                "a range is placed before any of it is committed"
+            );
+            if let Some(error) = refusal.or(none.map(PageError::NoSuchNode)) {
+                return Err(error);
             }
             range.interleaved.retain(|part| part.is_apart(offset, bytes));
             let call = match placement {
@@ -355,11 +367,11 @@ unsafe impl Pages for FakePages {
     }
 
     fn may_use(&self, node: NodeId) -> bool {
-        self.with(|fake| node.index() < fake.free.len())
+        self.with(|fake| node.index() < fake.free.len() && !fake.forbidden.contains(&node))
     }
 
     fn has_room(&self, node: NodeId, bytes: usize) -> bool {
-        self.with(|fake| fake.free[node.index()] >= bytes)
+        self.with(|fake| fake.free[node.index()] >= bytes && !fake.forbidden.contains(&node))
     }
 
     unsafe fn commit(&self, start: NonNull<u8>, bytes: usize, node: NodeId) -> Result<(), PageError> {

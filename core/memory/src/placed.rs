@@ -212,6 +212,11 @@ impl Placing {
         self.locations.iter().position(|&at| at == node).expect("a run lies at a location")
     }
 
+    /// Whether a node has memory which may be used.
+    pub(crate) fn is_location(&self, node: NodeId) -> bool {
+        self.locations.contains(&node)
+    }
+
     /// Notes that something could not be placed; there, the first touch decides.
     pub(crate) fn refused(&self, error: PageError) {
         // The first one stays.
@@ -317,7 +322,7 @@ impl Memory {
     }
 
     /// Why the page source first refused to place something; there, the first touch decides where it lies. `None` if all is
-    /// well.
+    /// well, also if some node has no memory which may be used: what is asked of it lies at the nearest location.
     pub fn placing_refused(&self) -> Option<PageError> {
         self.placing.refusal.get().copied()
     }

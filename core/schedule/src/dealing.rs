@@ -24,7 +24,8 @@ pub struct Dealing {
     pub locations: Vec<Vec<usize>>,
     /// The queue of each location. A location without seats has the queue of the nearest location with seats.
     pub queues: Vec<QueueId>,
-    /// What a byte costs at each location (column) for a task at each location (row): the OS's value or a latency.
+    /// What a byte costs at each location (column) for a task that is dealt to each location (row): the OS's value or a latency,
+    /// from where the seats of the location's queue are. Invariant: locations with the same queue have the same row.
     pub costs: Vec<Vec<u32>>,
 }
 
@@ -92,8 +93,15 @@ pub struct Dealt {
 }
 
 impl Dealing {
-    /// Deals every task, to these queues at these costs.
-    pub(crate) fn over(locations: Vec<Vec<usize>>, queues: Vec<QueueId>, costs: Vec<Vec<u32>>) -> Dealing {
+    /// Deals every task, to these queues. `costs`: of a byte, between any two locations. `of_seats`: the location of the seats that
+    /// serve a queue.
+    pub(crate) fn over(
+        locations: Vec<Vec<usize>>,
+        queues: Vec<QueueId>,
+        costs: &[Vec<u32>],
+        of_seats: impl Fn(QueueId) -> usize,
+    ) -> Dealing {
+        let costs = queues.iter().map(|&queue| costs[of_seats(queue)].clone()).collect();
         Dealing {
             more_bytes_than: 0,
             only_uneven: false,
@@ -244,5 +252,30 @@ mod tests {
         machine.nodes.iter_mut().for_each(|node| node.bytes = 0);
         assert_eq!(dealt(&machine, [MUCH, MUCH, 0]), Some(0));
         assert_eq!(dealt(&machine, [MUCH, MUCH, MUCH]), None);
+    }
+
+    /// What happened: a node whose cores the process may not use took tasks by its own distances, and the nearest node ran them,
+    /// from which the rest of their bytes were farther than from another one.
+    #[test]
+    fn a_task_goes_where_its_bytes_cost_least_among_the_nodes_that_have_seats() {
+        let mut machine = Topology::parse("node:3 core:2").unwrap();
+        machine.distances = vec![vec![10, 16, 17], vec![16, 10, 30], vec![17, 30, 10]];
+        machine.pus.iter_mut().filter(|pu| pu.node.index() == 0).for_each(|pu| pu.usable = false);
+        for setting in ["footprint:share_bytes=1", "vicinity:private_bytes=1,coarse=off"] {
+            let plan = setting.parse::<Setting>().unwrap().plan(&machine, 4);
+            plan.assert_valid();
+            let dealing = plan.dealing.as_ref().unwrap();
+            let dealt = |bytes: [u64; 3]| {
+                let mut shares = Shares::default();
+                for (node, bytes) in bytes.into_iter().enumerate() {
+                    shares.add(dealing, NodeId::new(node), 0, bytes);
+                }
+                plan.queues[dealing.deal_shares(&shares).unwrap().index()].home.index()
+            };
+            // 5 * 16 + 4 * 30 = 200 at node 1, and 5 * 17 + 4 * 10 = 125 at node 2; at node 0, where none can run, it is 118.
+            assert_eq!(dealt([5, 0, 4]), 2, "{setting}");
+            assert_eq!(dealt([5, 0, 0]), 1, "{setting}");
+            assert_eq!(dealt([5, 4, 0]), 1, "{setting}");
+        }
     }
 }

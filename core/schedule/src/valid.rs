@@ -139,6 +139,10 @@ impl Plan {
             assert!(!locations.is_empty(), "{name}: what lies on a node lies at a location");
             assert!(locations.iter().all(|&location| location < count), "{name}: a node's locations are locations");
         }
+        for (queue, costs) in dealing.queues.iter().zip(&dealing.costs) {
+            let first = dealing.queues.iter().position(|other| other == queue).expect("it is one of them");
+            assert_eq!(costs, &dealing.costs[first], "{name}: a task of {queue:?} costs what it costs where it runs");
+        }
         for queue in dealing.queues.iter().map(|queue| &self.queues[queue.index()]) {
             assert!(
                 queue.owner.is_none(),

@@ -180,7 +180,7 @@ impl Passing {
     /// Looks at the key of a term of the segment at hand; none for others.
     pub(crate) fn key(&self, id: Id) -> Option<String> {
         let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
-        open.as_ref().filter(|open| open.terms.has(id)).map(|open| open.terms.key(id).to_owned())
+        open.as_ref().filter(|open| open.terms.has(id)).map(|open| open.terms.key_copied(id))
     }
 
     /// Ends the segment at hand: what is to be attached to the envelope that has its terms.

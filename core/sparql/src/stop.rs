@@ -57,10 +57,7 @@ impl<'a> Stop<'a> {
         let spent = self.spent.get();
         let steps = spent.steps.saturating_add(steps as u64);
         self.spent.set(Costs { steps, ..spent });
-        if steps > self.most.steps && self.why.get().is_none() {
-            self.why.set(Some(Why::Steps));
-        }
-        self.why.get().is_some()
+        self.ends_if(steps > self.most.steps, Why::Steps)
     }
 
     /// Books so many bytes. Whether that were too many.
@@ -68,8 +65,13 @@ impl<'a> Stop<'a> {
         let spent = self.spent.get();
         let bytes = spent.bytes.saturating_add(bytes as u64);
         self.spent.set(Costs { bytes, ..spent });
-        if bytes > self.most.bytes && self.why.get().is_none() {
-            self.why.set(Some(Why::Bytes));
+        self.ends_if(bytes > self.most.bytes, Why::Bytes)
+    }
+
+    /// The first reason stays. Whether there is one.
+    fn ends_if(&self, is_too_much: bool, why: Why) -> bool {
+        if is_too_much && self.why.get().is_none() {
+            self.why.set(Some(why));
         }
         self.why.get().is_some()
     }

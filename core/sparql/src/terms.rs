@@ -369,7 +369,7 @@ impl Terms {
             return self.with_passing(id, segment, |key| look(TermView::of_key(id.kind(), key)));
         }
         // What is to look at it may compute terms meanwhile.
-        let key = self.read().key(id).to_owned();
+        let key = self.read().key_copied(id);
         look(TermView::of_key(id.kind(), &key))
     }
 }

@@ -45,7 +45,7 @@ struct Sp2b {
 
 #[derive(clap::Args)]
 struct Shop {
-    /// How many products; each has about 75 triples.
+    /// How many products; each has about 66 triples.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     products: u64,
     /// The same seed gives the same bytes.

@@ -1,4 +1,4 @@
-//! `vicus generate sp2b`, run as a user runs it.
+//! `vicus generate`, run as a user runs it.
 
 use flate2::read::GzDecoder;
 use oxttl::{NTriplesParser, TurtleParser};
@@ -17,12 +17,22 @@ impl Folder {
         Folder(folder)
     }
 
-    /// The bytes of a file of this name, generated with these arguments.
+    /// The bytes of a bibliography of this name, generated with these arguments.
     fn generate(&self, name: &str, triples: u64, seed: u64) -> Vec<u8> {
+        self.run("sp2b", name, ["--triples", &triples.to_string(), "--seed", &seed.to_string()]).0
+    }
+
+    /// The bytes of a shop of this name, generated with these arguments, and what was said of it.
+    fn shop(&self, name: &str, products: u64, seed: u64) -> (Vec<u8>, String) {
+        self.run("shop", name, ["--products", &products.to_string(), "--seed", &seed.to_string()])
+    }
+
+    fn run(&self, what: &str, name: &str, arguments: [&str; 4]) -> (Vec<u8>, String) {
         let path = self.0.join(name);
-        let output = vicus(&["--triples", &triples.to_string(), "--seed", &seed.to_string()], &path);
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        std::fs::read(path).unwrap()
+        let output = vicus(what, &arguments, &path);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{said}");
+        (std::fs::read(path).unwrap(), said)
     }
 }
 
@@ -33,9 +43,9 @@ impl Drop for Folder {
     }
 }
 
-fn vicus(arguments: &[&str], path: &Path) -> Output {
+fn vicus(what: &str, arguments: &[&str], path: &Path) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_vicus"));
-    command.args(["generate", "sp2b"]).args(arguments).arg("--output").arg(path).output().unwrap()
+    command.args(["generate", what]).args(arguments).arg("--output").arg(path).output().unwrap()
 }
 
 type Triple = [String; 3];
@@ -143,12 +153,77 @@ fn whole_years_have_as_many_documents_as_the_benchmarks_own_files() {
 fn a_seed_gives_the_same_bytes_for_ever() {
     let folder = Folder::new("seed");
     let bytes = folder.generate("a.nt", 20_000, 1);
-    // FNV-1a. A change of this number is a change of everyone's test data: say so in the release notes.
-    let hash = bytes
-        .iter()
-        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3));
-    assert_eq!((bytes.len(), format!("{hash:016x}")), (3_171_320, "cb1e833fadcba0ed".to_owned()));
+    // A change of these numbers is a change of everyone's test data: say so in the release notes.
+    assert_eq!((bytes.len(), fnv_1a(&bytes)), (3_171_320, 0xcb1e_833f_adcb_a0ed));
     assert_ne!(bytes, folder.generate("b.nt", 20_000, 2));
+    let (bytes, _) = folder.shop("a.nt", 100, 1);
+    assert_eq!((bytes.len(), fnv_1a(&bytes)), (558_545, 0xd4d6_0cf4_097a_f574));
+    assert_ne!(bytes, folder.shop("b.nt", 100, 2).0);
+}
+
+fn fnv_1a(bytes: &[u8]) -> u64 {
+    let step = |hash: u64, &byte: &u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, step)
+}
+
+/// What happened: `--help` told of 75 triples for each product, there were 66, and some of them stood there twice.
+#[test]
+fn a_shop_has_as_much_of_each_thing_as_is_told() {
+    let folder = Folder::new("shop");
+    const PRODUCTS: usize = 1000;
+    let (bytes, said) = folder.shop("a.nt", PRODUCTS as u64, 1);
+    let triples = n_triples(&bytes);
+    let distinct: HashSet<&Triple> = triples.iter().collect();
+    assert_eq!(distinct.len(), triples.len(), "no triple twice");
+    assert!(said.starts_with(&format!("{} triples in ", triples.len())), "{said}");
+    let help = Command::new(env!("CARGO_BIN_EXE_vicus")).args(["generate", "shop", "--help"]).output().unwrap();
+    let help = String::from_utf8(help.stdout).unwrap();
+    let (_, each) = help.split_once("each has about ").expect("it tells how many triples there are");
+    let each: usize = each.split(' ').next().unwrap().parse().unwrap();
+    assert_eq!((triples.len() + PRODUCTS / 2) / PRODUCTS, each);
+
+    // By property, the objects of each subject.
+    let mut of: HashMap<&str, HashMap<&str, Vec<&str>>> = HashMap::new();
+    for [subject, predicate, object] in &triples {
+        let property = predicate.trim_end_matches('>').rsplit(['/', '#']).next().unwrap();
+        of.entry(property).or_default().entry(subject).or_default().push(object);
+    }
+    let is_product = |objects: &&Vec<&str>| objects.contains(&"<http://shop/Product>");
+    assert_eq!(of["type"].values().filter(is_product).count(), PRODUCTS);
+    assert!(of["feature"].len() == PRODUCTS && of["feature"].values().all(|all| (1..=6).contains(&all.len())));
+    // Four offers of each product, and two reviews.
+    for (property, count, again) in
+        [("product", 4, ["vendor", "price", "cost", "since"]), ("reviewFor", 2, ["reviewer", "title", "rating", "at"])]
+    {
+        let mut things: HashMap<&str, usize> = HashMap::new();
+        of[property].values().for_each(|all| *things.entry(all[0]).or_default() += 1);
+        assert!(things.len() == PRODUCTS && things.values().all(|&number| number == count), "{property}");
+        for other in again {
+            assert_eq!(of[other].len(), count * PRODUCTS, "{other}");
+            assert!(of[other].values().all(|all| all.len() == 1), "{other}");
+        }
+    }
+    // A review has up to four more ratings, each from 1 to 10.
+    for property in ["rating1", "rating2", "rating3", "rating4"] {
+        let ratings = &of[property];
+        assert!((PRODUCTS..2 * PRODUCTS).contains(&ratings.len()), "{property}: {}", ratings.len());
+        let number = |rating: &str| rating.split('"').nth(1).unwrap().parse::<u32>().unwrap();
+        assert!(ratings.values().all(|all| all.len() == 1 && (1..=10).contains(&number(all[0]))), "{property}");
+    }
+    assert!(turtle(&folder.shop("a.ttl", PRODUCTS as u64, 1).0) == triples, "N-Triples are Turtle");
+
+    // What is asked of it has an answer.
+    let queries = Path::new(env!("CARGO_MANIFEST_DIR")).join("queries/shop");
+    let mut files: Vec<PathBuf> = std::fs::read_dir(queries).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    let mut query = Command::new(env!("CARGO_BIN_EXE_vicus"));
+    query.args(["query", "--format", "count", "--data"]).arg(folder.0.join("a.nt")).arg("--query").args(&files);
+    let output = query.output().unwrap();
+    let counts = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    eprintln!("{counts}");
+    assert_eq!(counts.lines().count(), files.len(), "{counts}");
+    assert!(counts.lines().all(|line| !line.ends_with(" 0") && line != "0"), "{counts}");
 }
 
 #[test]
@@ -182,12 +257,12 @@ fn mistakes_are_explained() {
         (PathBuf::from("/dev/full/a.nt"), "/dev/full/a.nt: can't be written"),
     ];
     for (path, message) in cases {
-        let output = vicus(&["--triples", "10"], &path);
+        let output = vicus("sp2b", &["--triples", "10"], &path);
         let errors = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(1));
         assert!(errors.starts_with("vicus: ") && errors.contains(message), "{errors}");
     }
-    let output = vicus(&["--triples", "0"], &folder.0.join("a.nt"));
+    let output = vicus("sp2b", &["--triples", "0"], &folder.0.join("a.nt"));
     assert_eq!(output.status.code(), Some(2));
 }
 
@@ -196,7 +271,7 @@ fn a_full_disk_is_a_failure() {
     let folder = Folder::new("full");
     let link = folder.0.join("full.nt");
     std::os::unix::fs::symlink("/dev/full", &link).unwrap();
-    let output = vicus(&["--triples", "1000"], &link);
+    let output = vicus("sp2b", &["--triples", "1000"], &link);
     let errors = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1));
     assert!(errors.contains("full.nt: can't be written: No space left on device"), "{errors}");

@@ -1,5 +1,9 @@
 //! A kernel that refuses system calls, as containers' filters have it: commands run on, and say once what could not be done.
 
+#[path = "../../vicus/tests/filter/mod.rs"]
+mod filter;
+
+use filter::refuse;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -20,27 +24,6 @@ const CALLS: [(&str, libc::c_long, Option<&str>); 9] = [
     ("rseq", libc::SYS_rseq, None),
     ("madvise", libc::SYS_madvise, Some("madvise")),
 ];
-
-/// Lets the kernel refuse these to this process and all that it starts.
-fn refuse(calls: &[libc::c_long], error: i32) -> std::io::Result<()> {
-    let instruction = |code: u32, k: u32, jf: u8| libc::sock_filter { code: code as u16, jt: 0, jf, k };
-    let give = libc::BPF_RET | libc::BPF_K;
-    let mut program = [instruction(give, libc::SECCOMP_RET_ALLOW, 0); 2 * CALLS.len() + 2];
-    // The first word of what a filter is told is the call's number.
-    program[0] = instruction(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0);
-    for (place, &call) in calls.iter().enumerate() {
-        program[1 + 2 * place] = instruction(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, call as u32, 1);
-        program[2 + 2 * place] = instruction(give, libc::SECCOMP_RET_ERRNO | error as u32, 0);
-    }
-    let filter = libc::sock_fprog { len: 2 + 2 * calls.len() as u16, filter: program.as_mut_ptr() };
-    #[expect(unsafe_code, reason = "libc has no safe function for it")]
-    // SAFETY: the kernel reads so many instructions of a live array, and checks them.
-    let done = unsafe {
-        libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
-            && libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const filter) == 0
-    };
-    if done { Ok(()) } else { Err(std::io::Error::last_os_error()) }
-}
 
 /// Runs the command under such a filter; `None` if this kernel takes no filters. Panics if it never ends.
 fn run(args: &[&str], calls: &[libc::c_long], error: i32) -> Option<Output> {

@@ -1,5 +1,8 @@
 //! A world that refuses memory or system calls: programs run on, and a request that can't fails alone. Each case is a process.
 
+mod filter;
+
+use filter::refuse;
 use std::collections::BTreeSet;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Output};
@@ -144,31 +147,6 @@ const CALLS: [(&str, libc::c_long); 7] = [
 
 /// Those that a runtime needs wherever it runs, so that it says so.
 const TOLD: [&str; 4] = ["sched_getaffinity", "sched_setaffinity", "membarrier", "madvise"];
-
-/// Lets the kernel refuse these to this process and all that it starts.
-fn refuse(calls: &[libc::c_long], error: i32) -> std::io::Result<()> {
-    let number = |code: u32, k: u32, jt: u8, jf: u8| libc::sock_filter { code: code as u16, jt, jf, k };
-    let (load, equal, give) = (
-        libc::BPF_LD | libc::BPF_W | libc::BPF_ABS,
-        libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K,
-        libc::BPF_RET | libc::BPF_K,
-    );
-    // The first word of what a filter is told is the call's number.
-    let mut program = [number(give, libc::SECCOMP_RET_ALLOW, 0, 0); 32];
-    program[0] = number(load, 0, 0, 0);
-    for (place, &call) in calls.iter().enumerate() {
-        program[1 + 2 * place] = number(equal, call as u32, 0, 1);
-        program[2 + 2 * place] = number(give, libc::SECCOMP_RET_ERRNO | error as u32, 0, 0);
-    }
-    let filter = libc::sock_fprog { len: 2 + 2 * calls.len() as u16, filter: program.as_mut_ptr() };
-    #[expect(unsafe_code, reason = "libc has no safe function for it")]
-    // SAFETY: the kernel reads so many instructions of a live array, and checks them.
-    let done = unsafe {
-        libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
-            && libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const filter) == 0
-    };
-    if done { Ok(()) } else { Err(std::io::Error::last_os_error()) }
-}
 
 #[test]
 fn a_refused_system_call_is_said_once_and_no_program_waits_for_it() {

@@ -200,6 +200,31 @@ fn where_nothing_can_be_placed_the_first_touch_decides() {
     }
 }
 
+/// What happened: on a machine with a node that gives a process no memory, it was told that placing is refused, and a refusal that
+/// came later was not, since the first one stays.
+#[test]
+fn that_a_node_gives_no_memory_is_no_refusal() {
+    let machine = Topology::parse("node:3 core:1").unwrap();
+    let pages = Arc::new(FakePages::new(3));
+    pages.forbid(NodeId::new(1));
+    let options = Options { range_bytes: 32 << 20, placed_bytes: 16 << 20, ..Options::default() };
+    let memory = Memory::new(Arc::clone(&pages) as Arc<dyn Pages>, &machine, options).unwrap();
+    assert_eq!((memory.placing_refused(), memory.unplaced()), (None, &[][..]));
+    assert_eq!(memory.locations(), [0, 2].map(NodeId::new));
+    // Its heaps have the nearest memory there is.
+    let mut heap = crate::Heap::new(&memory, NodeId::new(1)).unwrap();
+    let block = heap.alloc(bytes(9000)).unwrap();
+    assert_eq!(memory.node_of(block.as_ptr()), Some(NodeId::new(0)));
+    #[expect(unsafe_code, reason = "frees a block")]
+    // SAFETY: just allocated, and freed once.
+    unsafe {
+        heap.free(block, bytes(9000));
+    }
+    pages.refuse_placing(Some(PageError::Refused(1)));
+    drop(memory.place(bytes(50_000), Some(&Distribution::Fine)).unwrap());
+    assert_eq!(memory.placing_refused(), Some(PageError::Refused(1)));
+}
+
 #[test]
 fn a_full_node_refuses_if_strict_and_else_the_nearest_gives() {
     let (strict, pages) = memory(2, Policy::Strict);

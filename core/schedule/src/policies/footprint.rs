@@ -104,7 +104,7 @@ impl Strategy for Footprint {
             more_bytes_than: setting.above_zero("share_bytes").map_or_else(share, u64::from),
             only_uneven: setting.value("even") == 0,
             holds: machine.nodes.iter().map(|node| machine.has_memory(node.id)).collect(),
-            ..Dealing::over(draft.node_locations(), draft.node_queues(&queues), machine.distances.clone())
+            ..draft.deal_to_nodes(&queues)
         };
         let homes = draft.homes(&queues);
         Plan { homes, dealing: Some(dealing), ..draft.finish(setting, queues) }

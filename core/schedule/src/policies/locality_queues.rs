@@ -49,10 +49,7 @@ impl Strategy for LocalityQueues {
             draft.probe(seat, 2, Scan::List(next), Take::Oldest);
         }
         // A block's home, set when its memory was first written, decides alone, whatever its size.
-        let dealing = Dealing {
-            intensity_first: true,
-            ..Dealing::over(draft.node_locations(), draft.node_queues(&queues), machine.distances.clone())
-        };
+        let dealing = Dealing { intensity_first: true, ..draft.deal_to_nodes(&queues) };
         let homes = draft.homes(&queues);
         let tokens = Some(Tokens { capacity: setting.above_zero("capacity") });
         Plan { homes, dealing: Some(dealing), tokens, ..draft.finish(setting, queues) }

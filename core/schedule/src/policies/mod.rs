@@ -13,7 +13,7 @@ mod vicinity;
 
 pub use setting::{Parameter, Setting, SettingError, Settings, Values};
 
-use crate::{Idle, Order, Plan, Pool, PoolId, Probe, QueueId, QueueSpec, Scan, SeatId, SeatPlan, Take, When};
+use crate::{Dealing, Idle, Order, Plan, Pool, PoolId, Probe, QueueId, QueueSpec, Scan, SeatId, SeatPlan, Take, When};
 use std::collections::BTreeSet;
 use vicus_topology::{GroupId, NodeId, PuId, Topology};
 
@@ -239,14 +239,13 @@ impl<'a> Draft<'a> {
         (0..self.machine.nodes.len()).map(|node| nearest(NodeId::new(node))).collect()
     }
 
-    /// Each node is a location of its own.
-    fn node_locations(&self) -> Vec<Vec<usize>> {
-        (0..self.machine.nodes.len()).map(|node| vec![node]).collect()
-    }
-
-    /// The queue of each node, of one queue for each pool: its own, or that of the nearest node with threads.
-    fn node_queues(&self, queues: &[QueueId]) -> Vec<QueueId> {
-        self.homes(queues).into_iter().map(|nearest| nearest[0]).collect()
+    /// Deals every task to the nodes, each of which is a location of its own. Of one queue for each pool, a node has its own, or
+    /// that of the nearest node with threads.
+    fn deal_to_nodes(&self, queues: &[QueueId]) -> Dealing {
+        let locations = (0..self.machine.nodes.len()).map(|node| vec![node]).collect();
+        let nearest = self.homes(queues).into_iter().map(|nearest| nearest[0]).collect();
+        let of_seats = |queue: QueueId| self.queues[queue.index()].home.index();
+        Dealing::over(locations, nearest, &self.machine.distances, of_seats)
     }
 
     fn finish(mut self, setting: &Setting, entry: Vec<QueueId>) -> Plan {

@@ -113,20 +113,24 @@ fn plan(machine: &Topology, pus: &[PuId], setting: &Setting, cost: impl Fn(Group
     }
     // The queue of each home cache: its own, or the nearest one that has threads.
     let groups: Vec<GroupId> = machine.core_groups.iter().map(|group| group.id).collect();
+    let pool_group = |pool: PoolId| draft.group_of(draft.pools[pool.index()].seats[0]);
     let nearest = |group: GroupId| {
-        let pool_group = |pool: PoolId| draft.group_of(draft.pools[pool.index()].seats[0]);
         let far = |&pool: &PoolId| (pool_group(pool) != group, cost(group, pool_group(pool)), pool);
         queues[draft.pool_ids().min_by_key(far).expect("a plan has a pool").index()]
     };
     let private = || pus.iter().map(|&pu| cache_bytes(machine, pu).1).max().unwrap_or(0);
     let locations = (0..machine.nodes.len()).map(|node| groups_of(&draft, NodeId::new(node))).collect();
     let nearest = groups.iter().map(|&group| nearest(group)).collect();
-    let costs = groups.iter().map(|&a| groups.iter().map(|&b| cost(a, b)).collect()).collect();
+    let costs: Vec<Vec<u32>> = groups.iter().map(|&a| groups.iter().map(|&b| cost(a, b)).collect()).collect();
+    let of_seats = |queue: QueueId| {
+        let pool = draft.pool_ids().find(|pool| queues[pool.index()] == queue);
+        pool_group(pool.expect("each queue is of a pool")).index()
+    };
     let dealing = Dealing {
         more_bytes_than: setting.above_zero("private_bytes").map_or_else(private, u64::from),
         intensity_first: setting.value("intensity") == 1,
         only_coarse: setting.value("coarse") == 1,
-        ..Dealing::over(locations, nearest, costs)
+        ..Dealing::over(locations, nearest, &costs, of_seats)
     };
     let homes = draft.homes(&queues);
     Plan { homes, dealing: Some(dealing), ..draft.finish(setting, queues) }

@@ -11,7 +11,7 @@ mod scratch;
 pub(crate) use scratch::Scratch;
 
 use crate::algebra::Slot;
-use crate::expression::{Compare, Expr};
+use crate::expression::{Compare, Expr, Function};
 use crate::terms::Terms;
 use crate::value::{self, Number, Value};
 use oxrdf::LiteralRef;
@@ -19,7 +19,7 @@ use oxrdf::vocab::xsd;
 use scratch::Made;
 use std::cmp::Ordering;
 use std::sync::Arc;
-use vicus_flow::{NoMemory, give_up};
+use vicus_flow::{NoMemory, give_up, refusable};
 use vicus_rdf::{Id, Kind, TermView};
 
 /// What an expression came to. Computed values become terms only when somebody asks for their ids.
@@ -253,12 +253,24 @@ impl<'a> Evaluator<'a> {
                 self.eval(branch, row)
             }
             Expr::Coalesce(all) => all.iter().find_map(|operand| self.eval(operand, row)),
+            Expr::Call(Function::Of(part), operands) => {
+                let value = self.eval(&operands[0], row)?;
+                self.part(*part, &value)
+            }
             Expr::Call(function, operands) => {
-                let mut values = Vec::with_capacity(operands.len());
-                for operand in operands {
-                    values.push(self.eval(operand, row)?);
-                }
-                let value = self.call(*function, &values)?;
+                let value = match &operands[..] {
+                    [operand] => {
+                        let value = self.eval(operand, row)?;
+                        self.call(*function, &[value])?
+                    }
+                    operands => {
+                        let mut values = Vec::with_capacity(operands.len());
+                        for operand in operands {
+                            values.push(self.eval(operand, row)?);
+                        }
+                        self.call(*function, &values)?
+                    }
+                };
                 let fits = match &value {
                     Val::String(text) => self.terms.fits(text.len()),
                     Val::Id(id) => !id.is_unbound(),
@@ -279,24 +291,37 @@ impl<'a> Evaluator<'a> {
 
     /// The number that the value is, which needs no term; `None` for an error and for what is no number.
     pub(crate) fn number(&mut self, expr: &Expr, row: &impl Fn(usize) -> u64) -> Option<Number> {
-        let value = self.eval(expr, row)?;
-        match self.value(&value) {
-            Value::Number(number) => Some(number),
+        match self.eval(expr, row)? {
+            Val::Number(number) => Some(number),
+            Val::Id(id) => self.scratch.number(self.terms, id),
             _ => None,
         }
     }
 
+    /// Whether to give up, since so many bytes more are beyond what the request may hold, or it has ended. What is long is booked
+    /// before it is made.
+    fn stops(&self, bytes: usize) -> bool {
+        self.stopped.is_some_and(|stopped| stopped(bytes as u64))
+    }
+
     /// The text and, if it has one, the language of a string literal.
     fn string(&self, value: &Val) -> Option<(String, Option<String>)> {
-        with_string(self.terms, value, |text, language| (copied(text), language.map(str::to_owned)))
+        let copy = |text: &str, language: Option<&str>| {
+            // It, and what is made of it.
+            let is_too_much = text.len() >= LONG && self.stops(2 * text.len());
+            (!is_too_much).then(|| (copied(text), language.map(str::to_owned)))
+        };
+        with_string(self.terms, value, copy)?
     }
 }
+
+/// So long texts are booked, and memory for them is asked for, before anything is made of them.
+const LONG: usize = 64 << 10;
 
 /// A copy of a text. Where it is so long that functions of it may not find memory for what they make, the box gives up.
 fn copied(text: &str) -> String {
     // As it is, and three times as long: what percent signs make of it.
     const TIMES: usize = 4;
-    const LONG: usize = 64 << 10;
     if text.len() >= LONG {
         drop(with_room(TIMES * text.len()));
     }
@@ -306,7 +331,7 @@ fn copied(text: &str) -> String {
 /// An empty text with room for so many bytes. Where there is no memory for it, the box gives up.
 fn with_room(bytes: usize) -> String {
     let mut text = String::new();
-    text.try_reserve_exact(bytes).unwrap_or_else(|_| give_up(NoMemory { bytes: bytes as u64 }));
+    refusable(|| text.try_reserve_exact(bytes)).unwrap_or_else(|_| give_up(NoMemory { bytes: bytes as u64 }));
     text
 }
 

@@ -1,12 +1,12 @@
 //! A shop of products, offers and reviews, and short queries to it.
 //!
-//! Its shape is that of the Berlin SPARQL Benchmark (Bizer and Schultz, "The Berlin SPARQL benchmark", IJSWIS 2009, §3):
+//! Its shape is that of the Berlin SPARQL Benchmark (Bizer and Schultz, "The Berlin SPARQL benchmark", IJSWIS 2009):
 //! products with a type, features, a producer and numbers, offers by vendors, reviews by people. It is not that
 //! benchmark's data: names and distributions are simpler, and numbers can't be compared with published ones. The queries
 //! have the shapes of its explore mix, and of WatDiv's L, S and F (Aluç et al., "Diversified stress testing of RDF data
 //! management systems", ISWC 2014): lines, stars, snowflakes.
 //!
-//! What its business intelligence use case (specification 3.1, 2011) asks beyond that is in [`prices_and_ratings`];
+//! What its business intelligence use case (version 3.1 of its specification, 2011) asks beyond that is in [`prices_and_ratings`];
 //! `doors/cli/queries/shop` has such queries.
 
 use rand_pcg::Pcg64;
@@ -16,10 +16,10 @@ use std::fmt::Write as _;
 /// For each product: offers, and reviews.
 const OFFERS: u64 = 4;
 const REVIEWS: u64 = 2;
-/// Features that a product has, and how many there are for each hundred products.
+/// For each product, features that are drawn; one that is drawn again counts once.
 const FEATURES: u64 = 6;
 
-/// N-Triples about so many products, about 60 triples for each.
+/// N-Triples about so many products, about 50 triples for each, none of them twice.
 pub(crate) fn triples(products: u64, seed: u64) -> String {
     let mut chance = Pcg64::new(u128::from(seed), 1);
     let mut below = |end: u64| chance.next_u64() % end.max(1);
@@ -51,9 +51,10 @@ pub(crate) fn triples(products: u64, seed: u64) -> String {
         add(&name, "label", &format!("\"product {} {product}\"", below(1000)));
         add(&name, "comment", &format!("\"what is said of the product {product} in some words\""));
         add(&name, "producer", &node("producer", below(producers)));
-        for _ in 0..FEATURES {
-            add(&name, "feature", &node("feature", below(features)));
-        }
+        let mut drawn: Vec<u64> = (0..FEATURES).map(|_| below(features)).collect();
+        drawn.sort_unstable();
+        drawn.dedup();
+        drawn.into_iter().for_each(|feature| add(&name, "feature", &node("feature", feature)));
         for property in 1..=3 {
             add(&name, &format!("number{property}"), &number(below(2000)));
             add(&name, &format!("text{property}"), &format!("\"text {}\"", below(5000)));

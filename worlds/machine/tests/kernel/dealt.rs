@@ -120,16 +120,6 @@ impl Locations<'_> {
         bytes
     }
 
-    /// The locations with seats that stand for one: itself, or the nearest.
-    fn stand_in(&self, location: usize) -> BTreeSet<usize> {
-        let with_seats: BTreeSet<usize> = self.of_seat.iter().copied().collect();
-        if with_seats.contains(&location) {
-            return [location].into();
-        }
-        let least = with_seats.iter().map(|&other| self.costs[location][other]).min();
-        with_seats.into_iter().filter(|&other| Some(self.costs[location][other]) == least).collect()
-    }
-
     /// Where a task may be dealt to: equals are as good. `None` if its spawner keeps it.
     fn expected(&self, bytes: &[u64]) -> Option<BTreeSet<usize>> {
         // A node without memory has none of anything.
@@ -140,9 +130,10 @@ impl Locations<'_> {
             return None;
         }
         let cost = |at: usize| -> u64 { bytes.iter().zip(&self.costs[at]).map(|(bytes, cost)| bytes * cost).sum() };
-        let costs: Vec<u64> = (0..self.costs.len()).map(cost).collect();
-        let least = costs.iter().min().unwrap();
-        Some((0..costs.len()).filter(|&at| costs[at] == *least).flat_map(|at| self.stand_in(at)).collect())
+        // A queue that is not served is none: the process may have memory of a node and none of its CPUs.
+        let with_seats: BTreeSet<usize> = self.of_seat.iter().copied().collect();
+        let least = with_seats.iter().map(|&at| cost(at)).min();
+        Some(with_seats.into_iter().filter(|&at| Some(cost(at)) == least).collect())
     }
 }
 
@@ -278,8 +269,14 @@ fn check(strategy: &str, kernel: &mut AnyKernel, distribution: &str) -> usize {
         locations.plan.threads()
     );
     assert!(2 * robbed <= said.len(), "{what}: most run where they were queued");
-    // Each `fine` array begins on the first node; and where there are few arrays, one may be nearest to all.
-    let is_spread = places.len() > 1 || seats.len() == 1 || !coarse || arrays.len() < 2 * seats.len();
+    // Each `fine` array begins on the first node; where there are few arrays, one may be nearest to all; and so may be one place
+    // with seats where most memory that may be used has no seats beside it.
+    let home = |array: &Pages| {
+        let there = &locations.of_node[array.nodes[0]];
+        there[array.home % there.len()]
+    };
+    let with_data: BTreeSet<usize> = arrays.iter().map(home).filter(|home| seats.contains(home)).collect();
+    let is_spread = places.len() > 1 || with_data.len() < 2 || !coarse || arrays.len() < 2 * seats.len();
     assert!(dealt == 0 || is_spread, "{what}: not all to one place");
     dealt
 }

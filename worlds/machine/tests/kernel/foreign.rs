@@ -64,16 +64,18 @@ impl Foreign {
         Foreign { start: NonNull::new(start.cast()).expect("there is memory"), free }
     }
 
-    /// A mapping whose pages the kernel puts on the node that it calls by this number.
-    fn mapped(number: u32) -> Foreign {
+    /// A mapping whose pages the kernel puts on the node that it calls by this number, or where they are touched first.
+    fn mapped(number: Option<u32>) -> Foreign {
+        const MPOL_DEFAULT: libc::c_int = 0;
         const MPOL_BIND: libc::c_int = 2;
-        let mask: [u64; 16] = std::array::from_fn(|word| u64::from(number / 64 == word as u32) << (number % 64));
+        let (mode, on) = number.map_or((MPOL_DEFAULT, u32::MAX), |number| (MPOL_BIND, number));
+        let mask: [u64; 16] = std::array::from_fn(|word| u64::from(on / 64 == word as u32) << (on % 64));
         #[expect(unsafe_code, reason = "maps memory and binds it to a node")]
         // SAFETY: the kernel chooses where nothing is; the mask has as many bits as told.
         let (start, bound) = unsafe {
             let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
             let start = libc::mmap(std::ptr::null_mut(), BYTES, access, flags, -1, 0);
-            (start, libc::syscall(libc::SYS_mbind, start, BYTES, MPOL_BIND, mask.as_ptr(), 1024, 0))
+            (start, libc::syscall(libc::SYS_mbind, start, BYTES, mode, mask.as_ptr(), 1024, 0))
         };
         assert_eq!(bound, 0, "{}", std::io::Error::last_os_error());
         #[expect(unsafe_code, reason = "gives the kernel its memory back")]
@@ -124,10 +126,10 @@ fn a_footprint_of_others_memory_is_what_the_kernel_says() {
     };
     let all_on = |number: u32| -> Vec<usize> { nodes.iter().map(|&at| BYTES * usize::from(at == number)).collect() };
     // They stay, so that none gets what another one has touched.
-    let mut all_allocated = Vec::new();
+    let mut all_touched = Vec::new();
     for &number in &at.numbers {
         let number = number as u32;
-        let mut mapped = Foreign::mapped(number);
+        let mut mapped = Foreign::mapped(Some(number));
         let untouched = footprint(&mapped);
         let unknown = if nodes.len() > 1 { BYTES } else { 0 };
         assert_eq!(untouched.unknown, unknown, "nobody has touched it: {untouched:?}");
@@ -142,21 +144,21 @@ fn a_footprint_of_others_memory_is_what_the_kernel_says() {
         if cpus.is_empty() {
             continue;
         }
-        // Touched by a thread of that node.
-        let allocated = std::thread::spawn(move || {
+        // Touched by a thread of that node: fresh pages lie there. What happened: the same was expected of malloc's memory, of
+        // which another thread, elsewhere, had touched some pages and given them back.
+        let touched = std::thread::spawn(move || {
             run_on(&cpus);
-            let mut allocated = Foreign::allocated();
-            allocated.fill(1);
-            allocated
+            [Foreign::mapped(None), Foreign::allocated()].map(|mut foreign| {
+                foreign.fill(1);
+                foreign
+            })
         });
-        let allocated = allocated.join().unwrap();
-        let found = check(&allocated, "allocated");
-        let here = nodes.iter().position(|&at| at == number).map(NodeId::new).expect("a node of ours");
-        // The first and the last page may have been touched before, by the C library.
-        assert!(found[here.index()] >= BYTES - 2 * page, "near CPUs of node {number}: {found:?}");
-        all_allocated.push(allocated);
+        let touched = touched.join().unwrap();
+        assert_eq!(check(&touched[0], "touched first"), all_on(number), "near CPUs of node {number}");
+        check(&touched[1], "allocated");
+        all_touched.extend(touched);
     }
-    all_allocated.iter().for_each(|allocated| forget(allocated));
+    all_touched.iter().for_each(|touched| forget(touched));
     // On the stack.
     let stack = [1u64; 8000];
     assert_eq!(footprint(std::hint::black_box(&stack)), at.memory.truth(&stack));
@@ -211,11 +213,11 @@ fn what_is_known_of_others_memory_is_kept_until_it_is_forgotten() {
         nodes[at.memory.locations()[location].index()] = BYTES;
         Footprint { nodes, unknown: 0 }
     });
-    let mut mapped = Foreign::mapped(first);
+    let mut mapped = Foreign::mapped(Some(first));
     mapped.fill(1);
     assert_eq!(footprint(&mapped), on_first);
     // The same addresses with other pages, behind our back.
-    let other = Foreign::mapped(last);
+    let other = Foreign::mapped(Some(last));
     #[expect(unsafe_code, reason = "moves a mapping")]
     // SAFETY: both mappings are this test's; nothing points to the second one's addresses afterwards.
     let moved = unsafe {

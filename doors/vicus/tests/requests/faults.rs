@@ -1,30 +1,15 @@
 //! Boxes that go wrong, block, or have work left after their pill, under every strategy: what a user sees of it.
 
+use crate::{numbers, source, strategies, wait};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 use vicus::{
-    BoxModel, Column, Envelope, FlowError, Model, ModelBuilder, Request, Runtime, STRATEGIES, Schema, SentTooMuch,
-    Totals, Turn, Type, library,
+    BoxModel, Column, Envelope, FlowError, Model, ModelBuilder, Request, Runtime, Schema, SentTooMuch, Turn, library,
 };
-
-/// Every strategy, and some that hold few tasks in a queue.
-fn strategies() -> impl Iterator<Item = String> {
-    let small = ["central:capacity=1", "locality-queues:capacity=1", "las:pin=pu"];
-    STRATEGIES.iter().map(|strategy| strategy.name()).chain(small).map(str::to_owned)
-}
 
 fn runtime(strategy: &str, threads: usize) -> Runtime {
     Runtime::builder().strategy(strategy.parse().unwrap()).threads(threads).quiet().start()
-}
-
-fn numbers() -> Schema {
-    Schema::new([("n", Type::U64)])
-}
-
-/// Waits for what only a mistake of the runtime can hold up for so long.
-fn wait(request: &Request, what: &str) -> Result<Totals, FlowError> {
-    request.wait_for(Duration::from_secs(60)).unwrap_or_else(|| panic!("{what}: a request never ended"))
 }
 
 /// A source with this code, and a reader that adds up its numbers.
@@ -35,15 +20,7 @@ where
     let sum = Arc::new(AtomicUsize::new(0));
     let added = Arc::clone(&sum);
     let mut net = ModelBuilder::new(name);
-    let factory = move || {
-        let mut act = act.clone();
-        move |turn: &mut Turn<'_>| {
-            turn.take(0);
-            act(turn);
-            Ok(())
-        }
-    };
-    let source = net.source(BoxModel::new(name, factory).output(&numbers()));
+    let source = net.source(source(name, act));
     let end = net.add(library::sink("honest", &numbers(), move |envelope| {
         added.fetch_add(envelope.column(0).u64s().iter().sum::<u64>() as usize, Ordering::Relaxed);
         Ok(())

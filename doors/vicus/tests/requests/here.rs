@@ -1,40 +1,26 @@
 //! Requests that begin on their caller's thread, under every strategy: what a user sees of it.
 
+use crate::{numbers, source, strategies, wait};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::ThreadId;
 use std::time::Duration;
 use vicus::{
-    BoxId, BoxModel, Column, Envelope, FlowError, Model, ModelBuilder, OverBudget, Request, Runtime, STRATEGIES,
-    Schema, Totals, Turn, Type, library,
+    BoxId, BoxModel, Column, Envelope, FlowError, Model, ModelBuilder, OverBudget, Request, Runtime, Turn, library,
 };
 
 /// So long that no caller leaves its request to the threads, and so short that each does after one invocation.
 const FOR_EVER: Duration = Duration::MAX;
 const NOT_LONG: Duration = Duration::ZERO;
 
-fn strategies() -> impl Iterator<Item = String> {
-    let small = ["central:capacity=1", "locality-queues:capacity=1", "las:pin=pu"];
-    STRATEGIES.iter().map(|strategy| strategy.name()).chain(small).map(str::to_owned)
-}
-
 fn runtime(strategy: &str, threads: usize, caller_works: Duration) -> Runtime {
     let builder = Runtime::builder().strategy(strategy.parse().unwrap()).threads(threads);
     builder.caller_works(caller_works).quiet().start()
 }
 
-fn numbers() -> Schema {
-    Schema::new([("n", Type::U64)])
-}
-
 /// Begins it here; the caller never gives up.
 fn submit(runtime: &Runtime, model: &Arc<Model>) -> Request {
     runtime.submit_here(model, Vec::new(), u64::MAX, &|| false)
-}
-
-/// Waits for what only a mistake of the runtime can hold up for so long.
-fn wait(request: &Request, what: &str) -> Result<Totals, FlowError> {
-    request.wait_for(Duration::from_secs(60)).unwrap_or_else(|| panic!("{what}: a request never ended"))
 }
 
 /// The threads that boxes ran on.
@@ -92,15 +78,7 @@ where
     F: FnMut(&mut Turn<'_>) + Clone + Send + Sync + 'static,
 {
     let mut net = ModelBuilder::new(name);
-    let factory = move || {
-        let mut act = act.clone();
-        move |turn: &mut Turn<'_>| {
-            turn.take(0);
-            act(turn);
-            Ok(())
-        }
-    };
-    let source = net.source(BoxModel::new(name, factory).output(&numbers()));
+    let source = net.source(source(name, act));
     net.end(source.output(0));
     net.build().unwrap()
 }

@@ -1,34 +1,8 @@
 //! Data that `vicus query` can't load, or only just: each is answered soon, with the file, the line and what helps.
 
+use crate::{fails, file, run, stderr};
 use std::io::Write;
-use std::path::Path;
-use std::process::{Command, Output, Stdio};
-
-fn run(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_vicus")).args(args).stdin(Stdio::null()).output().unwrap()
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
-/// Fails with status 1 and a message that says this; never a panic.
-fn fails(args: &[&str], says: &[&str]) {
-    let output = run(args);
-    let text = stderr(&output);
-    assert_eq!(output.status.code(), Some(1), "{args:?}: {text}");
-    assert!(!text.contains("panicked"), "{text}");
-    for part in says {
-        assert!(text.contains(part), "`{part}` is part of: {text}");
-    }
-}
-
-/// A file of its own for each test.
-fn file(name: &str, contents: impl AsRef<[u8]>) -> String {
-    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    std::fs::write(&path, contents).unwrap();
-    path.to_str().unwrap().to_owned()
-}
+use std::process::Command;
 
 fn packed(name: &str, contents: &[u8]) -> String {
     let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
