@@ -5,7 +5,6 @@
 
 use crate::Envelope;
 use crate::sync::{AtomicBool, AtomicU64, Ordering};
-use smallvec::SmallVec;
 use vicus_topology::NodeId;
 
 /// Where a seat or data is, for the difference between near and far: equal places share their memory. The index of a NUMA
@@ -89,8 +88,8 @@ pub(crate) struct Tally {
     acts: Counter,
     read_near: Counter,
     read_far: Counter,
-    inputs: SmallVec<[InputTally; 1]>,
-    outputs: SmallVec<[OutputTally; 1]>,
+    inputs: Box<[InputTally]>,
+    outputs: Box<[OutputTally]>,
 }
 
 #[derive(Debug, Default)]

@@ -110,7 +110,7 @@ pub(crate) struct BoxCell {
     /// Bytes that it has taken from the request's budget. Written by the runner alone.
     pub(crate) held: AtomicU64,
     pub(crate) tally: Tally,
-    pub(crate) inputs: SmallVec<[Input; 1]>,
+    pub(crate) inputs: std::boxed::Box<[Input]>,
     /// Touched only between begin and finish, and at the very end by whoever settles the request.
     pub(crate) body: UnsafeCell<Body>,
 }
@@ -166,9 +166,9 @@ pub(crate) enum Seen {
 
 pub(crate) struct Body {
     pub(crate) operator: std::boxed::Box<dyn Operator>,
-    pub(crate) outputs: SmallVec<[Output; 1]>,
+    pub(crate) outputs: std::boxed::Box<[Output]>,
     /// By input, what the action sees of it.
-    pub(crate) snapshot: SmallVec<[Seen; 1]>,
+    pub(crate) snapshot: std::boxed::Box<[Seen]>,
     /// By input, whether its head was reported as left. Kept while somebody records.
     pub(crate) left: SmallVec<[bool; 8]>,
     /// How many bytes it said last that it holds.
@@ -176,7 +176,7 @@ pub(crate) struct Body {
     /// How many bytes it keeps of what it took. Never less than before.
     pub(crate) kept: u64,
     /// What the action sent; it leaves at the end.
-    pub(crate) outbox: SmallVec<[(usize, Envelope); 2]>,
+    pub(crate) outbox: Vec<(usize, Envelope)>,
     /// Senders that the action made room for.
     pub(crate) resumed: Vec<usize>,
     pub(crate) consumed: bool,
@@ -221,7 +221,7 @@ pub(crate) struct Output {
     pub(crate) was_asked: Cell<bool>,
     /// The trace says that it was refused. Not for a box that any room is enough for: it goes on.
     pub(crate) noted: bool,
-    pub(crate) receivers: SmallVec<[Receiver; 1]>,
+    pub(crate) receivers: Vec<Receiver>,
 }
 
 pub(crate) struct Receiver {
@@ -288,11 +288,11 @@ impl Instance {
                 let body = Body {
                     operator,
                     outputs: model.outputs.iter().map(output).collect(),
-                    snapshot: smallvec![Seen::Nothing; model.inputs.len()],
+                    snapshot: vec![Seen::Nothing; model.inputs.len()].into(),
                     left: smallvec![false; model.inputs.len()],
                     held: 0,
                     kept: 0,
-                    outbox: SmallVec::new(),
+                    outbox: Vec::new(),
                     resumed: Vec::new(),
                     consumed: false,
                     run_again: false,
