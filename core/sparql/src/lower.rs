@@ -25,6 +25,7 @@ use crate::planner::{Op, Physical, cost};
 use crate::stack::{Deep, deep, of_levels};
 use crate::stop::Stop;
 use crate::terms::Terms;
+use smallvec::{SmallVec, smallvec};
 use std::fmt;
 use std::sync::Arc;
 use vicus_flow::{Bound, BoxId, BoxModel, Envelope, Model, ModelBuilder, Operator, OutputId, Schema, library};
@@ -64,7 +65,7 @@ impl Draft {
     /// A box whose operator looks at terms.
     fn new<O: Operator + 'static>(
         terms: &Arc<Terms>,
-        name: &str,
+        name: &'static str,
         make: impl Fn(&Arc<Terms>) -> O + Send + Sync + 'static,
     ) -> Draft {
         // What it is made of has conditions in it, and so has the operator: either may be dropped last, on any thread.
@@ -100,13 +101,16 @@ pub(crate) struct Lowered {
     pub(crate) is_short: bool,
 }
 
+/// The outputs that put an operator's rows out between them. One is the rule.
+pub(crate) type Streams = SmallVec<[OutputId; 1]>;
+
 /// What an operator became.
 #[derive(Default)]
 pub(crate) struct Made {
     /// All its boxes, in the order of their numbers: with those that deal its rows out or merge them.
-    pub(crate) boxes: Vec<BoxId>,
+    pub(crate) boxes: SmallVec<[BoxId; 1]>,
     /// The outputs that put its rows out between them.
-    pub(crate) outputs: Vec<OutputId>,
+    pub(crate) outputs: Streams,
     /// How many boxes share its work.
     pub(crate) degree: usize,
 }
@@ -205,17 +209,15 @@ const LINK_STEPS: usize = 32;
 
 /// How many columns any envelope has at most.
 fn widest(plan: &Physical) -> usize {
-    let (mut most, mut open) = (0, vec![plan]);
-    while let Some(plan) = open.pop() {
+    let widest = |plan: &Physical| {
         let inside = match &plan.op {
             Op::Aggregate(_, spec) => spec.part_columns().max(spec.keys.len() + spec.folds.len()),
             Op::HashJoin(_, build, hash, _) => hash.built_columns(build.columns.len()),
             _ => 0,
         };
-        most = most.max(inside).max(plan.columns.len());
-        open.extend(plan.inputs());
-    }
-    most
+        inside.max(plan.columns.len())
+    };
+    plan.all().map(widest).max().unwrap_or(0)
 }
 
 impl Lowering<'_> {
@@ -235,7 +237,7 @@ impl Lowering<'_> {
     }
 
     /// Adds the boxes of a plan; returns the outputs that put its rows out between them.
-    fn add(&mut self, plan: &Physical, above: Pipeline) -> Vec<OutputId> {
+    fn add(&mut self, plan: &Physical, above: Pipeline) -> Streams {
         let at = self.operators.len();
         self.operators.push(Made::default());
         self.rows += plan.estimate.rows;
@@ -282,7 +284,7 @@ impl Lowering<'_> {
     }
 
     /// The boxes of one operator and, by recursion, those below.
-    fn operator(&mut self, plan: &Physical, above: Pipeline) -> Vec<OutputId> {
+    fn operator(&mut self, plan: &Physical, above: Pipeline) -> Streams {
         let (terms, limit) = (Arc::clone(self.terms), self.limit);
         let width = plan.columns.len();
         let here = above.and(plan.estimate.rows);
@@ -290,7 +292,7 @@ impl Lowering<'_> {
             Op::Values(table) => self.values(table),
             Op::Nodes => {
                 let model = BoxModel::new("nodes", move || nodes::Nodes::new(&terms.store, limit));
-                vec![self.source(model.output(&self.schema(width))).output(0)]
+                smallvec![self.source(model.output(&self.schema(width))).output(0)]
             }
             Op::Walk(input, _, walk, spec) => {
                 let streams = self.add(input, here);
@@ -319,10 +321,10 @@ impl Lowering<'_> {
                 Draft::new(&terms, "extend", move |terms| extend::Extend::new(terms, &makes))
             }),
             Op::Union(inputs, maps) => {
-                let mut streams: Vec<Vec<OutputId>> = Vec::with_capacity(inputs.len());
+                let mut streams: Vec<Streams> = Vec::with_capacity(inputs.len());
                 for input in inputs {
                     streams.push(self.add(input, here));
-                    if self.stop.works(LINK_STEPS * streams.last().map_or(0, Vec::len)) {
+                    if self.stop.works(LINK_STEPS * streams.last().map_or(0, SmallVec::len)) {
                         break;
                     }
                 }
@@ -346,7 +348,7 @@ impl Lowering<'_> {
                     Draft::new(terms, "sort", move |terms| sort::Sort::new(terms, &by, limit))
                 });
                 self.shared_by(sorted.len());
-                vec![self.merge(sorted, by, width)]
+                smallvec![self.merge(sorted, by, width)]
             }
             Op::Top(input, by, count) => {
                 let (terms, by, count) = (&terms, by, *count);
@@ -374,10 +376,10 @@ impl Lowering<'_> {
         }
     }
 
-    fn values(&mut self, table: &Arc<Table>) -> Vec<OutputId> {
+    fn values(&mut self, table: &Arc<Table>) -> Streams {
         let (table, limit, width) = (Arc::clone(table), self.limit, table.columns.len());
         let model = BoxModel::new("values", move || values::Values::new(&table, limit));
-        vec![self.source(model.output(&self.schema(width))).output(0)]
+        smallvec![self.source(model.output(&self.schema(width))).output(0)]
     }
 
     /// A plan whose rows come on one output, in any order if they come from several.
@@ -386,7 +388,7 @@ impl Lowering<'_> {
         self.united(streams, plan.columns.len())
     }
 
-    fn united(&mut self, streams: Vec<OutputId>, width: usize) -> OutputId {
+    fn united(&mut self, streams: Streams, width: usize) -> OutputId {
         if let [stream] = streams[..] {
             return stream;
         }
@@ -397,7 +399,7 @@ impl Lowering<'_> {
         union.output(0)
     }
 
-    fn scan(&mut self, spec: &Arc<scan::ScanSpec>, width: usize, pipeline: Pipeline) -> Vec<OutputId> {
+    fn scan(&mut self, spec: &Arc<scan::ScanSpec>, width: usize, pipeline: Pipeline) -> Streams {
         let rows = spec.rows.start as u64..spec.rows.end as u64;
         let limit = self.limit;
         // The rows that it looks at count, too, if it is to drop most of them.
@@ -407,7 +409,7 @@ impl Lowering<'_> {
         let (terms, spec) = (Arc::clone(self.terms), Arc::clone(spec));
         if degree < 2 {
             let model = BoxModel::new("scan", move || scan::Scan::new(&terms.store, &spec, limit));
-            return vec![self.source(model.output(&self.schema(width))).output(0)];
+            return smallvec![self.source(model.output(&self.schema(width))).output(0)];
         }
         // With a bound on envelopes there may be fewer rows than parts: tests with small graphs have several parts, too.
         let pieces = self.terms.store.index(spec.order).pieces(spec.rows.clone());
@@ -430,23 +432,23 @@ impl Lowering<'_> {
         pipeline: Pipeline,
         width: usize,
         model: impl Fn() -> D,
-    ) -> Vec<OutputId> {
+    ) -> Streams {
         let streams = self.add(input, pipeline);
         self.replicas(streams, input.columns.len(), width, model)
     }
 
     fn replicas<D: Into<Draft>>(
         &mut self,
-        streams: Vec<OutputId>,
+        streams: Streams,
         from: usize,
         width: usize,
         model: impl Fn() -> D,
-    ) -> Vec<OutputId> {
+    ) -> Streams {
         streams.into_iter().flat_map(|stream| self.over(&[stream], &[from], width, model())).collect()
     }
 
     /// As many streams as a pipeline is worth, if there is but one: its envelopes go to whoever has room.
-    fn spread(&mut self, streams: Vec<OutputId>, width: usize, pipeline: Pipeline) -> Vec<OutputId> {
+    fn spread(&mut self, streams: Streams, width: usize, pipeline: Pipeline) -> Streams {
         let degree = self.degree(pipeline);
         let ([stream], true) = (&streams[..], degree > 1) else { return streams };
         let spread = self.place(library::spread(&self.schema(width), degree));
@@ -455,34 +457,31 @@ impl Lowering<'_> {
     }
 
     /// One box over single streams of these widths.
-    fn over(&mut self, inputs: &[OutputId], widths: &[usize], width: usize, model: impl Into<Draft>) -> Vec<OutputId> {
+    fn over(&mut self, inputs: &[OutputId], widths: &[usize], width: usize, model: impl Into<Draft>) -> Streams {
         let model = widths.iter().fold(model.into(), |model, &width| model.input(&self.schema(width)));
         let made = self.place(model.output(&self.schema(width)));
         for (input, sender) in inputs.iter().enumerate() {
             self.net.connect(*sender, made.input(input));
         }
-        vec![made.output(0)]
+        smallvec![made.output(0)]
     }
 
     /// As many unions as the widest operand has streams.
-    fn unite(
-        &mut self,
-        inputs: &[Physical],
-        streams: &[Vec<OutputId>],
-        maps: &Arc<[Vec<To>]>,
-        width: usize,
-    ) -> Vec<OutputId> {
-        let degree = streams.iter().map(Vec::len).max().unwrap_or(1);
-        let mut made = Vec::new();
+    fn unite(&mut self, inputs: &[Physical], streams: &[Streams], maps: &Arc<[Vec<To>]>, width: usize) -> Streams {
+        let degree = streams.iter().map(SmallVec::len).max().unwrap_or(1);
+        let mut made = Streams::new();
         for replica in 0..degree {
             let mine: Vec<(usize, OutputId)> = streams
                 .iter()
                 .enumerate()
                 .flat_map(|(operand, streams)| streams.iter().skip(replica).step_by(degree).map(move |&s| (operand, s)))
                 .collect();
-            let maps: Arc<[Vec<To>]> = mine.iter().map(|(operand, _)| maps[*operand].clone()).collect();
+            let maps: Arc<[Vec<To>]> = match degree {
+                1 => Arc::clone(maps),
+                _ => mine.iter().map(|(operand, _)| maps[*operand].clone()).collect(),
+            };
             let widths: Vec<usize> = mine.iter().map(|(operand, _)| inputs[*operand].columns.len()).collect();
-            let senders: Vec<OutputId> = mine.into_iter().map(|(_, stream)| stream).collect();
+            let senders: Streams = mine.into_iter().map(|(_, stream)| stream).collect();
             let model = BoxModel::new("union", move || union::Union::new(&maps, width));
             made.extend(self.over(&senders, &widths, width, model));
         }
@@ -493,12 +492,12 @@ impl Lowering<'_> {
     /// their keys, and each part has a table of its own.
     fn hash_join(
         &mut self,
-        (probe, mut probes): (&Physical, Vec<OutputId>),
-        (build, builds): (&Physical, Vec<OutputId>),
+        (probe, mut probes): (&Physical, Streams),
+        (build, builds): (&Physical, Streams),
         hash: &Arc<HashSpec>,
         spec: &Arc<JoinSpec>,
         width: usize,
-    ) -> Vec<OutputId> {
+    ) -> Streams {
         let (from, columns, parts) = (probe.columns.len(), build.columns.len(), probes.len());
         let keys: Vec<&Key> = hash.keys.iter().filter(|key| key.by == By::Id).collect();
         let (alone, share) = (build.estimate.rows * cost::BUILD, 1.0 / parts as f64);
@@ -533,7 +532,7 @@ impl Lowering<'_> {
     }
 
     /// A box that builds a table of all these rows.
-    fn hash_table(&mut self, builds: Vec<OutputId>, columns: usize, hash: &Arc<HashSpec>) -> BoxId {
+    fn hash_table(&mut self, builds: Streams, columns: usize, hash: &Arc<HashSpec>) -> BoxId {
         let spec = Arc::clone(hash);
         let make = move |terms: &Arc<Terms>| join::HashBuild::new(terms, &spec, columns);
         let model = Draft::new(self.terms, "hash build", make);
@@ -550,26 +549,26 @@ impl Lowering<'_> {
     /// there are streams.
     fn deal<D: Into<Draft>>(
         &mut self,
-        streams: Vec<OutputId>,
+        streams: Streams,
         (from, to): (usize, usize),
         keys: &[usize],
         parts: usize,
         model: impl Fn() -> D,
-    ) -> Vec<OutputId> {
+    ) -> Streams {
         let widths = vec![from; streams.len()];
         if parts < 2 {
             return self.over(&streams, &widths, to, model());
         }
         let deals = self.dealt(streams, from, keys, parts);
         let collect = |part: usize| {
-            let senders: Vec<OutputId> = deals.iter().map(|deal| deal.output(part)).collect();
+            let senders: Streams = deals.iter().map(|deal| deal.output(part)).collect();
             self.over(&senders, &widths, to, model())[0]
         };
         (0..parts).map(collect).collect()
     }
 
     /// A box for each stream that deals its rows to `parts` outputs by these columns.
-    fn dealt(&mut self, streams: Vec<OutputId>, width: usize, keys: &[usize], parts: usize) -> Vec<BoxId> {
+    fn dealt(&mut self, streams: Streams, width: usize, keys: &[usize], parts: usize) -> Vec<BoxId> {
         self.stop.works(streams.len() * parts * BOX_STEPS);
         self.stop.holds(streams.len() * parts * LINK_BYTES);
         let deal = |stream: OutputId| {
@@ -581,7 +580,7 @@ impl Lowering<'_> {
     }
 
     /// Equal rows of all streams meet in one of as many boxes.
-    fn distinct(&mut self, streams: Vec<OutputId>, width: usize, in_order: bool) -> Vec<OutputId> {
+    fn distinct(&mut self, streams: Streams, width: usize, in_order: bool) -> Streams {
         // One table, however large, leaves rows in their order.
         let cache = if in_order { u64::MAX } else { self.options.cache_bytes };
         let (limit, parts, limits, by) = (self.limit, streams.len(), self.options.limits, self.terms.key);
@@ -593,13 +592,7 @@ impl Lowering<'_> {
 
     /// Several streams are folded where they are, and the parts of a group put together in one of as many boxes, unless
     /// there are so few groups that one box does it.
-    fn aggregate(
-        &mut self,
-        mut streams: Vec<OutputId>,
-        mut width: usize,
-        spec: &Arc<AggregateSpec>,
-        groups: f64,
-    ) -> Vec<OutputId> {
+    fn aggregate(&mut self, mut streams: Streams, mut width: usize, spec: &Arc<AggregateSpec>, groups: f64) -> Streams {
         let (terms, cache, limit) = (Arc::clone(self.terms), self.options.cache_bytes, self.limit);
         let mut keys: Vec<usize> = spec.keys.iter().flatten().copied().collect();
         let mut parts = if keys.is_empty() { 1 } else { streams.len() };
@@ -630,7 +623,7 @@ impl Lowering<'_> {
     }
 
     /// One sorted stream of several.
-    fn merge(&mut self, streams: Vec<OutputId>, by: &Arc<[sort::By]>, width: usize) -> OutputId {
+    fn merge(&mut self, streams: Streams, by: &Arc<[sort::By]>, width: usize) -> OutputId {
         if let [stream] = streams[..] {
             return stream;
         }

@@ -177,6 +177,14 @@ impl<V> BySlot<V> {
         self.0.retain(|(slot, _)| keep(*slot));
     }
 
+    pub(crate) fn retain_values(&mut self, mut keep: impl FnMut(&V) -> bool) {
+        self.0.retain(|(_, value)| keep(value));
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Slot, &V)> {
         self.0.iter().map(|(slot, value)| (*slot, value))
     }

@@ -200,7 +200,7 @@ impl Terms {
     pub(crate) fn settled(&self, numbers: Numbers) -> Terms {
         let mentioned = self.run.kept.write().expect("nothing panics under this lock").emptied();
         let settled = Terms::behind(&self.store, self.base.clone(), self.limits, self.key, Arc::new(mentioned));
-        Terms { numbers, levels: self.levels, ..settled }.at(self.moment)
+        Terms { numbers, levels: self.levels, moment: self.moment, ..settled }
     }
 
     /// What a run begins with.

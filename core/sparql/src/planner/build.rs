@@ -2,6 +2,7 @@
 
 use super::columns::Columns;
 use super::estimate::{self, Estimate, Facts};
+use super::pick::pick;
 use super::{Goal, Planner};
 use crate::algebra::{At, Column, Path, Pattern, Slot, Slots, SortKey, Table};
 use crate::boxes::aggregate::AggregateSpec;
@@ -15,6 +16,7 @@ use crate::boxes::union::To;
 use crate::boxes::walk::WalkSpec;
 use crate::condition::{Condition, Kinds};
 use crate::expression::Expr;
+use smallvec::{SmallVec, smallvec};
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use vicus_rdf::{Id, Kind, Order, Position};
@@ -34,6 +36,8 @@ pub(crate) mod cost {
     pub(crate) const CONDITION: f64 = 3.0;
     pub(crate) const SORT: f64 = 80.0;
     pub(crate) const DISTINCT: f64 = 15.0;
+    /// Two boxes more, however few their rows: to plan, make, invoke and drop the one that builds a table, and the one that reads for it.
+    pub(crate) const TABLE: f64 = 5000.0;
 }
 
 /// Steps that making an operator takes, and a column of it or of its inputs.
@@ -137,18 +141,23 @@ impl Physical {
         one.into_iter().chain(two).chain(more)
     }
 
+    /// This operator and all below.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Physical> {
+        let mut open: SmallVec<[&Physical; 8]> = smallvec![self];
+        std::iter::from_fn(move || {
+            let plan = open.pop()?;
+            open.extend(plan.inputs());
+            Some(plan)
+        })
+    }
+
     /// Whether some join asks what values are equal.
     pub(crate) fn joins_by_value(&self) -> bool {
-        let mut open = vec![self];
-        while let Some(plan) = open.pop() {
-            if let Op::HashJoin(_, _, hash, _) = &plan.op
-                && hash.keys.iter().any(|key| key.by == By::Value)
-            {
-                return true;
-            }
-            open.extend(plan.inputs());
-        }
-        false
+        let by_value = |plan: &Physical| match &plan.op {
+            Op::HashJoin(_, _, hash, _) => hash.keys.iter().any(|key| key.by == By::Value),
+            _ => false,
+        };
+        self.all().any(by_value)
     }
 
     /// Takes what it stands on, but for the inputs of a union.
@@ -342,8 +351,22 @@ impl Planner<'_> {
 
     /// Whether a pattern can be searched for each row of a table: it has to be known where to look.
     pub(crate) fn can_search(&self, pattern: &Pattern, input: &Estimate) -> bool {
-        let shared: Vec<Slot> = pattern.slots().filter(|slot| input.facts.contains_key(slot)).collect();
-        !shared.is_empty() && shared.iter().all(|slot| input.is_certain(*slot))
+        let mut shared = pattern.slots().filter(|slot| input.facts.contains_key(slot)).peekable();
+        match shared.peek() {
+            Some(_) => shared.all(|slot| input.is_certain(slot)),
+            None => self.is_found_once(pattern),
+        }
+    }
+
+    /// Whether a pattern's rows stand together in an index, so that they are found once for all rows that they are joined with: a
+    /// join with all of them needs no table.
+    pub(super) fn is_found_once(&self, pattern: &Pattern) -> bool {
+        let constants = pattern.0.map(|at| matches!(at, At::Constant(_)));
+        let count = constants.iter().filter(|constant| **constant).count();
+        let mut slots = pattern.slots();
+        let is_repeated = slots.next().is_some_and(|first| slots.any(|slot| slot == first));
+        // With two constants there is one slot.
+        count > 0 && !is_repeated && self.terms.store.orders().any(|order| order.prefix(constants) == count)
     }
 
     /// Looks the pattern up for each row of the input.
@@ -458,7 +481,7 @@ impl Planner<'_> {
         let hash = HashSpec { keys, keep, output, needs_overlap };
         let estimate = self.joined(kind, &probe.estimate, both.clone(), conditions, &columns);
         let sorted = probe.sorted.filter(|slot| columns.has(*slot));
-        let building = build.cost + build.estimate.rows * cost::BUILD;
+        let building = cost::TABLE + build.cost + build.estimate.rows * cost::BUILD;
         self.made(Physical {
             cost: building + probe.cost + probe.estimate.rows * cost::PROBE + both.rows * cost::MAKE,
             startup: building + probe.startup + cost::PROBE,
@@ -600,7 +623,12 @@ impl Planner<'_> {
     pub(crate) fn project(&self, input: Physical, needed: &Slots) -> Physical {
         let kept: Vec<usize> =
             (0..input.columns.len()).filter(|&column| needed.contains(&input.columns[column])).collect();
-        if kept.len() == input.columns.len() {
+        if kept.len() == input.columns.len() { input } else { self.picked(input, kept) }
+    }
+
+    /// Puts out these columns, in this order.
+    pub(crate) fn picked(&self, mut input: Physical, kept: Vec<usize>) -> Physical {
+        if self.optimise && pick(&mut input, &kept) {
             return input;
         }
         let columns = kept.iter().map(|&column| input.columns[column]).collect();
