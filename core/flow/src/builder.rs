@@ -3,13 +3,20 @@
 use crate::block::{Block, Blocks};
 use crate::column::{Column, Values, wrong_type};
 use crate::{Envelope, Grow, NoMemory, Schema, Turn, Type, give_up};
+use smallvec::SmallVec;
 use std::alloc::Layout;
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// The line of a cache, in bytes: each column begins at one.
+/// The line of a cache, in bytes: each column begins at one, unless all are small.
 const LINE: usize = 64;
+
+/// Columns that take less together lie side by side: allocators are slow with lines, and there is no room for loops that are glad of them.
+const SMALL: usize = 1024;
+
+/// Where each column of a small block begins, and the block: where any value may.
+const VALUE: usize = 8;
 
 /// More rows than there are addresses.
 const BEYOND: NoMemory = NoMemory { bytes: u64::MAX };
@@ -38,7 +45,7 @@ const BEYOND: NoMemory = NoMemory { bytes: u64::MAX };
 /// ```
 #[derive(Debug)]
 pub struct EnvelopeBuilder {
-    columns: Box<[Filled]>,
+    columns: SmallVec<[Filled; 4]>,
     /// How many rows there is room for.
     capacity: usize,
     block: Option<Block>,
@@ -128,18 +135,20 @@ impl EnvelopeBuilder {
     /// Takes a block with room for so many rows, which is at least as many as there are.
     #[cold]
     fn move_to(&mut self, blocks: Blocks, capacity: usize) -> Result<(), NoMemory> {
-        let mut bytes = 0usize;
-        let mut starts = Vec::with_capacity(self.columns.len());
-        for column in &self.columns {
-            starts.push(bytes);
-            let size =
-                value_bytes(column.kind).checked_mul(capacity).and_then(|size| size.checked_next_multiple_of(LINE));
-            // A line in between: columns whose sizes are powers of two would all begin in the same set of each cache.
-            bytes = size.and_then(|size| bytes.checked_add(size)?.checked_add(LINE)).ok_or(BEYOND)?;
-        }
-        let layout = Layout::from_size_align(bytes, LINE).map_err(|_| BEYOND)?;
-        let block = blocks.take(layout)?;
-        for (column, start) in self.columns.iter_mut().zip(starts) {
+        let row: usize = self.columns.iter().map(|column| value_bytes(column.kind)).sum();
+        let is_small = row.saturating_mul(capacity.saturating_add(VALUE)) <= SMALL;
+        // A line in between: columns whose sizes are powers of two would all begin in the same set of each cache.
+        let (align, between) = if is_small { (VALUE, 0) } else { (LINE, LINE) };
+        let end = |start: usize, column: &Filled| {
+            let size = value_bytes(column.kind).checked_mul(capacity)?.checked_next_multiple_of(align)?;
+            start.checked_add(size)?.checked_add(between)
+        };
+        let bytes = self.columns.iter().try_fold(0, end).ok_or(BEYOND)?;
+        let block = blocks.take(Layout::from_size_align(bytes, align).map_err(|_| BEYOND)?)?;
+        let mut next = 0;
+        for column in &mut self.columns {
+            let start = next;
+            next = end(start, column).expect("so far the block goes");
             if let Some(old) = &self.block {
                 let values = column.len * value_bytes(column.kind);
                 #[expect(unsafe_code, reason = "moves values to another block")]
@@ -197,7 +206,7 @@ impl EnvelopeBuilder {
         let capacity = self.capacity;
         let Some(block) = &self.block else { return Room { values: &mut [], len } };
         #[expect(unsafe_code, reason = "a part of the block as a slice")]
-        // SAFETY: the column has room for so many values there, aligned to a line, which the builder alone has.
+        // SAFETY: the column has room for so many values there, aligned for them, which the builder alone has.
         let values = unsafe {
             NonNull::slice_from_raw_parts(block.at().add(*start).cast::<MaybeUninit<T>>(), capacity).as_mut()
         };
@@ -425,7 +434,7 @@ mod tests {
         assert_eq!(builder.bytes(), 800_000 + 64);
         let columns = builder.finish_from(Blocks::default());
         let Column::U64(values) = &columns[0] else { panic!("a column of numbers") };
-        assert_eq!((&values[..], values.block_bytes()), (&[1][..], 128));
+        assert_eq!((&values[..], values.block_bytes()), (&[1][..], 8));
     }
 
     #[test]

@@ -8,7 +8,7 @@ impl Model {
     /// The boxes, a line each: number, name, and for each input the output that it reads, as `scan#2.0`, with what the via
     /// holds at most.
     pub fn describe(&self) -> String {
-        let rows = self.boxes.iter().enumerate().map(|(index, each)| [index.to_string(), each.name.clone()]);
+        let rows = self.boxes.iter().enumerate().map(|(index, each)| [index.to_string(), each.name().to_owned()]);
         self.table(["box", "name"], rows)
     }
 
@@ -43,7 +43,7 @@ impl Model {
         let rows = self.boxes.iter().zip(counts).enumerate().map(|(index, (each, counts))| {
             [
                 index.to_string(),
-                each.name.clone(),
+                each.name().to_owned(),
                 counts.acts.to_string(),
                 counts.rows_taken().to_string(),
                 counts.rows_sent().to_string(),
@@ -78,7 +78,7 @@ impl Model {
 
     /// What a box reads: `<- scan.0, scan#2.0 (8 envelopes, 4 MiB)`. Neighbours of one bound say it once.
     fn reads(&self, reader: &ModelBox) -> String {
-        let name = |(from, _): &(OutputId, Bound)| format!("{}.{}", self.boxes[from.sender().0].name, from.index());
+        let name = |(from, _): &(OutputId, Bound)| format!("{}.{}", self.boxes[from.sender().0].name(), from.index());
         let alike = reader.inputs.chunk_by(|(_, a), (_, b)| a == b).map(|inputs| {
             let names: Vec<String> = inputs.iter().map(name).collect();
             format!("{} ({})", names.join(", "), inputs[0].1)

@@ -12,12 +12,39 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 static ASKING: AtomicUsize = AtomicUsize::new(0);
 
 /// Asks an allocator for memory whose lack the caller survives. All of [`Grow`] asks so; for other collections.
+///
+/// A `Vec` or `String` that grows by itself ends the whole process where there is no memory. A box that may need much asks
+/// before, and its request fails alone:
+///
+/// ```
+/// use std::collections::HashMap;
+/// use vicus_flow::{BoxError, NoMemory, refusable};
+///
+/// /// How often each number comes.
+/// fn counts(numbers: &[u64]) -> Result<HashMap<u64, usize>, BoxError> {
+///     let mut counts: HashMap<u64, usize> = HashMap::new();
+///     let bytes = numbers.len() as u64 * 16;
+///     refusable(|| counts.try_reserve(numbers.len())).map_err(|_| NoMemory { bytes })?;
+///     numbers.iter().for_each(|number| *counts.entry(*number).or_default() += 1); // there is room
+///     Ok(counts)
+/// }
+/// assert_eq!(counts(&[1, 2, 1])?[&1], 2);
+/// # Ok::<(), BoxError>(())
+/// ```
 #[inline]
 pub fn refusable<R>(ask: impl FnOnce() -> R) -> R {
+    /// Dropped also where the question ends in a panic: one that is never over would have everything refused from then on.
+    struct Asking;
+
+    impl Drop for Asking {
+        fn drop(&mut self) {
+            ASKING.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
     ASKING.fetch_add(1, Ordering::Relaxed);
-    let answer = ask();
-    ASKING.fetch_sub(1, Ordering::Relaxed);
-    answer
+    let _asking = Asking;
+    ask()
 }
 
 /// Whether what an allocator is asked for may be refused, for an allocator that ends the process otherwise: some thread of the
@@ -203,6 +230,16 @@ mod tests {
         assert_eq!(Vec::<u64>::zeroed(1 << 61), Err(NoMemory { bytes: u64::MAX }));
         assert_eq!(Vec::<u64>::ones(1 << 59), Err(NoMemory { bytes: 1 << 62 }));
         assert_eq!(NoMemory { bytes: 128 << 20 }.to_string(), "128.0 MiB of memory can't be had");
+    }
+
+    /// A question that ended in a panic, of a hash in `try_reserve` say, was never over: from then on the process took each block
+    /// for one that may be refused, and ended by a signal where it would have said why.
+    #[test]
+    fn a_question_that_panics_is_over() {
+        let panicked = std::panic::catch_unwind(|| refusable(|| -> () { panic!("while it asks") }));
+        assert!(panicked.is_err());
+        // Other tests ask as well, but none for long.
+        assert!((0..1_000_000).any(|_| !is_refusable()), "{} ask", ASKING.load(Ordering::Relaxed));
     }
 
     #[test]

@@ -21,6 +21,7 @@ use crate::sync::{AtomicBool, AtomicU8, AtomicU64, Mutex, Ordering, Padded, Unsa
 use crate::{
     Activation, BoxCounts, BoxError, BoxId, Envelope, FlowError, Model, Operator, OutputId, OverBudget, Place, Schema,
 };
+use smallvec::{SmallVec, smallvec};
 use std::any::Any;
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -166,7 +167,7 @@ pub(crate) struct Body {
     /// By input, what the action sees of it.
     pub(crate) snapshot: std::boxed::Box<[Seen]>,
     /// By input, whether its head was reported as left. Kept while somebody records.
-    pub(crate) left: std::boxed::Box<[bool]>,
+    pub(crate) left: SmallVec<[bool; 8]>,
     /// How many bytes it said last that it holds.
     pub(crate) held: u64,
     /// How many bytes it keeps of what it took. Never less than before.
@@ -273,7 +274,7 @@ impl Instance {
                     closed: false,
                     pending: VecDeque::new(),
                 };
-                let output = |(schema, links): &(Schema, Vec<crate::model::Link>)| Output {
+                let output = |(schema, links): &(Schema, crate::model::Links)| Output {
                     schema: schema.clone(),
                     pill_sent: false,
                     sent: (0, 0),
@@ -285,7 +286,7 @@ impl Instance {
                     operator,
                     outputs: model.outputs.iter().map(output).collect(),
                     snapshot: vec![Seen::Nothing; model.inputs.len()].into(),
-                    left: vec![false; model.inputs.len()].into(),
+                    left: smallvec![false; model.inputs.len()],
                     held: 0,
                     kept: 0,
                     outbox: Vec::new(),
@@ -596,7 +597,7 @@ impl Instance {
     /// What it means for the request that a box returned an error.
     #[cold]
     pub(crate) fn gave_up(&self, index: usize, error: BoxError) -> FlowError {
-        FlowError::Failed { name: self.model.boxes[index].name.clone(), error: error.into() }
+        FlowError::Failed { name: self.model.boxes[index].name().to_owned(), error: error.into() }
     }
 
     /// What it means for the request that a box's code left by unwinding.
@@ -610,7 +611,7 @@ impl Instance {
         let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
         let message = text.unwrap_or_else(|| "a panic without a message".to_owned());
         drop_quietly(panic);
-        FlowError::Panicked { name: self.model.boxes[index].name.clone(), message }
+        FlowError::Panicked { name: self.model.boxes[index].name().to_owned(), message }
     }
 
     /// What the request has cost so far.

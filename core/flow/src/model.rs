@@ -4,9 +4,11 @@
 //! buffers. That saves an invocation per envelope and gives up nothing, since a via runs no user code.
 
 use crate::{Bound, BoxError, Operator, Schema, Turn};
+use smallvec::{SmallVec, smallvec};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 type Factory = dyn Fn() -> std::boxed::Box<dyn Operator> + Send + Sync;
 
@@ -59,9 +61,9 @@ pub struct InputId {
 
 /// A kind of box with its parameters: what [`ModelBuilder::add`] places into a model.
 pub struct BoxModel {
-    type_name: String,
-    inputs: Vec<Option<Schema>>,
-    outputs: Vec<Schema>,
+    type_name: Cow<'static, str>,
+    inputs: SmallVec<[Option<Schema>; 2]>,
+    outputs: SmallVec<[Schema; 1]>,
     looks_up: bool,
     factory: Arc<Factory>,
 }
@@ -69,11 +71,12 @@ pub struct BoxModel {
 impl BoxModel {
     /// A box type. The factory makes the operator of each instance.
     pub fn new<O: Operator + 'static>(
-        type_name: impl Into<String>,
+        type_name: impl Into<Cow<'static, str>>,
         factory: impl Fn() -> O + Send + Sync + 'static,
     ) -> BoxModel {
         let factory = Arc::new(move || std::boxed::Box::new(factory()) as std::boxed::Box<dyn Operator>);
-        BoxModel { type_name: type_name.into(), inputs: Vec::new(), outputs: Vec::new(), looks_up: false, factory }
+        let (inputs, outputs) = (SmallVec::new(), SmallVec::new());
+        BoxModel { type_name: type_name.into(), inputs, outputs, looks_up: false, factory }
     }
 
     /// An operator of this type, for a request that brings its own.
@@ -119,21 +122,30 @@ pub(crate) struct Link {
     pub(crate) private: Vec<usize>,
 }
 
+/// The receivers of an output. One is the rule.
+pub(crate) type Links = SmallVec<[Link; 1]>;
+
 /// A box as it stands in a model.
 pub struct ModelBox {
-    pub(crate) name: String,
-    pub(crate) type_name: String,
+    type_name: Cow<'static, str>,
+    /// Which one of its type it is, from 1 on.
+    number: usize,
+    /// Its name, if it has a number and somebody has asked.
+    numbered: OnceLock<String>,
     pub(crate) looks_up: bool,
     pub(crate) factory: Arc<Factory>,
     /// For each input, who sends and how much is held.
-    pub(crate) inputs: Vec<(OutputId, Bound)>,
-    pub(crate) outputs: Vec<(Schema, Vec<Link>)>,
+    pub(crate) inputs: SmallVec<[(OutputId, Bound); 2]>,
+    pub(crate) outputs: SmallVec<[(Schema, Links); 1]>,
 }
 
 impl ModelBox {
     /// Its name, unique in the model.
     pub fn name(&self) -> &str {
-        &self.name
+        match self.number {
+            1 => &self.type_name,
+            number => self.numbered.get_or_init(|| format!("{}#{number}", self.type_name)),
+        }
     }
 
     /// Its type's name.
@@ -205,9 +217,9 @@ impl fmt::Display for Model {
         writeln!(f, "model {}", self.name)?;
         for sender in &self.boxes {
             for (output, (schema, links)) in sender.outputs.iter().enumerate() {
-                let to = |link: &Link| format!("{}.{}", self.boxes[link.receiver.0].name, link.input);
+                let to = |link: &Link| format!("{}.{}", self.boxes[link.receiver.0].name(), link.input);
                 let receivers = links.iter().map(to).collect::<Vec<_>>().join(", ");
-                writeln!(f, "{}.{output} {schema} -> {receivers}", sender.name)?;
+                writeln!(f, "{}.{output} {schema} -> {receivers}", sender.name())?;
             }
         }
         Ok(())
@@ -295,9 +307,10 @@ impl std::error::Error for ModelError {}
 /// ```
 pub struct ModelBuilder {
     name: String,
-    boxes: Vec<(String, BoxModel)>,
+    /// Each with its number among those of its type.
+    boxes: Vec<(usize, BoxModel)>,
     /// How many boxes of each type there are.
-    types: BTreeMap<String, usize>,
+    types: BTreeMap<Cow<'static, str>, usize>,
     links: Vec<(OutputId, Link)>,
     /// Outputs that lead to the termination box, which is made last.
     ends: Vec<OutputId>,
@@ -334,12 +347,11 @@ impl ModelBuilder {
                 Ok(())
             }
         };
-        let empty: [(&str, crate::Type); 0] = [];
-        let first = BoxModel::new("initialization", start).output(&Schema::new(empty));
+        let first = BoxModel::new("initialization", start).output(&Schema::none());
         ModelBuilder {
             name: name.into(),
-            boxes: vec![("initialization".to_owned(), first)],
-            types: BTreeMap::from([("initialization".to_owned(), 1)]),
+            boxes: vec![(1, first)],
+            types: BTreeMap::from([("initialization".into(), 1)]),
             links: Vec::new(),
             ends: Vec::new(),
             bound: Bound::default(),
@@ -371,11 +383,7 @@ impl ModelBuilder {
             None => self.types.entry(model.type_name.clone()).or_default(),
         };
         *several += 1;
-        let name = match *several {
-            1 => model.type_name.clone(),
-            several => format!("{}#{several}", model.type_name),
-        };
-        self.boxes.push((name, model));
+        self.boxes.push((*several, model));
         BoxId(self.boxes.len() - 1)
     }
 
@@ -406,46 +414,44 @@ impl ModelBuilder {
     pub fn build(mut self) -> Result<Arc<Model>, ModelError> {
         let count = self.ends.len();
         let mut last = BoxModel::new("termination", move || Termination { pills: 0, all: count });
-        last.inputs = vec![None; count];
-        self.boxes.push(("termination".to_owned(), last));
+        last.inputs = smallvec![None; count];
+        self.boxes.push((1, last));
         let termination = BoxId(self.boxes.len() - 1);
         for (input, from) in std::mem::take(&mut self.ends).into_iter().enumerate() {
             self.connect(from, termination.input(input));
         }
 
         // What each input takes, until all links are checked.
-        let mut wanted: Vec<Vec<Option<Schema>>> = Vec::with_capacity(self.boxes.len());
+        let mut wanted: Vec<SmallVec<[Option<Schema>; 2]>> = Vec::with_capacity(self.boxes.len());
         let mut boxes: Vec<ModelBox> = Vec::with_capacity(self.boxes.len());
-        for (name, model) in self.boxes {
+        for (number, model) in self.boxes {
             boxes.push(ModelBox {
-                name,
                 type_name: model.type_name,
+                number,
+                numbered: OnceLock::new(),
                 looks_up: model.looks_up,
                 factory: model.factory,
-                inputs: vec![(OPEN, Bound::default()); model.inputs.len()],
-                outputs: model.outputs.into_iter().map(|schema| (schema, Vec::new())).collect(),
+                inputs: smallvec![(OPEN, Bound::default()); model.inputs.len()],
+                outputs: model.outputs.into_iter().map(|schema| (schema, Links::new())).collect(),
             });
             wanted.push(model.inputs);
         }
         for (from, link) in self.links {
             can_join(&boxes, &wanted, from, &link)?;
             boxes[link.receiver.0].inputs[link.input] = (from, link.bound);
-            let links = &mut boxes[from.sender.0].outputs[from.output].1;
-            // One receiver is the rule.
-            links.reserve_exact(usize::from(links.is_empty()));
-            links.push(link);
+            boxes[from.sender.0].outputs[from.output].1.push(link);
         }
         for (index, one) in boxes.iter().enumerate() {
             if let Some(input) = one.inputs.iter().position(|(from, _)| *from == OPEN) {
-                return Err(ModelError::InputOpen { input: format!("input {input} of box {}", one.name) });
+                return Err(ModelError::InputOpen { input: format!("input {input} of box {}", one.name()) });
             }
             let on_a_path = index == 0 || !one.inputs.is_empty();
             let leads_on = index == termination.0 || !one.outputs.is_empty();
             if !(on_a_path && leads_on) {
-                return Err(ModelError::NotOnAPath { name: one.name.clone() });
+                return Err(ModelError::NotOnAPath { name: one.name().to_owned() });
             }
             if let Some(output) = one.outputs.iter().position(|(_, links)| links.is_empty()) {
-                return Err(ModelError::OutputOpen { output: format!("output {output} of box {}", one.name) });
+                return Err(ModelError::OutputOpen { output: format!("output {output} of box {}", one.name()) });
             }
         }
         let model = Model { name: self.name, boxes, outbox_bytes: self.outbox_bytes };
@@ -459,8 +465,13 @@ impl ModelBuilder {
 const OPEN: OutputId = OutputId { sender: BoxId(usize::MAX), output: usize::MAX };
 
 /// Whether a link may join an output to an input: both are there, the input has no sender yet, and the columns fit.
-fn can_join(boxes: &[ModelBox], wanted: &[Vec<Option<Schema>>], from: OutputId, link: &Link) -> Result<(), ModelError> {
-    let name = |id: BoxId| boxes.get(id.0).map_or("?", |one| one.name.as_str());
+fn can_join(
+    boxes: &[ModelBox],
+    wanted: &[SmallVec<[Option<Schema>; 2]>],
+    from: OutputId,
+    link: &Link,
+) -> Result<(), ModelError> {
+    let name = |id: BoxId| boxes.get(id.0).map_or("?", ModelBox::name);
     let output = || format!("output {} of box {}", from.output, name(from.sender));
     let input = || format!("input {} of box {}", link.input, name(link.receiver));
     let sender = boxes.get(from.sender.0).and_then(|sender| sender.outputs.get(from.output));
@@ -511,7 +522,7 @@ impl Model {
             at = open_sender.expect("a box that is not done has a sender that is not").0;
         }
         let from = walk.iter().position(|&b| b == at).expect("it repeats");
-        Some(walk[from..].iter().rev().map(|&b| self.boxes[b].name.clone()).collect())
+        Some(walk[from..].iter().rev().map(|&b| self.boxes[b].name().to_owned()).collect())
     }
 }
 

@@ -56,11 +56,40 @@ pub(crate) trait Load {
 
 type Slot<T> = UnsafeCell<MaybeUninit<(T, u64)>>;
 
+/// As many slots lie in the ring itself: an allocation for each would take longer than all that a short request puts there.
+const FEW: usize = 8;
+
+#[derive(Debug)]
+enum Slots<T> {
+    Few([Slot<T>; FEW]),
+    Many(Box<[Slot<T>]>),
+}
+
+impl<T> Slots<T> {
+    /// At least so many: a power of two.
+    fn new(count: usize) -> Slots<T> {
+        let slot = |_| UnsafeCell::new(MaybeUninit::uninit());
+        match count {
+            ..=FEW => Slots::Few(std::array::from_fn(slot)),
+            _ => Slots::Many((0..count.next_power_of_two()).map(slot).collect()),
+        }
+    }
+
+    /// The slot with this number, which goes round.
+    #[inline]
+    fn at(&self, number: usize) -> &Slot<T> {
+        match self {
+            Slots::Few(slots) => &slots[number % FEW],
+            Slots::Many(slots) => &slots[number & (slots.len() - 1)],
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Ring<T> {
     /// Each with the bytes of its value. Invariant: a power of two of them, so that a slot is found without a division; at
     /// least `bound.envelopes`.
-    slots: Box<[Slot<T>]>,
+    slots: Slots<T>,
     bound: Bound,
     /// Written by the producer alone.
     put: Padded<Side>,
@@ -89,7 +118,7 @@ impl<T: Load> Ring<T> {
         let side = || Padded(Side { envelopes: AtomicUsize::new(0), bytes: AtomicU64::new(0) });
         let bound = Bound { envelopes: bound.envelopes.clamp(1, 1 << 16), ..bound };
         Ring {
-            slots: (0..bound.envelopes.next_power_of_two()).map(|_| UnsafeCell::new(MaybeUninit::uninit())).collect(),
+            slots: Slots::new(bound.envelopes),
             bound,
             put: side(),
             taken: side(),
@@ -133,7 +162,7 @@ impl<T: Load> Ring<T> {
 
     #[inline]
     fn slot(&self, at: usize) -> &Slot<T> {
-        &self.slots[at & (self.slots.len() - 1)]
+        self.slots.at(at)
     }
 
     fn has_room(&self, bytes: u64) -> bool {
@@ -210,11 +239,10 @@ impl<T: Load> Ring<T> {
 
 impl<T> Drop for Ring<T> {
     fn drop(&mut self) {
-        let mask = self.slots.len() - 1;
         let end = self.put.0.envelopes.load(Ordering::Relaxed);
         let mut at = self.taken.0.envelopes.load(Ordering::Relaxed);
         while at != end {
-            self.slots[at & mask].with_mut(|slot| {
+            self.slots.at(at).with_mut(|slot| {
                 #[expect(unsafe_code, reason = "drops what was never taken")]
                 // SAFETY: slots between taken and put hold values, and `&mut self` excludes both ends.
                 unsafe {

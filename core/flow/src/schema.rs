@@ -1,7 +1,7 @@
 //! What a via carries: names and types of columns, shared by all its envelopes.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// The type of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -50,6 +50,12 @@ impl Schema {
     pub fn prefix(&self, columns: usize) -> Schema {
         assert!(columns <= self.len, "a schema of {} columns has no {columns} first ones", self.len);
         Schema { all: Arc::clone(&self.all), len: columns }
+    }
+
+    /// No columns.
+    pub(crate) fn none() -> Schema {
+        static NONE: OnceLock<Schema> = OnceLock::new();
+        NONE.get_or_init(|| Schema::new::<&str>([])).clone()
     }
 
     /// Names and types, in order.

@@ -6,11 +6,11 @@ fn numbers() -> Schema {
     Schema::new([("n", Type::U64)])
 }
 
-fn named(name: &str) -> BoxModel {
+fn named(name: &'static str) -> BoxModel {
     BoxModel::new(name, || |_: &mut Turn<'_>| -> Result<(), BoxError> { Ok(()) })
 }
 
-fn pass(name: &str) -> BoxModel {
+fn pass(name: &'static str) -> BoxModel {
     named(name).input(&numbers()).output(&numbers())
 }
 

@@ -343,47 +343,49 @@ impl Node {
     }
 
     /// Its direct operands.
-    pub(crate) fn children(&self) -> Vec<&Node> {
-        match self {
-            Node::Pattern(_) | Node::Path(_) | Node::Values(..) => Vec::new(),
-            Node::Join(nodes) | Node::Union(nodes) => nodes.iter().collect(),
+    pub(crate) fn children(&self) -> impl Iterator<Item = &Node> {
+        let (many, one, two): (&[Node], Option<&Node>, Option<&Node>) = match self {
+            Node::Pattern(_) | Node::Path(_) | Node::Values(..) => (&[], None, None),
+            Node::Join(nodes) | Node::Union(nodes) => (nodes, None, None),
             Node::Filter(_, inner)
             | Node::Sort(inner, _)
             | Node::Distinct(inner)
             | Node::Slice(inner, ..)
             | Node::Extend(inner, ..)
-            | Node::Project(inner, _) => vec![inner],
-            Node::Group(group) => vec![&group.inner],
+            | Node::Project(inner, _) => (&[], Some(inner), None),
+            Node::Group(group) => (&[], Some(&group.inner), None),
             Node::LeftJoin { left, right, .. }
             | Node::AntiJoin { left, right, .. }
             | Node::SemiJoin { left, right, .. }
             | Node::MarkJoin { left, right, .. }
-            | Node::Minus(left, right) => vec![left, right],
-        }
+            | Node::Minus(left, right) => (&[], Some(left), Some(right)),
+        };
+        many.iter().chain(one).chain(two)
     }
 
     /// Its direct operands, to be changed.
-    pub(crate) fn children_mut(&mut self) -> Vec<&mut Node> {
-        match self {
-            Node::Pattern(_) | Node::Path(_) | Node::Values(..) => Vec::new(),
-            Node::Join(nodes) | Node::Union(nodes) => nodes.iter_mut().collect(),
+    pub(crate) fn children_mut(&mut self) -> impl Iterator<Item = &mut Node> {
+        let (many, one, two): (&mut [Node], Option<&mut Node>, Option<&mut Node>) = match self {
+            Node::Pattern(_) | Node::Path(_) | Node::Values(..) => (&mut [], None, None),
+            Node::Join(nodes) | Node::Union(nodes) => (nodes, None, None),
             Node::Filter(_, inner)
             | Node::Sort(inner, _)
             | Node::Distinct(inner)
             | Node::Slice(inner, ..)
             | Node::Extend(inner, ..)
-            | Node::Project(inner, _) => vec![inner],
-            Node::Group(group) => vec![&mut group.inner],
+            | Node::Project(inner, _) => (&mut [], Some(inner), None),
+            Node::Group(group) => (&mut [], Some(&mut group.inner), None),
             Node::LeftJoin { left, right, .. }
             | Node::AntiJoin { left, right, .. }
             | Node::SemiJoin { left, right, .. }
             | Node::MarkJoin { left, right, .. }
-            | Node::Minus(left, right) => vec![left, right],
-        }
+            | Node::Minus(left, right) => (&mut [], Some(left), Some(right)),
+        };
+        many.iter_mut().chain(one).chain(two)
     }
 
     /// The expressions that stand at it, not at its operands.
-    fn exprs(&self) -> &[Expr] {
+    pub(crate) fn exprs(&self) -> &[Expr] {
         match self {
             Node::Filter(conditions, _)
             | Node::LeftJoin { conditions, .. }
@@ -397,13 +399,13 @@ impl Node {
 
     /// Whether it may have other solutions each time it is asked.
     pub(crate) fn is_volatile(&self) -> bool {
-        self.exprs().iter().any(Expr::is_volatile) || self.children().into_iter().any(Node::is_volatile)
+        self.exprs().iter().any(Expr::is_volatile) || self.children().any(Node::is_volatile)
     }
 
     /// Which numbers its expressions make of others.
     pub(crate) fn makes(&self) -> Numbers {
         let here = self.exprs().iter().fold(Numbers::Exact, |all, expr| all.and(expr.makes()));
-        self.children().into_iter().fold(here, |all, child| all.and(deep(|| child.makes())))
+        self.children().fold(here, |all, child| all.and(deep(|| child.makes())))
     }
 
     /// Whether it may rightly have more or fewer solutions each time, or at another time: not for a slice on top, whose number
@@ -422,7 +424,7 @@ impl Node {
             Node::Group(group) => group.folds.iter().any(|fold| matches!(fold.fold, Fold::Sample | Fold::Concat(_))),
             _ => self.exprs().iter().any(Expr::chooses),
         };
-        here || deep(|| self.children().into_iter().any(Node::chooses))
+        here || deep(|| self.children().any(Node::chooses))
     }
 
     /// All slots that it has anywhere, seen outside or not.
@@ -456,12 +458,17 @@ impl Node {
             Node::Sort(_, keys) => slots.extend(keys.iter().map(|key| key.slot)),
             Node::Join(_) | Node::Union(_) | Node::Minus(..) | Node::Distinct(_) | Node::Slice(..) => {}
         }
-        self.children().into_iter().for_each(|child| child.collect_slots(slots));
+        self.children().for_each(|child| child.collect_slots(slots));
     }
 
-    /// Applies a rewriting to each node, operands first.
+    /// Whether it has no operands.
+    fn is_leaf(&self) -> bool {
+        matches!(self, Node::Pattern(_) | Node::Path(_) | Node::Values(..))
+    }
+
+    /// Applies a rewriting to each node that has operands, these first.
     pub(crate) fn rewrite(mut self, rule: &mut impl FnMut(Node) -> Node) -> Node {
-        for child in self.children_mut() {
+        for child in self.children_mut().filter(|child| !child.is_leaf()) {
             let taken = std::mem::replace(child, Node::unit());
             *child = deep(|| taken.rewrite(rule));
         }

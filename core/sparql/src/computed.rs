@@ -6,7 +6,7 @@
 use hashbrown::HashTable;
 use rapidhash::v3::{RapidSecrets, rapidhash_v3_nano_inline};
 use vicus_flow::library::HashKey;
-use vicus_flow::{Grow, NoMemory, refusable};
+use vicus_flow::{Grow, NoMemory, give_up, refusable};
 use vicus_rdf::{Id, Kind};
 
 /// A dictionary that grows. Ids say the places of their terms.
@@ -98,6 +98,18 @@ impl Computed {
     /// The key of a computed term. Panics for others.
     pub(crate) fn key(&self, id: Id) -> &str {
         self.key_at(&self.places[id.rank().expect("a computed term has a place") - self.first])
+    }
+
+    /// As [`Computed::key`], copied; if it is long and there is no memory for that, the box gives up.
+    pub(crate) fn key_copied(&self, id: Id) -> String {
+        const LONG: usize = 64 << 10;
+        let (key, mut copy) = (self.key(id), String::new());
+        if key.len() >= LONG {
+            let bytes = key.len() as u64;
+            refusable(|| copy.try_reserve_exact(key.len())).unwrap_or_else(|_| give_up(NoMemory { bytes }));
+        }
+        copy.push_str(key);
+        copy
     }
 
     fn key_at(&self, place: &Place) -> &str {

@@ -74,13 +74,14 @@ enum Test {
     NotBound(usize),
     /// Looks at one column only: answers are remembered by id.
     Remembered(usize, Expr),
-    General(Expr),
+    /// Looks at these columns.
+    General(Expr, Arc<[usize]>),
 }
 
 /// A conjunction over numbered columns.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Condition {
-    tests: Vec<Test>,
+    tests: Arc<[Test]>,
 }
 
 impl Condition {
@@ -92,9 +93,9 @@ impl Condition {
         tests.sort_by_key(|test| match test {
             Test::Ids(..) | Test::Bound(_) | Test::NotBound(_) => 0,
             Test::Remembered(..) => 1,
-            Test::General(_) => 2,
+            Test::General(..) => 2,
         });
-        Condition { tests }
+        Condition { tests: tests.into() }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -106,7 +107,7 @@ impl Condition {
         let memory = vec![Answers::new(terms.key); self.tests.len()];
         let exprs = || {
             self.tests.iter().filter_map(|test| match test {
-                Test::Remembered(_, expr) | Test::General(expr) => Some(expr),
+                Test::Remembered(_, expr) | Test::General(expr, _) => Some(expr),
                 _ => None,
             })
         };
@@ -125,10 +126,10 @@ impl Condition {
         let of = |test: &Test| match test {
             Test::Ids(_, a, b) => side(a).into_iter().chain(side(b)).collect(),
             Test::Bound(_) | Test::NotBound(_) => Vec::new(),
-            Test::Remembered(_, expr) | Test::General(expr) if expr.has_exists() => {
+            Test::Remembered(_, expr) | Test::General(expr, _) if expr.has_exists() => {
                 expr.slots().iter().map(|slot| slot.0).collect()
             }
-            Test::Remembered(..) | Test::General(_) => Vec::new(),
+            Test::Remembered(..) | Test::General(..) => Vec::new(),
         };
         self.tests.iter().flat_map(of).collect()
     }
@@ -173,7 +174,7 @@ fn compile(expr: &Expr, kinds: &impl Fn(usize) -> (Kinds, bool)) -> Test {
     let mut slots = expr.slots().into_iter();
     match (slots.next(), slots.next()) {
         (Some(Slot(column)), None) if !expr.is_volatile() => Test::Remembered(column, expr.clone()),
-        _ => Test::General(expr.clone()),
+        _ => Test::General(expr.clone(), expr.slots().iter().map(|slot| slot.0).collect()),
     }
 }
 
@@ -263,12 +264,11 @@ impl Selector {
                         memory.of(bits, most, || !stopped(0) && evaluator.is_true(expr, &|_| bits))
                     });
                 }
-                Test::General(expr) => {
-                    let slots = expr.slots();
+                Test::General(expr, slots) => {
                     let mut fetcher = Fetcher::new(kept.len(), rows);
                     kept.retain(|&row| {
                         fetcher.reach(row as usize, |next| {
-                            slots.iter().for_each(|slot| fetch(&self.terms, &columns[slot.0][next.clone()]));
+                            slots.iter().for_each(|slot| fetch(&self.terms, &columns[*slot][next.clone()]));
                         });
                         !stopped(0) && evaluator.is_true(expr, &|column| columns[column][row as usize])
                     });

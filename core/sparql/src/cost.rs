@@ -1,5 +1,6 @@
 //! What a query costs before it runs.
 
+use crate::syntax::{DEFAULT_LONGER, ParseOptions};
 use vicus_flow::Model;
 
 /// So many bytes a parse takes at most for each byte of text, as `tests/memory.rs` measures it: the most is for short lists of
@@ -20,7 +21,19 @@ const FOR_EACH_COLUMN: u64 = 192;
 /// assert!(vicus_sparql::parsing_bytes("ASK { ?s ?p ?o }") < 1 << 15);
 /// ```
 pub fn parsing_bytes(text: &str) -> u64 {
-    FOR_ANY + FOR_EACH * text.len() as u64
+    parsing_bytes_with(text, &ParseOptions::default())
+}
+
+/// As [`parsing_bytes`], of a text that is read with other limits.
+///
+/// ```
+/// use vicus_sparql::{ParseOptions, parsing_bytes, parsing_bytes_with};
+/// let options = ParseOptions { longer: 1000, ..ParseOptions::default() };
+/// assert!(parsing_bytes_with("ASK { ?s ?p ?o }", &options) > parsing_bytes("ASK { ?s ?p ?o }"));
+/// ```
+pub fn parsing_bytes_with(text: &str, options: &ParseOptions<'_>) -> u64 {
+    let longer = options.longer.saturating_sub(DEFAULT_LONGER) as u64;
+    FOR_ANY.saturating_add(FOR_EACH.saturating_add(longer).saturating_mul(text.len() as u64))
 }
 
 /// About how many bytes a plan takes besides, with one running instance of its model.

@@ -40,8 +40,12 @@ pub enum QueryErrorKind {
     TooLong,
     /// The text is nested more deeply than [`ParseOptions::depth`](crate::ParseOptions::depth).
     TooDeep,
-    /// Written out, with its prefixes and with paths for each object, it is far larger than its text.
-    TooLarge,
+    /// With its names written out it is longer than [`ParseOptions::longer`](crate::ParseOptions::longer) allows.
+    NamesTooLong,
+    /// Its paths have too many objects for [`ParseOptions::path_signs`](crate::ParseOptions::path_signs).
+    TooManySigns,
+    /// Not the text is wrong: [`ParseOptions::base`](crate::ParseOptions::base) is no absolute IRI.
+    WrongBase,
     /// Planning it takes more steps than [`Options::plan_steps`](crate::Options::plan_steps).
     TooManySteps,
     /// Planning it takes more memory than [`Options::plan_bytes`](crate::Options::plan_bytes).

@@ -38,7 +38,7 @@ mod terms;
 mod translate;
 mod value;
 
-pub use cost::parsing_bytes;
+pub use cost::{parsing_bytes, parsing_bytes_with};
 pub use error::{QueryError, QueryErrorKind};
 pub use limits::Limits;
 pub use parse::{Parsed, parse, parse_with};

@@ -19,11 +19,13 @@ use crate::boxes::union::To;
 use crate::boxes::{
     self, aggregate, distinct, extend, filter, join, nodes, scan, slice, sort, top, union, values, walk,
 };
+use crate::error::QueryError;
 use crate::plan::Options;
 use crate::planner::{Op, Physical, cost};
-use crate::stack::deep;
+use crate::stack::{Deep, deep, of_levels};
 use crate::stop::Stop;
 use crate::terms::Terms;
+use smallvec::{SmallVec, smallvec};
 use std::fmt;
 use std::sync::Arc;
 use vicus_flow::{Bound, BoxId, BoxModel, Envelope, Model, ModelBuilder, Operator, OutputId, Schema, library};
@@ -63,13 +65,18 @@ impl Draft {
     /// A box whose operator looks at terms.
     fn new<O: Operator + 'static>(
         terms: &Arc<Terms>,
-        name: &str,
+        name: &'static str,
         make: impl Fn(&Arc<Terms>) -> O + Send + Sync + 'static,
     ) -> Draft {
-        let (terms, make) = (Arc::clone(terms), Arc::new(make));
-        let maker = Arc::clone(&make);
+        // What it is made of has conditions in it, and so has the operator: either may be dropped last, on any thread.
+        let make = Arc::new(Deep::new(terms.levels, make));
+        let of = move |terms: &Arc<Terms>| {
+            let levels = make.levels();
+            Deep::new(levels, of_levels(levels, || make(terms)))
+        };
+        let (terms, maker) = (Arc::clone(terms), of.clone());
         let maker = Maker(Arc::new(move |terms| Box::new(maker(terms))));
-        Draft { model: BoxModel::new(name, move || make(&terms)), maker: Some(maker) }
+        Draft { model: BoxModel::new(name, move || of(&terms)), maker: Some(maker) }
     }
 
     fn input(self, schema: &Schema) -> Draft {
@@ -94,19 +101,30 @@ pub(crate) struct Lowered {
     pub(crate) is_short: bool,
 }
 
+/// The outputs that put an operator's rows out between them. One is the rule.
+pub(crate) type Streams = SmallVec<[OutputId; 1]>;
+
 /// What an operator became.
 #[derive(Default)]
 pub(crate) struct Made {
     /// All its boxes, in the order of their numbers: with those that deal its rows out or merge them.
-    pub(crate) boxes: Vec<BoxId>,
+    pub(crate) boxes: SmallVec<[BoxId; 1]>,
     /// The outputs that put its rows out between them.
-    pub(crate) outputs: Vec<OutputId>,
+    pub(crate) outputs: Streams,
     /// How many boxes share its work.
     pub(crate) degree: usize,
 }
 
-/// The model of a plan. If it costs more than it may, or nobody waits any more, that of another plan.
-pub(crate) fn lower(plan: &Physical, terms: &Arc<Terms>, options: &Options, stop: &Stop<'_>) -> Lowered {
+/// The model of a plan.
+///
+/// # Errors
+/// It costs more than it may, or nobody waits any more.
+pub(crate) fn lower(
+    plan: &Physical,
+    terms: &Arc<Terms>,
+    options: &Options,
+    stop: &Stop<'_>,
+) -> Result<Lowered, QueryError> {
     let limit = options.envelope_rows.max(1);
     let mut lowering = Lowering {
         net: ModelBuilder::new("query"),
@@ -118,11 +136,13 @@ pub(crate) fn lower(plan: &Physical, terms: &Arc<Terms>, options: &Options, stop
         rows: 0.0,
         at: None,
         widest: boxes::schema(widest(plan)),
+        ranges: library::range_schema(),
         stop,
     };
     lowering.net.default_bound(Bound { envelopes: options.via_envelopes.max(1), ..Bound::default() });
     let width = plan.columns.len();
     let streams = lowering.add(plan, Pipeline::default());
+    stop.check()?;
     let count = options.sinks.clamp(1, streams.len());
     let sinks = (0..count).map(|place| {
         let mine = streams.iter().skip(place).step_by(count).copied().collect();
@@ -137,7 +157,7 @@ pub(crate) fn lower(plan: &Physical, terms: &Arc<Terms>, options: &Options, stop
     let model =
         lowering.net.build().unwrap_or_else(|error| panic!("a plan is a tree from sources to the sink: {error}"));
     let is_short = rows < options.parallel_rows as f64 / SHORT && operators.iter().all(|made| made.degree <= 1);
-    Lowered { model, sinks, operators, makers: makers.into(), is_short }
+    Ok(Lowered { model, sinks, operators, makers: makers.into(), is_short })
 }
 
 /// A plan is short if all its operators make a part of this of the rows from which on work is shared.
@@ -171,6 +191,8 @@ struct Lowering<'a> {
     at: Option<usize>,
     /// Of which all schemas are a beginning: a schema has a name for each column.
     widest: Schema,
+    /// Of what splitters send.
+    ranges: Schema,
     stop: &'a Stop<'a>,
 }
 
@@ -181,22 +203,21 @@ const BOX_STEPS: usize = 64;
 /// Schemas of so many columns are made once for all plans.
 const FEW_COLUMNS: usize = 31;
 
-/// About how many bytes an output and an input that are joined take.
+/// About how many bytes an output and an input that are joined take, and steps where a box has many.
 const LINK_BYTES: usize = 256;
+const LINK_STEPS: usize = 32;
 
 /// How many columns any envelope has at most.
 fn widest(plan: &Physical) -> usize {
-    let (mut most, mut open) = (0, vec![plan]);
-    while let Some(plan) = open.pop() {
+    let widest = |plan: &Physical| {
         let inside = match &plan.op {
             Op::Aggregate(_, spec) => spec.part_columns().max(spec.keys.len() + spec.folds.len()),
             Op::HashJoin(_, build, hash, _) => hash.built_columns(build.columns.len()),
             _ => 0,
         };
-        most = most.max(inside).max(plan.columns.len());
-        open.extend(plan.inputs());
-    }
-    most
+        inside.max(plan.columns.len())
+    };
+    plan.all().map(widest).max().unwrap_or(0)
 }
 
 impl Lowering<'_> {
@@ -216,7 +237,7 @@ impl Lowering<'_> {
     }
 
     /// Adds the boxes of a plan; returns the outputs that put its rows out between them.
-    fn add(&mut self, plan: &Physical, above: Pipeline) -> Vec<OutputId> {
+    fn add(&mut self, plan: &Physical, above: Pipeline) -> Streams {
         let at = self.operators.len();
         self.operators.push(Made::default());
         self.rows += plan.estimate.rows;
@@ -263,7 +284,7 @@ impl Lowering<'_> {
     }
 
     /// The boxes of one operator and, by recursion, those below.
-    fn operator(&mut self, plan: &Physical, above: Pipeline) -> Vec<OutputId> {
+    fn operator(&mut self, plan: &Physical, above: Pipeline) -> Streams {
         let (terms, limit) = (Arc::clone(self.terms), self.limit);
         let width = plan.columns.len();
         let here = above.and(plan.estimate.rows);
@@ -271,7 +292,7 @@ impl Lowering<'_> {
             Op::Values(table) => self.values(table),
             Op::Nodes => {
                 let model = BoxModel::new("nodes", move || nodes::Nodes::new(&terms.store, limit));
-                vec![self.source(model.output(&self.schema(width))).output(0)]
+                smallvec![self.source(model.output(&self.schema(width))).output(0)]
             }
             Op::Walk(input, _, walk, spec) => {
                 let streams = self.add(input, here);
@@ -300,7 +321,13 @@ impl Lowering<'_> {
                 Draft::new(&terms, "extend", move |terms| extend::Extend::new(terms, &makes))
             }),
             Op::Union(inputs, maps) => {
-                let streams: Vec<Vec<OutputId>> = inputs.iter().map(|input| self.add(input, here)).collect();
+                let mut streams: Vec<Streams> = Vec::with_capacity(inputs.len());
+                for input in inputs {
+                    streams.push(self.add(input, here));
+                    if self.stop.works(LINK_STEPS * streams.last().map_or(0, SmallVec::len)) {
+                        break;
+                    }
+                }
                 self.unite(inputs, &streams, maps, width)
             }
             Op::Distinct(input) => {
@@ -321,7 +348,7 @@ impl Lowering<'_> {
                     Draft::new(terms, "sort", move |terms| sort::Sort::new(terms, &by, limit))
                 });
                 self.shared_by(sorted.len());
-                vec![self.merge(sorted, by, width)]
+                smallvec![self.merge(sorted, by, width)]
             }
             Op::Top(input, by, count) => {
                 let (terms, by, count) = (&terms, by, *count);
@@ -349,10 +376,10 @@ impl Lowering<'_> {
         }
     }
 
-    fn values(&mut self, table: &Arc<Table>) -> Vec<OutputId> {
+    fn values(&mut self, table: &Arc<Table>) -> Streams {
         let (table, limit, width) = (Arc::clone(table), self.limit, table.columns.len());
         let model = BoxModel::new("values", move || values::Values::new(&table, limit));
-        vec![self.source(model.output(&self.schema(width))).output(0)]
+        smallvec![self.source(model.output(&self.schema(width))).output(0)]
     }
 
     /// A plan whose rows come on one output, in any order if they come from several.
@@ -361,7 +388,7 @@ impl Lowering<'_> {
         self.united(streams, plan.columns.len())
     }
 
-    fn united(&mut self, streams: Vec<OutputId>, width: usize) -> OutputId {
+    fn united(&mut self, streams: Streams, width: usize) -> OutputId {
         if let [stream] = streams[..] {
             return stream;
         }
@@ -372,7 +399,7 @@ impl Lowering<'_> {
         union.output(0)
     }
 
-    fn scan(&mut self, spec: &Arc<scan::ScanSpec>, width: usize, pipeline: Pipeline) -> Vec<OutputId> {
+    fn scan(&mut self, spec: &Arc<scan::ScanSpec>, width: usize, pipeline: Pipeline) -> Streams {
         let rows = spec.rows.start as u64..spec.rows.end as u64;
         let limit = self.limit;
         // The rows that it looks at count, too, if it is to drop most of them.
@@ -382,15 +409,16 @@ impl Lowering<'_> {
         let (terms, spec) = (Arc::clone(self.terms), Arc::clone(spec));
         if degree < 2 {
             let model = BoxModel::new("scan", move || scan::Scan::new(&terms.store, &spec, limit));
-            return vec![self.source(model.output(&self.schema(width))).output(0)];
+            return smallvec![self.source(model.output(&self.schema(width))).output(0)];
         }
         // With a bound on envelopes there may be fewer rows than parts: tests with small graphs have several parts, too.
         let pieces = self.terms.store.index(spec.order).pieces(spec.rows.clone());
         let split = self.source(library::split(pieces, degree, self.options.limits.part_rows.clamp(1, limit as u64)));
+        self.stop.works(degree * LINK_STEPS);
         let replica = |replica: usize| {
             let (terms, spec) = (Arc::clone(&terms), Arc::clone(&spec));
             let model = BoxModel::new("scan", move || scan::Scan::of_ranges(&terms.store, &spec, limit));
-            let scan = self.place(model.input(&library::range_schema()).output(&self.schema(width)));
+            let scan = self.place(model.input(&self.ranges).output(&self.schema(width)));
             self.net.connect(split.output(replica), scan.input(0)).bound(Bound { envelopes: 1, ..Bound::default() });
             scan.output(0)
         };
@@ -404,23 +432,23 @@ impl Lowering<'_> {
         pipeline: Pipeline,
         width: usize,
         model: impl Fn() -> D,
-    ) -> Vec<OutputId> {
+    ) -> Streams {
         let streams = self.add(input, pipeline);
         self.replicas(streams, input.columns.len(), width, model)
     }
 
     fn replicas<D: Into<Draft>>(
         &mut self,
-        streams: Vec<OutputId>,
+        streams: Streams,
         from: usize,
         width: usize,
         model: impl Fn() -> D,
-    ) -> Vec<OutputId> {
+    ) -> Streams {
         streams.into_iter().flat_map(|stream| self.over(&[stream], &[from], width, model())).collect()
     }
 
     /// As many streams as a pipeline is worth, if there is but one: its envelopes go to whoever has room.
-    fn spread(&mut self, streams: Vec<OutputId>, width: usize, pipeline: Pipeline) -> Vec<OutputId> {
+    fn spread(&mut self, streams: Streams, width: usize, pipeline: Pipeline) -> Streams {
         let degree = self.degree(pipeline);
         let ([stream], true) = (&streams[..], degree > 1) else { return streams };
         let spread = self.place(library::spread(&self.schema(width), degree));
@@ -429,34 +457,31 @@ impl Lowering<'_> {
     }
 
     /// One box over single streams of these widths.
-    fn over(&mut self, inputs: &[OutputId], widths: &[usize], width: usize, model: impl Into<Draft>) -> Vec<OutputId> {
+    fn over(&mut self, inputs: &[OutputId], widths: &[usize], width: usize, model: impl Into<Draft>) -> Streams {
         let model = widths.iter().fold(model.into(), |model, &width| model.input(&self.schema(width)));
         let made = self.place(model.output(&self.schema(width)));
         for (input, sender) in inputs.iter().enumerate() {
             self.net.connect(*sender, made.input(input));
         }
-        vec![made.output(0)]
+        smallvec![made.output(0)]
     }
 
     /// As many unions as the widest operand has streams.
-    fn unite(
-        &mut self,
-        inputs: &[Physical],
-        streams: &[Vec<OutputId>],
-        maps: &Arc<[Vec<To>]>,
-        width: usize,
-    ) -> Vec<OutputId> {
-        let degree = streams.iter().map(Vec::len).max().unwrap_or(1);
-        let mut made = Vec::new();
+    fn unite(&mut self, inputs: &[Physical], streams: &[Streams], maps: &Arc<[Vec<To>]>, width: usize) -> Streams {
+        let degree = streams.iter().map(SmallVec::len).max().unwrap_or(1);
+        let mut made = Streams::new();
         for replica in 0..degree {
             let mine: Vec<(usize, OutputId)> = streams
                 .iter()
                 .enumerate()
                 .flat_map(|(operand, streams)| streams.iter().skip(replica).step_by(degree).map(move |&s| (operand, s)))
                 .collect();
-            let maps: Arc<[Vec<To>]> = mine.iter().map(|(operand, _)| maps[*operand].clone()).collect();
+            let maps: Arc<[Vec<To>]> = match degree {
+                1 => Arc::clone(maps),
+                _ => mine.iter().map(|(operand, _)| maps[*operand].clone()).collect(),
+            };
             let widths: Vec<usize> = mine.iter().map(|(operand, _)| inputs[*operand].columns.len()).collect();
-            let senders: Vec<OutputId> = mine.into_iter().map(|(_, stream)| stream).collect();
+            let senders: Streams = mine.into_iter().map(|(_, stream)| stream).collect();
             let model = BoxModel::new("union", move || union::Union::new(&maps, width));
             made.extend(self.over(&senders, &widths, width, model));
         }
@@ -467,12 +492,12 @@ impl Lowering<'_> {
     /// their keys, and each part has a table of its own.
     fn hash_join(
         &mut self,
-        (probe, mut probes): (&Physical, Vec<OutputId>),
-        (build, builds): (&Physical, Vec<OutputId>),
+        (probe, mut probes): (&Physical, Streams),
+        (build, builds): (&Physical, Streams),
         hash: &Arc<HashSpec>,
         spec: &Arc<JoinSpec>,
         width: usize,
-    ) -> Vec<OutputId> {
+    ) -> Streams {
         let (from, columns, parts) = (probe.columns.len(), build.columns.len(), probes.len());
         let keys: Vec<&Key> = hash.keys.iter().filter(|key| key.by == By::Id).collect();
         let (alone, share) = (build.estimate.rows * cost::BUILD, 1.0 / parts as f64);
@@ -507,7 +532,7 @@ impl Lowering<'_> {
     }
 
     /// A box that builds a table of all these rows.
-    fn hash_table(&mut self, builds: Vec<OutputId>, columns: usize, hash: &Arc<HashSpec>) -> BoxId {
+    fn hash_table(&mut self, builds: Streams, columns: usize, hash: &Arc<HashSpec>) -> BoxId {
         let spec = Arc::clone(hash);
         let make = move |terms: &Arc<Terms>| join::HashBuild::new(terms, &spec, columns);
         let model = Draft::new(self.terms, "hash build", make);
@@ -524,26 +549,26 @@ impl Lowering<'_> {
     /// there are streams.
     fn deal<D: Into<Draft>>(
         &mut self,
-        streams: Vec<OutputId>,
+        streams: Streams,
         (from, to): (usize, usize),
         keys: &[usize],
         parts: usize,
         model: impl Fn() -> D,
-    ) -> Vec<OutputId> {
+    ) -> Streams {
         let widths = vec![from; streams.len()];
         if parts < 2 {
             return self.over(&streams, &widths, to, model());
         }
         let deals = self.dealt(streams, from, keys, parts);
         let collect = |part: usize| {
-            let senders: Vec<OutputId> = deals.iter().map(|deal| deal.output(part)).collect();
+            let senders: Streams = deals.iter().map(|deal| deal.output(part)).collect();
             self.over(&senders, &widths, to, model())[0]
         };
         (0..parts).map(collect).collect()
     }
 
     /// A box for each stream that deals its rows to `parts` outputs by these columns.
-    fn dealt(&mut self, streams: Vec<OutputId>, width: usize, keys: &[usize], parts: usize) -> Vec<BoxId> {
+    fn dealt(&mut self, streams: Streams, width: usize, keys: &[usize], parts: usize) -> Vec<BoxId> {
         self.stop.works(streams.len() * parts * BOX_STEPS);
         self.stop.holds(streams.len() * parts * LINK_BYTES);
         let deal = |stream: OutputId| {
@@ -555,7 +580,7 @@ impl Lowering<'_> {
     }
 
     /// Equal rows of all streams meet in one of as many boxes.
-    fn distinct(&mut self, streams: Vec<OutputId>, width: usize, in_order: bool) -> Vec<OutputId> {
+    fn distinct(&mut self, streams: Streams, width: usize, in_order: bool) -> Streams {
         // One table, however large, leaves rows in their order.
         let cache = if in_order { u64::MAX } else { self.options.cache_bytes };
         let (limit, parts, limits, by) = (self.limit, streams.len(), self.options.limits, self.terms.key);
@@ -567,13 +592,7 @@ impl Lowering<'_> {
 
     /// Several streams are folded where they are, and the parts of a group put together in one of as many boxes, unless
     /// there are so few groups that one box does it.
-    fn aggregate(
-        &mut self,
-        mut streams: Vec<OutputId>,
-        mut width: usize,
-        spec: &Arc<AggregateSpec>,
-        groups: f64,
-    ) -> Vec<OutputId> {
+    fn aggregate(&mut self, mut streams: Streams, mut width: usize, spec: &Arc<AggregateSpec>, groups: f64) -> Streams {
         let (terms, cache, limit) = (Arc::clone(self.terms), self.options.cache_bytes, self.limit);
         let mut keys: Vec<usize> = spec.keys.iter().flatten().copied().collect();
         let mut parts = if keys.is_empty() { 1 } else { streams.len() };
@@ -604,7 +623,7 @@ impl Lowering<'_> {
     }
 
     /// One sorted stream of several.
-    fn merge(&mut self, streams: Vec<OutputId>, by: &Arc<[sort::By]>, width: usize) -> OutputId {
+    fn merge(&mut self, streams: Streams, by: &Arc<[sort::By]>, width: usize) -> OutputId {
         if let [stream] = streams[..] {
             return stream;
         }

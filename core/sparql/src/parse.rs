@@ -1,13 +1,27 @@
 //! From text to a checked query.
 
 use crate::error::QueryError;
+use crate::stack::{Deep, of_levels, of_planned};
 use crate::syntax::ast::Query;
 use crate::syntax::{self, ParseOptions};
+use std::fmt;
 
 /// A query whose text is good and which this engine can answer.
-#[derive(Clone, Debug)]
 pub struct Parsed {
-    pub(crate) query: Query,
+    pub(crate) query: Deep<Query>,
+}
+
+impl Clone for Parsed {
+    fn clone(&self) -> Parsed {
+        let levels = self.query.levels();
+        Parsed { query: Deep::new(levels, of_planned(levels, || Query::clone(&self.query))) }
+    }
+}
+
+impl fmt::Debug for Parsed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        of_planned(self.query.levels(), || f.debug_struct("Parsed").field("query", &*self.query).finish())
+    }
 }
 
 /// Reads a query.
@@ -39,5 +53,7 @@ pub fn parse(text: &str) -> Result<Parsed, QueryError> {
 /// # Errors
 /// As [`parse()`]; also if the base is no absolute IRI, or the text is beyond a limit.
 pub fn parse_with(text: &str, options: &ParseOptions<'_>) -> Result<Parsed, QueryError> {
-    Ok(Parsed { query: syntax::read(text, options)? })
+    // What has been read is dropped where an error is found.
+    let query = of_levels(options.depth.min(ParseOptions::MOST_DEPTH).min(text.len()), || syntax::read(text, options))?;
+    Ok(Parsed { query: Deep::new(query.depth, query) })
 }

@@ -9,7 +9,7 @@ use crate::computed::Computed;
 use hashbrown::HashMap;
 use rapidhash::v3::RapidSecrets;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use vicus_flow::library::HashKey;
 use vicus_flow::{Attachment, NoMemory};
 use vicus_rdf::{Id, Kind};
@@ -35,10 +35,13 @@ pub(crate) fn passes(id: Id) -> bool {
     segment_of(id).is_some()
 }
 
+type Shard = RwLock<HashMap<u32, Arc<Computed>, HashKey>>;
+
 /// The segments of a run that are alive.
 pub(crate) struct Segments {
-    /// By their numbers, in several tables, so that boxes seldom wait for each other.
-    shards: [RwLock<HashMap<u32, Arc<Computed>, HashKey>>; SHARDS],
+    /// By their numbers, in several tables, so that boxes seldom wait for each other. There from the first one on: most runs have none.
+    shards: OnceLock<Box<[Shard; SHARDS]>>,
+    key: HashKey,
     next: AtomicU32,
 }
 
@@ -49,11 +52,12 @@ const SHARDS: usize = 16;
 
 impl Segments {
     pub(crate) fn new(key: HashKey) -> Segments {
-        Segments { shards: std::array::from_fn(|_| RwLock::new(HashMap::with_hasher(key))), next: AtomicU32::new(0) }
+        Segments { shards: OnceLock::new(), key, next: AtomicU32::new(0) }
     }
 
-    fn shard(&self, number: u32) -> &RwLock<HashMap<u32, Arc<Computed>, HashKey>> {
-        &self.shards[number as usize % SHARDS]
+    fn shard(&self, number: u32) -> &Shard {
+        let shard = |_| RwLock::new(HashMap::with_hasher(self.key));
+        &self.shards.get_or_init(|| Box::new(std::array::from_fn(shard)))[number as usize % SHARDS]
     }
 
     /// One that has been attached to an envelope which is still there. Panics otherwise.
@@ -65,7 +69,12 @@ impl Segments {
 
     /// How many are alive.
     pub(crate) fn count(&self) -> usize {
-        self.shards.iter().map(|shard| shard.read().unwrap_or_else(PoisonError::into_inner).len()).sum()
+        self.shards
+            .get()
+            .into_iter()
+            .flat_map(|shards| shards.iter())
+            .map(|shard| shard.read().unwrap_or_else(PoisonError::into_inner).len())
+            .sum()
     }
 
     fn put(&self, number: u32, segment: Computed) {
@@ -171,7 +180,7 @@ impl Passing {
     /// Looks at the key of a term of the segment at hand; none for others.
     pub(crate) fn key(&self, id: Id) -> Option<String> {
         let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
-        open.as_ref().filter(|open| open.terms.has(id)).map(|open| open.terms.key(id).to_owned())
+        open.as_ref().filter(|open| open.terms.has(id)).map(|open| open.terms.key_copied(id))
     }
 
     /// Ends the segment at hand: what is to be attached to the envelope that has its terms.

@@ -9,7 +9,7 @@ use crate::lower::{self, Lowered, Maker};
 use crate::optimise;
 use crate::parse::Parsed;
 use crate::planner::{Physical, Planner};
-use crate::stack;
+use crate::stack::{Deep, of_planned};
 use crate::stop::{Costs, Stop};
 use crate::terms::{Moment, Terms};
 use crate::translate;
@@ -110,23 +110,13 @@ pub enum Form {
 /// ```
 pub struct Plan {
     form: Form,
-    /// Invariant: there until it is dropped.
-    physical: Option<Physical>,
-    /// How many levels of operators that has.
-    levels: usize,
+    /// As deep as the query.
+    physical: Deep<Physical>,
     names: Vec<String>,
     terms: Arc<Terms>,
     lowered: Lowered,
     spent: Costs,
     may_differ: bool,
-}
-
-impl Drop for Plan {
-    fn drop(&mut self) {
-        // Operators are dropped one in the other.
-        let physical = self.physical.take();
-        stack::of_levels(self.levels, || drop(physical));
-    }
 }
 
 /// Plans a query. Takes time in the size of the query, not of the data.
@@ -161,27 +151,17 @@ pub fn plan_until(
 ) -> Result<Plan, QueryError> {
     // What calls may have any stack, and the query's text decides how deep this goes.
     let most = Costs { steps: options.plan_steps, bytes: options.plan_bytes };
-    on_stack(parsed.query.depth, || planned(store, parsed, options, &Stop::within(stopped, most)))
+    of_planned(parsed.query.depth, || planned(store, parsed, options, &Stop::within(stopped, most)))
 }
-
-/// Does something that descends into a query's tree.
-fn on_stack<R>(depth: usize, work: impl FnOnce() -> R) -> R {
-    let bytes = LEAST_STACK + depth * LEVEL_STACK;
-    stacker::maybe_grow(bytes, bytes, work)
-}
-
-/// Bytes of stack that planning takes, however small the query.
-const LEAST_STACK: usize = 128 << 10;
-
-/// Bytes of stack for each level of a query's tree: a level of the text is some operators, each of which is some calls.
-const LEVEL_STACK: usize = 32 << 10;
 
 /// Steps that finding a term takes.
 const TERM_STEPS: usize = 16;
 
 fn planned(store: &Arc<Store>, parsed: &Parsed, options: &Options, stop: &Stop<'_>) -> Result<Plan, QueryError> {
     let base = parsed.query.base.clone();
-    let terms = Arc::new(Terms::with(store, base, options.limits, options.hash_seed));
+    let levels = parsed.query.depth;
+    let terms = Terms::with(store, base, options.limits, options.hash_seed);
+    let terms = Arc::new(terms.of_levels(levels));
     let mut numbers = Numbers::Exact;
     // Terms are what takes time in this.
     let mut id = |term: TermRef<'_>| {
@@ -206,17 +186,15 @@ fn planned(store: &Arc<Store>, parsed: &Parsed, options: &Options, stop: &Stop<'
         numbers = Numbers::of(store, numbers.and(translated.node.makes()));
     }
     let terms = Arc::new(terms.settled(numbers));
-    let lowered = lower::lower(&physical, &terms, options, stop);
+    let lowered = lower::lower(&physical, &terms, options, stop)?;
     stop.check()?;
     let form = match translated.select {
         Some(select) => Form::Select { variables: select.into_iter().map(|(name, _)| name).collect() },
         None => Form::Ask,
     };
-    let levels = physical.levels();
     Ok(Plan {
         form,
-        physical: Some(physical),
-        levels,
+        physical: Deep::new(levels, physical),
         names: translated.names,
         terms,
         lowered,
@@ -322,7 +300,7 @@ impl Plan {
     fn tree(&self, counts: Option<&[BoxCounts]>) -> String {
         let operators = &self.lowered.operators;
         let explainer = Explainer { terms: &self.terms, names: &self.names, operators, counts };
-        explainer.explain(self.physical.as_ref().expect("it is there until the plan is dropped"))
+        of_planned(self.physical.levels(), || explainer.explain(&self.physical))
     }
 }
 

@@ -57,7 +57,18 @@ impl Slots {
 
     pub(crate) fn intersection<'a>(&'a self, other: &'a Slots) -> impl Iterator<Item = &'a Slot> {
         let (few, many) = if self.0.len() <= other.0.len() { (self, other) } else { (other, self) };
-        few.iter().filter(|slot| many.contains(slot))
+        // What comes next is near where the last one was, if there are about as many.
+        let mut rest = &many.0[..];
+        few.iter().filter(move |slot| {
+            let mut end = 1;
+            while end < rest.len() && rest[end] < **slot {
+                end *= 2;
+            }
+            let from = end / 2;
+            let place = from + rest[from..rest.len().min(end + 1)].partition_point(|other| other < slot);
+            rest = &rest[place..];
+            rest.first() == Some(slot)
+        })
     }
 
     pub(crate) fn is_subset(&self, other: &Slots) -> bool {
@@ -166,6 +177,14 @@ impl<V> BySlot<V> {
         self.0.retain(|(slot, _)| keep(*slot));
     }
 
+    pub(crate) fn retain_values(&mut self, mut keep: impl FnMut(&V) -> bool) {
+        self.0.retain(|(_, value)| keep(value));
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Slot, &V)> {
         self.0.iter().map(|(slot, value)| (*slot, value))
     }
@@ -180,6 +199,37 @@ impl<V> BySlot<V> {
 
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (Slot, &mut V)> {
         self.0.iter_mut().map(|(slot, value)| (*slot, value))
+    }
+}
+
+impl<V: Copy> BySlot<V> {
+    /// Adds the values of another; `both` changes one that is there already. Takes time in the number of both: put to their places
+    /// one by one, many would be moved for each.
+    pub(crate) fn merge(&mut self, other: &BySlot<V>, mut both: impl FnMut(&mut V, &V)) {
+        if other.0.len() <= SHORT {
+            for (slot, value) in &other.0 {
+                match self.place(slot) {
+                    Ok(place) => both(&mut self.0[place].1, value),
+                    Err(place) => self.0.insert(place, (*slot, *value)),
+                }
+            }
+            return;
+        }
+        let mut ours = std::mem::take(&mut self.0).into_iter().peekable();
+        self.0.reserve(ours.len() + other.0.len());
+        for (slot, value) in &other.0 {
+            while let Some(before) = ours.next_if(|(our, _)| our < slot) {
+                self.0.push(before);
+            }
+            match ours.next_if(|(our, _)| our == slot) {
+                Some((_, mut old)) => {
+                    both(&mut old, value);
+                    self.0.push((*slot, old));
+                }
+                None => self.0.push((*slot, *value)),
+            }
+        }
+        self.0.extend(ours);
     }
 }
 
@@ -228,6 +278,16 @@ mod tests {
                 assert_eq!(our_map.get(&slot), their_map.get(&slot));
             }
             assert!(our_map.iter().eq(their_map.iter().map(|(slot, value)| (*slot, value))));
+            // Few and many at once.
+            for count in [3, 30] {
+                let more: BTreeMap<Slot, (u64, u64)> = (0..count).map(|n| (next(40), (round, n))).collect();
+                let ours: BySlot<(u64, u64)> = more.iter().map(|(slot, value)| (*slot, *value)).collect();
+                our_map.merge(&ours, |old, new| old.1 += 100 * new.1);
+                for (slot, value) in more {
+                    their_map.entry(slot).and_modify(|old| old.1 += 100 * value.1).or_insert(value);
+                }
+                assert!(our_map.iter().eq(their_map.iter().map(|(slot, value)| (*slot, value))));
+            }
             let other: Slots = (0..4).map(|_| next(12)).collect();
             let their_other: BTreeSet<Slot> = other.iter().copied().collect();
             assert!(ours.intersection(&other).collect::<BTreeSet<_>>() == theirs.intersection(&their_other).collect());

@@ -25,6 +25,8 @@ use vicus_rdf::{Encoded, Encoder, Id, Kind, Store, TermView};
 pub(crate) struct Terms {
     pub(crate) store: Arc<Store>,
     pub(crate) limits: Limits,
+    /// How many levels the query has.
+    pub(crate) levels: usize,
     /// What ids are hashed with.
     pub(crate) key: HashKey,
     /// Which numbers there may be: those of unsettled terms may be any.
@@ -155,6 +157,7 @@ impl Terms {
         Terms {
             store: Arc::clone(store),
             limits,
+            levels: 0,
             key,
             numbers: Numbers::Floats,
             base,
@@ -165,6 +168,11 @@ impl Terms {
         }
     }
 
+    /// The same for a query of so many levels.
+    pub(crate) fn of_levels(self, levels: usize) -> Terms {
+        Terms { levels, ..self }
+    }
+
     /// The same for a box that computes terms which need not be kept until the run's end: they live until [`Passing::discard`] or,
     /// after [`Passing::seal`], as long as the envelopes that have what it gives.
     pub(crate) fn passing(&self) -> Arc<Terms> {
@@ -172,6 +180,7 @@ impl Terms {
         Arc::new(Terms {
             store: Arc::clone(&self.store),
             limits: self.limits,
+            levels: self.levels,
             key: self.key,
             numbers: self.numbers,
             base: self.base.clone(),
@@ -191,14 +200,14 @@ impl Terms {
     pub(crate) fn settled(&self, numbers: Numbers) -> Terms {
         let mentioned = self.run.kept.write().expect("nothing panics under this lock").emptied();
         let settled = Terms::behind(&self.store, self.base.clone(), self.limits, self.key, Arc::new(mentioned));
-        Terms { numbers, ..settled }.at(self.moment)
+        Terms { numbers, levels: self.levels, moment: self.moment, ..settled }
     }
 
     /// What a run begins with.
     pub(crate) fn at(&self, moment: Moment) -> Terms {
         let mentioned = Arc::clone(&self.mentioned);
         let settled = Terms::behind(&self.store, self.base.clone(), self.limits, self.key, mentioned);
-        Terms { moment, numbers: self.numbers, ..settled }
+        Terms { moment, numbers: self.numbers, levels: self.levels, ..settled }
     }
 
     /// Whether a string may have so many bytes. If not, the query ends with an error: see [`Made::hold`].
@@ -369,7 +378,7 @@ impl Terms {
             return self.with_passing(id, segment, |key| look(TermView::of_key(id.kind(), key)));
         }
         // What is to look at it may compute terms meanwhile.
-        let key = self.read().key(id).to_owned();
+        let key = self.read().key_copied(id);
         look(TermView::of_key(id.kind(), &key))
     }
 }

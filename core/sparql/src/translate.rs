@@ -43,8 +43,11 @@ pub(crate) fn translate(query: &Query, stop: &Stop<'_>, id: &mut dyn FnMut(TermR
     Translated { node: made.node, select, names: translator.names }
 }
 
-/// Steps that a triple pattern takes, for its terms.
-const PATTERN_STEPS: usize = 16;
+/// Steps that a triple pattern takes, besides looking for its terms: here, and for each rule that looks at it later.
+const PATTERN_STEPS: usize = 24;
+
+/// Steps that it takes to project a variable: to look at its name, and to copy it some times.
+const PROJECT_STEPS: usize = 3;
 
 /// Which slot a variable has, inside one SELECT.
 type Names = FxHashMap<Var, Slot>;
@@ -183,9 +186,9 @@ impl Translator<'_> {
             // All variables, and no blank node or step of a path.
             slots.extend(made.possible.iter().filter(|slot| !self.names[slot.0].starts_with("_:")));
         }
+        self.stop.works(PROJECT_STEPS * made.possible.len());
         let projected: Slots = slots.iter().copied().collect();
-        made.possible.retain(|slot| projected.contains(slot));
-        self.stop.works(made.possible.len());
+        made.possible = made.possible.intersection(&projected).copied().collect();
         // It is copied to what is remembered of the operator and of that below.
         self.stop.holds(5 * size_of::<Slot>() * made.possible.len());
         made.node = Node::Project(Operand::new(made.node), slots);

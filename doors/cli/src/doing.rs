@@ -36,15 +36,8 @@ impl Drop for Before {
     }
 }
 
-/// Boxes ask for as much as this so that it can be refused, and then their request fails alone.
-const LARGE: usize = 64 << 10;
-
-/// For [`vicus::LastWords`]. What has no requests, ends.
-pub(crate) fn last_words(bytes: usize) -> Option<&'static str> {
-    if vicus::is_refusable() {
-        return None;
-    }
-    let now = NOW.load(Ordering::Relaxed);
-    let has_requests = now <= Doing::Loading as u8;
-    (bytes < LARGE || !has_requests).then(|| BEGINNINGS[usize::from(now)])
+/// For [`vicus::LastWords`]. What boxes may need much of they ask for so that it can be refused, and then their request fails
+/// alone; anything else ends the command.
+pub(crate) fn last_words() -> Option<&'static str> {
+    (!vicus::is_refusable()).then(|| BEGINNINGS[usize::from(NOW.load(Ordering::Relaxed))])
 }

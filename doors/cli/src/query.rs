@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use vicus::{Runtime, Setting, Totals};
 use vicus_rdf::Store;
 use vicus_rdf::load::{LoadOptions, OnError, Syntax};
-use vicus_sparql::{Moment, Options, ParseOptions, Parsed, Plan, QueryError, QueryErrorKind, parsing_bytes};
+use vicus_sparql::{Moment, Options, ParseOptions, Parsed, Plan, QueryError, QueryErrorKind, parsing_bytes_with};
 
 /// See `vicus query --help`.
 #[derive(clap::Args)]
@@ -73,10 +73,18 @@ pub(crate) struct Args {
     /// As many bytes at most as a query's text has: 500000, 64K, 10M.
     #[arg(long, value_name = "BYTES", value_parser = bytes, default_value_t = ParseOptions::default().bytes as u64)]
     max_query_bytes: u64,
-    /// How many levels at most a query is nested: brackets, and operators and patterns that stand on the one before, such as
-    /// OPTIONAL, BIND, EXISTS and paths of any length.
+    /// How many levels at most a query is nested, 1 to 10000: brackets, and operators and patterns that stand on the one before,
+    /// such as OPTIONAL, BIND, EXISTS and paths of any length.
     #[arg(long, value_name = "LEVELS", value_parser = levels, default_value_t = ParseOptions::default().depth)]
     max_query_depth: usize,
+    /// By how many bytes a query may be longer with its names written out, for each byte of its text and for 1024 more: a prefix or
+    /// a base may be long, and names that have it many.
+    #[arg(long, value_name = "TIMES", default_value_t = ParseOptions::default().longer)]
+    max_longer: usize,
+    /// How many signs of property paths may count once more because their path has another object; for long queries one more for
+    /// four bytes of text.
+    #[arg(long, value_name = "N", default_value_t = ParseOptions::default().path_signs)]
+    max_path_signs: usize,
     /// As many steps at most as planning a query takes: looks at operators, at their variables, and at ways to join, some ten
     /// nanoseconds each. What meets this first has very many variables in very many patterns.
     #[arg(long, value_name = "N", default_value_t = Options::default().plan_steps, value_parser = clap::value_parser!(u64).range(1..))]
@@ -85,7 +93,8 @@ pub(crate) struct Args {
     /// for each query and repeat; as JSON objects with =json.
     #[arg(long, value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "text")]
     timings: Option<Timings>,
-    /// Records what happens on every thread; see `vicus trace`.
+    /// Records what happens on every thread; see `vicus trace`. Short queries, which otherwise run on the thread that asks, run on
+    /// these threads then.
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
     /// The longest line of data, in Turtle the longest statement: 64K, 10M, 2G. A longer one, such as all of /dev/zero, is an
@@ -111,6 +120,8 @@ impl Args {
         ParseOptions {
             base: self.base.as_deref(),
             bytes: usize::try_from(self.max_query_bytes).unwrap_or(usize::MAX),
+            longer: self.max_longer,
+            path_signs: self.max_path_signs,
             depth: self.max_query_depth,
             strict_functions: self.strict_functions,
         }
@@ -130,7 +141,10 @@ fn rows(text: &str) -> Result<usize, String> {
 }
 
 fn levels(text: &str) -> Result<usize, String> {
-    text.parse().ok().filter(|levels| (1..=10_000).contains(levels)).ok_or_else(|| "expected 1 to 10000".to_owned())
+    text.parse()
+        .ok()
+        .filter(|levels| (1..=ParseOptions::MOST_DEPTH).contains(levels))
+        .ok_or_else(|| "expected 1 to 10000".to_owned())
 }
 
 fn copies(text: &str) -> Result<usize, String> {
@@ -167,6 +181,8 @@ fn duration(text: &str) -> Result<Duration, String> {
 struct Question {
     name: String,
     text: String,
+    /// How many bytes of memory it takes at most to parse it.
+    parsing_bytes: u64,
 }
 
 impl Question {
@@ -177,7 +193,7 @@ impl Question {
 
     /// Itself, if its text can be parsed within so many bytes.
     fn fits(&self, limit: u64) -> anyhow::Result<&Question> {
-        let needed = parsing_bytes(&self.text);
+        let needed = self.parsing_bytes;
         match limit.checked_sub(needed) {
             Some(_) => Ok(self),
             None => Err(self.error(Stopped::over(limit, vec![("its text, when it is parsed,".to_owned(), needed)]))),
@@ -186,7 +202,7 @@ impl Question {
 
     /// What is left of a limit for what its boxes hold: the rest is its text's and its plan's.
     fn budget(&self, plan: &Plan, limit: u64) -> anyhow::Result<u64> {
-        let (text, plan) = (parsing_bytes(&self.text), plan.bytes());
+        let (text, plan) = (self.parsing_bytes, plan.bytes());
         let holders = || vec![("its plan".to_owned(), plan), ("its text".to_owned(), text)];
         limit.checked_sub(text + plan).ok_or_else(|| self.error(Stopped::over(limit, holders())))
     }
@@ -211,7 +227,7 @@ impl Question {
         over().map_or(Ok(()), |stopped| Err(self.error(stopped)))?;
         plan.map(Arc::new).map_err(|error| match error.kind {
             QueryErrorKind::TooManyBytes { needed } => {
-                let text = parsing_bytes(&self.text);
+                let text = self.parsing_bytes;
                 let holders = vec![("its plan".to_owned(), needed), ("its text".to_owned(), text)];
                 self.error(Stopped::over(text + options.plan_bytes, holders))
             }
@@ -275,13 +291,17 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<()> {
 }
 
 fn questions(args: &Args) -> anyhow::Result<Vec<Question>> {
+    let question = |name, text: String| {
+        let parsing_bytes = parsing_bytes_with(&text, &args.parse_options());
+        Question { name, text, parsing_bytes }
+    };
     if let Some(text) = &args.text {
-        return Ok(vec![Question { name: "query".to_owned(), text: text.clone() }]);
+        return Ok(vec![question("query".to_owned(), text.clone())]);
     }
     let read = |path: &PathBuf| {
         let text = std::fs::read_to_string(path).with_context(|| format!("{}: can't be read", path.display()))?;
         let name = path.file_stem().map_or_else(|| "query".to_owned(), |stem| stem.to_string_lossy().into_owned());
-        Ok(Question { name, text })
+        Ok(question(name, text))
     };
     args.query.iter().map(read).collect()
 }
@@ -310,7 +330,7 @@ fn answer(
             sinks,
             hash_seed: args.hash_seed.unwrap_or_else(by_chance),
             plan_steps: args.max_plan_steps,
-            plan_bytes: limit.saturating_sub(parsing_bytes(&question.text)),
+            plan_bytes: limit.saturating_sub(question.parsing_bytes),
             ..Options::default()
         };
         let plan = question.plan(until, store, &parsed, &options)?;
@@ -385,6 +405,9 @@ fn with_caret(error: &QueryError, question: &Question) -> anyhow::Error {
     let option = match error.kind {
         QueryErrorKind::TooLong => " (--max-query-bytes)",
         QueryErrorKind::TooDeep => " (--max-query-depth)",
+        QueryErrorKind::NamesTooLong => " (--max-longer)",
+        QueryErrorKind::TooManySigns => " (--max-path-signs)",
+        QueryErrorKind::WrongBase => " (--base)",
         QueryErrorKind::TooManySteps => " (--max-plan-steps)",
         _ => "",
     };

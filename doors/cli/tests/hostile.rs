@@ -122,8 +122,12 @@ fn what_query_can_not_take_is_said() {
         ("--max-line 0", "ok.nt:1: more than 0 bytes…(--max-line)"),
         ("--max-query-bytes 3", "more than 3 bytes (--max-query-bytes)"),
         ("--max-query-depth 0", "--max-query-depth <LEVELS>': expected 1 to "),
+        ("--max-query-depth 10001", "--max-query-depth <LEVELS>': expected 1 to 10000"),
         ("--hash-seed x", "--hash-seed <N>"),
-        ("--base nowhere", "the base `nowhere` is no absolute IRI"),
+        // It was told as a mistake at the first character of the query.
+        ("--base nowhere", "query query: the base `nowhere` is no absolute IRI…(--base)"),
+        ("--max-longer x", "--max-longer <TIMES>"),
+        ("--max-path-signs x", "--max-path-signs <N>"),
         ("--format yaml", "--format <FORMAT>"),
         ("--syntax rdf", "--syntax <SYNTAX>"),
         ("--syntax ttl --data noise.nt", "noise.nt:1:1"),

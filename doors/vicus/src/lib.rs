@@ -30,6 +30,48 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! # Memory that can't be had
+//!
+//! A `Vec`, `String` or map that grows by itself ends the whole process where there is no memory for it (`memory allocation of N
+//! bytes failed`, SIGABRT), and every request with it, in a box as anywhere in Rust: an allocator must not unwind, and a hook that
+//! might is no part of stable Rust, so no runtime can turn that into an error. What a box may need much of it asks for in a
+//! way that can be refused. [`Grow`] does so for vectors, [`refusable`] for any other collection with a `try_reserve`; columns that
+//! an [`EnvelopeBuilder`] makes are asked for like this already, and [`give_up`] is for where no error can be returned. Then its
+//! request fails alone, with the name of the box:
+//!
+//! ```
+//! use std::sync::Arc;
+//! use vicus::{BoxModel, Grow, Model, ModelBuilder, ModelError, Runtime, Schema, Turn, Type};
+//!
+//! /// A box with a table of so many numbers.
+//! fn table(numbers: usize) -> Result<Arc<Model>, ModelError> {
+//!     let mut net = ModelBuilder::new("table");
+//!     let table = net.source(BoxModel::new("table", move || move |turn: &mut Turn<'_>| {
+//!         turn.take(0); // the initialization pill
+//!         let mut table: Vec<u64> = Vec::new();
+//!         table.grow(numbers)?; // and not `Vec::with_capacity`
+//!         table.extend(0..numbers as u64); // there is room
+//!         turn.holds(8 * table.capacity() as u64)?; // counts against the request's budget, if it has one
+//!         turn.send_pill(0);
+//!         Ok(())
+//!     }).output(&Schema::new([("n", Type::U64)])));
+//!     net.end(table.output(0));
+//!     net.build()
+//! }
+//!
+//! let runtime = Runtime::builder().start();
+//! let error = runtime.submit(&table(usize::MAX / 16)?).wait().unwrap_err();
+//! assert!(error.to_string().starts_with("box table failed"), "{error}");
+//! assert!(error.to_string().ends_with("of memory can't be had"), "{error}");
+//! // The process is there, and so is the runtime.
+//! runtime.submit(&table(1_000)?).wait()?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! A program whose users read its errors can at least end with a sentence and status 1 for everything else: see [`LastWords`].
+//!
+//! # Examples
+//!
 //! The examples of this crate: `numbers` (the two boxes of the Bobox report), `word_count`, `diamond` (a stream split
 //! and joined again) and `validity` (rows deleted on one branch and kept on another, without copying).
 

@@ -192,7 +192,7 @@ const HWLOC_BYTES: usize = 16 << 20;
 /// hwloc ends in a segmentation fault where it gets no memory: it is asked only where there is enough.
 fn check_memory(bytes: usize) -> Result<(), String> {
     let refused = |_| format!("{} MiB of memory for it can't be had", bytes >> 20);
-    Vec::<u8>::new().try_reserve_exact(bytes).map_err(refused)
+    vicus_flow::refusable(|| Vec::<u8>::new().try_reserve_exact(bytes)).map_err(refused)
 }
 
 /// Everything that hwloc sees here, what the process may not use included.

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
-use vicus_flow::{BoxId, Desk, Fact, Instance, Model, ModelBox};
+use vicus_flow::{BoxId, Desk, Fact, Instance, Model, ModelBox, refusable};
 use vicus_schedule::{Kind, Plan, PoolId, RequestId, SeatId, TaskHeader, TaskRef};
 use vicus_topology::Topology;
 use vicus_trace::{Bound, BoxInfo, Header, Log, ModelInfo, Outcome, SeatInfo, SeatLog, Source, TaskKind, Trace, What};
@@ -53,7 +53,7 @@ impl Recording {
             takes: SeatTakes::of_all(plan, machine),
             wakes: plan.pools.iter().map(|_| AtomicU64::new(0)).collect(),
             tasks: Arc::default(),
-            outside: Mutex::new(Log::new(events_per_seat.unwrap_or(0).min(1 << 16))),
+            outside: Mutex::new(refusable(|| Log::new(events_per_seat.unwrap_or(0).min(1 << 16)))),
             numbers: Mutex::new(Numbers::new(plan.seats.len(), plan)),
             models: Mutex::new(BTreeMap::new()),
             logs: Mutex::new(vec![SeatLog::default(); plan.seats.len()]),
@@ -281,7 +281,7 @@ impl On {
 impl Recorder {
     pub(crate) fn new(shared: &Shared, seat: SeatId) -> Recorder {
         let on = |recording: &Recording| On {
-            log: Log::new(recording.events_per_seat.unwrap_or(0)),
+            log: refusable(|| Log::new(recording.events_per_seat.unwrap_or(0))),
             keeps_events: recording.keeps_events(),
             takes: Arc::clone(&recording.takes[seat.index()]),
             began: recording.began,

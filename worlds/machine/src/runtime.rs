@@ -60,6 +60,10 @@ impl RuntimeBuilder {
     }
 
     /// Records a trace of at most so many events for each seat; see [`Runtime::trace`].
+    ///
+    /// Events are those of seats. A caller that runs its own request ([`Runtime::submit_here`]) sits on none, so that while a
+    /// runtime records, such requests go to the seats at once: a trace shows all requests, and short ones as they run when their
+    /// caller does not run them.
     pub fn record(mut self, events_per_seat: usize) -> Self {
         self.events = Some(events_per_seat);
         self
@@ -218,6 +222,16 @@ fn warn_once(warnings: Vec<String>) {
 }
 
 /// Why a runtime has not started: the system gave no more threads, or they are more than [`vicus_schedule::MOST_THREADS`].
+///
+/// ```
+/// use std::error::Error;
+/// use vicus_schedule::MOST_THREADS;
+///
+/// let error = vicus_machine::Runtime::builder().threads(MOST_THREADS + 1).try_start().err().unwrap();
+/// assert!(error.to_string().ends_with(&format!("at most {MOST_THREADS} are planned for")));
+/// // What prints an error with its causes has told this one then, and told it twice when it was a cause as well.
+/// assert!(error.source().is_none());
+/// ```
 #[derive(Debug)]
 pub struct StartError {
     /// How many it had given.
@@ -235,11 +249,8 @@ impl fmt::Display for StartError {
     }
 }
 
-impl std::error::Error for StartError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        Some(&self.error)
-    }
-}
+// Without a source: what the system said is told already.
+impl std::error::Error for StartError {}
 
 /// Where threads wait for each other when a runtime starts. No `Barrier`, because nobody knows yet how many they will be.
 #[derive(Default)]

@@ -69,14 +69,17 @@ impl HashKey {
 
 /// Whether a fraction of 2^64 has a continued fraction of small quotients, as far as tables have fewer than 2^40 slots.
 fn spreads(multiplier: u64) -> bool {
-    let (mut above, mut below) = (1u128 << 64, u128::from(multiplier));
-    while below >> 24 > 0 {
-        if above / below > u128::from(GREATEST_QUOTIENT) {
+    // Of 2^64, which is one more than fits: an odd number does not divide it, but for 1.
+    let (mut quotient, mut above, mut below) = (u64::MAX / multiplier, multiplier, u64::MAX % multiplier + 1);
+    loop {
+        if quotient > GREATEST_QUOTIENT {
             return false;
         }
-        (above, below) = (below, above % below);
+        if below >> 24 == 0 {
+            return true;
+        }
+        (quotient, above, below) = (above / below, below, above % below);
     }
-    true
 }
 
 /// Not what it is, which is a secret.

@@ -1,9 +1,10 @@
 //! A function of each envelope.
 
 use crate::{BoxError, BoxModel, Envelope, Schema, Turn};
+use std::borrow::Cow;
 
 /// Applies a function to each envelope and passes on what it makes of it; `None` drops the envelope.
-pub fn map<F>(type_name: &str, input: &Schema, output: &Schema, f: F) -> BoxModel
+pub fn map<F>(type_name: impl Into<Cow<'static, str>>, input: &Schema, output: &Schema, f: F) -> BoxModel
 where
     F: Fn(Envelope) -> Option<Envelope> + Clone + Send + Sync + 'static,
 {

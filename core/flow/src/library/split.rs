@@ -38,7 +38,8 @@ impl From<Range<u64>> for Piece {
 pub fn split(pieces: impl Into<Vec<Piece>>, replicas: usize, smallest: u64) -> BoxModel {
     let (smallest, pieces) = (smallest.max(1), pieces.into());
     let model = BoxModel::new("split", move || Split { rest: pieces.clone(), smallest, index: 0 });
-    (0..replicas).fold(model, |model, _| model.output(&range_schema()))
+    let ranges = range_schema();
+    (0..replicas).fold(model, |model, _| model.output(&ranges))
 }
 
 struct Split {

@@ -91,7 +91,7 @@ fn numbers() -> Schema {
 }
 
 /// Sends one envelope on each output and asks to run again, twice; then the pills.
-fn producer(name: &str) -> BoxModel {
+fn producer(name: &'static str) -> BoxModel {
     BoxModel::new(name, || {
         let mut turns = 0;
         move |turn: &mut Turn<'_>| {

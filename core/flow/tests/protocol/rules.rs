@@ -18,7 +18,7 @@ fn one(n: u64) -> Envelope {
 }
 
 /// Sends `burst` envelopes in each of `turns` invocations, then the pill in one more.
-fn source(name: &str, burst: u64, turns: u64) -> BoxModel {
+fn source(name: &'static str, burst: u64, turns: u64) -> BoxModel {
     let factory = move || {
         let mut turn_number = 0;
         move |turn: &mut Turn<'_>| {

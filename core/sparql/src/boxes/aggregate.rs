@@ -11,7 +11,7 @@ use crate::algebra::Fold;
 use crate::evaluate::{Evaluator, FETCHED, Scratch, fetch};
 use crate::expression::{Arithmetic, Expr};
 use crate::terms::{Made, Terms};
-use crate::value::{Number, Value, extreme_order};
+use crate::value::{Number, extreme_order};
 use std::fmt;
 use std::sync::Arc;
 use vicus_flow::{Attachment, BoxError, Envelope, Grow, NoMemory, Operator, Turn, give_up, refusable};
@@ -52,6 +52,16 @@ impl AggregateSpec {
         if has_text { most.min(16) } else { most }
     }
 
+    /// The next of these rows that are added before it is looked what is held: one by one where the last ones made strings much
+    /// longer, or there were none yet. A row's text may have megabytes, and be added to many groups.
+    fn next_rows<'a>(&self, rows: &mut &'a [u64], width: usize, may_grow: bool) -> Option<&'a [u64]> {
+        let portion = self.portion(usize::MAX / width);
+        let count = if may_grow && portion < usize::MAX / width { 1 } else { portion };
+        let (next, rest) = rows.split_at(rows.len().min(count * width));
+        *rows = rest;
+        (!next.is_empty()).then_some(next)
+    }
+
     /// How large a table of groups should be at most, if it has room for so much. Rows that wait for their table would
     /// make strings longer all at once.
     fn cache(&self, cache: u64) -> u64 {
@@ -85,6 +95,9 @@ impl AggregateSpec {
         AggregateSpec { keys: (0..self.keys.len()).map(Some).collect(), folds: folds.collect() }
     }
 }
+
+/// Where strings grow by more bytes than this, rows are looked at one by one.
+const GROWS_MUCH: u64 = 1 << 20;
 
 /// What rows are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -165,7 +178,7 @@ impl State {
         match self {
             State::Count(count) => *count += if is_failed { 0 } else { part },
             State::Total(..) => {
-                self.sum_up(part & !FAILED, if is_failed { None } else { number(terms, scratch, id) });
+                self.sum_up(part & !FAILED, if is_failed { None } else { scratch.number(terms, id) });
             }
             State::Best(best) => match best {
                 _ if is_failed => *best = None,
@@ -209,10 +222,15 @@ impl State {
     fn sum_up(&mut self, part: u64, sum: Option<Number>) {
         let State::Total(count, total) = self else { unreachable!("only sums are folded so") };
         *count += part;
-        *total = total.take().zip(sum).and_then(|(a, b)| a.combine(Arithmetic::Add, &b));
+        let is_sum = total.as_mut().zip(sum).is_some_and(|(total, more)| total.add(&more));
+        if !is_sum {
+            *total = None;
+        }
     }
 
-    /// What it is worth to whoever puts parts together: a count and a value.
+    /// What it is worth to whoever puts parts together: a count and a value. Its term is kept until the query's end. Terms that
+    /// live as long as the envelope took more memory in the end: most groups have few parts, whose terms are often the result's as
+    /// well, and parts wait for their table, with all that is attached to them.
     fn part(&self, terms: &Arc<Terms>) -> (u64, u64) {
         let or_failed = |id: Option<Id>, count: u64| id.map_or((FAILED | count, 0), |id| (count, id.bits()));
         match self {
@@ -240,17 +258,6 @@ impl State {
             State::Sample(sample) => *sample,
             State::Text(_, text) => text.as_ref().map_or(Id::UNBOUND, |text| terms.string(text)),
         }
-    }
-}
-
-fn number(terms: &Terms, scratch: &Scratch, id: Id) -> Option<Number> {
-    match id.as_integer() {
-        Some(value) => Some(Number::Integer(value)),
-        None if id.is_unbound() => None,
-        None => match scratch.value(terms, id) {
-            Value::Number(number) => Some(number),
-            _ => None,
-        },
     }
 }
 
@@ -306,6 +313,11 @@ impl Groups {
 
     /// The number of the group with this key.
     fn group(&mut self, key: &[u64]) -> usize {
+        // All rows are one group. Comparing nothing with nothing is no small thing where the C library does so with a masked
+        // load: that of an empty slice's address takes the processor a hundred times as long as one of memory that is there.
+        if key.is_empty() && self.count > 0 {
+            return 0;
+        }
         let hash = self.terms.key.hash(key.iter().copied());
         let slot = self.slot(key, hash);
         if self.slots[slot] > 0 {
@@ -474,6 +486,8 @@ pub(crate) struct Aggregate {
     groups: Parted<Groups>,
     /// The rows of an envelope, one after the other.
     rows: Vec<u64>,
+    /// Whether the next rows may make strings much longer each.
+    may_grow: bool,
     inputs: Inputs,
     /// What the envelopes kept alive whose rows may wait for their table.
     attached: Vec<Attachment>,
@@ -500,6 +514,7 @@ impl Aggregate {
             spec: Arc::clone(spec),
             width: width.max(1),
             rows: Vec::new(),
+            may_grow: true,
             inputs: Inputs::default(),
             attached: Vec::new(),
             next: (0, 0),
@@ -511,9 +526,11 @@ impl Aggregate {
     fn add(&mut self, turn: &mut Turn<'_>, envelope: &Envelope) {
         self.attach(envelope);
         rows_of(envelope, &mut self.rows);
-        let portion = self.spec.portion(usize::MAX / self.width) * self.width;
-        for rows in self.rows.chunks(portion) {
+        let mut all = &self.rows[..];
+        while let Some(rows) = self.spec.next_rows(&mut all, self.width, self.may_grow) {
+            let before = self.groups.bytes();
             self.groups.add(rows, &mut |_, _| {});
+            self.may_grow = self.groups.bytes() > before + GROWS_MUCH;
             if self.made.gives_up(&self.terms, turn, self.groups.bytes()) {
                 break;
             }
@@ -592,6 +609,7 @@ pub(crate) struct PreAggregate {
     cache: u64,
     limit: usize,
     rows: Vec<u64>,
+    may_grow: bool,
     /// How many solutions are in the groups.
     taken: usize,
     /// So many solutions are passed on each as a part of its own: most groups had but one.
@@ -610,7 +628,16 @@ impl PreAggregate {
         limit: usize,
     ) -> PreAggregate {
         let groups = Groups::new(terms, spec, Rows::Solutions, width);
-        PreAggregate { groups, made: Made::default(), cache, limit, rows: Vec::new(), taken: 0, directly: 0 }
+        PreAggregate {
+            groups,
+            made: Made::default(),
+            cache,
+            limit,
+            rows: Vec::new(),
+            may_grow: true,
+            taken: 0,
+            directly: 0,
+        }
     }
 
     fn put_out(&mut self, turn: &mut Turn<'_>) {
@@ -674,11 +701,13 @@ impl Operator for PreAggregate {
             return self.made.hold(&self.groups.terms, turn, 0);
         }
         let mut fresh = Vec::new();
-        let width = self.groups.width;
-        let portion = self.groups.spec.portion(usize::MAX / width) * width;
+        let (width, spec) = (self.groups.width, Arc::clone(&self.groups.spec));
         let all = std::mem::take(&mut self.rows);
-        for rows in all.chunks(portion) {
+        let mut rest = &all[..];
+        while let Some(rows) = spec.next_rows(&mut rest, width, self.may_grow) {
+            let before = self.groups.bytes();
             Table::add(&mut self.groups, rows, &mut fresh);
+            self.may_grow = self.groups.bytes() > before + GROWS_MUCH;
             self.taken += rows.len() / width;
             if self.groups.bytes() > self.cache {
                 self.put_out(turn);

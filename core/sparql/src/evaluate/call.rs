@@ -1,7 +1,7 @@
 //! Calls of functions: SPARQL 1.1, §17.4, one for each name.
 
 use super::regexes::Replacement;
-use super::{Evaluator, Val, cast, with_room, with_string};
+use super::{Evaluator, LONG, Val, cast, with_room, with_string};
 use crate::expression::{Cast, Function, Hash, Part};
 use crate::value::{DateTime, Number, Rounding, Value, Zone, rounded};
 use md5::{Digest, Md5};
@@ -62,7 +62,10 @@ impl Evaluator<'_> {
                 if regex.is_match("")? {
                     return None;
                 }
-                let made = regex.replaced(&text, &by, &|bytes| terms.fits(bytes))?;
+                // It grows by as much as it has.
+                let is_too_much = |bytes: usize| stopped.is_some_and(|stopped| stopped(2 * bytes as u64));
+                let fits = |bytes: usize| terms.fits(bytes) && !(bytes >= LONG && is_too_much(bytes));
+                let made = regex.replaced(&text, &by, &fits)?;
                 Some(self.tagged(made, language))
             }
             Function::StrLen => {
@@ -102,15 +105,24 @@ impl Evaluator<'_> {
                 Some(self.tagged(made.to_owned(), language))
             }
             Function::Concat => {
-                let texts: Vec<Text> = values.iter().map(|value| self.string(value)).collect::<Option<_>>()?;
-                let language = texts.first().and_then(|(_, language)| language.clone());
-                let agree = texts.iter().all(|(_, other)| *other == language);
-                let bytes = texts.iter().map(|(text, _)| text.len()).sum();
-                if !self.terms.fits(bytes) {
+                // Twice over all operands: what there is no room for is not copied even once.
+                let (mut bytes, mut language, mut agree) = (0, None, true);
+                for (place, value) in values.iter().enumerate() {
+                    with_string(self.terms, value, |text, other| {
+                        bytes += text.len();
+                        match place {
+                            0 => language = other.map(str::to_owned),
+                            _ => agree &= language.as_deref() == other,
+                        }
+                    })?;
+                }
+                if !self.terms.fits(bytes) || bytes >= LONG && self.stops(bytes) {
                     return None;
                 }
                 let mut made = with_room(bytes);
-                texts.iter().for_each(|(text, _)| made.push_str(text));
+                for value in values {
+                    with_string(self.terms, value, |text, _| made.push_str(text))?;
+                }
                 Some(self.tagged(made, language.filter(|_| agree)))
             }
             Function::EncodeForUri => {
@@ -258,26 +270,32 @@ impl Evaluator<'_> {
     }
 
     fn moment(&self, value: &Val) -> Option<DateTime> {
-        match self.value(value) {
-            Value::DateTime(moment) => Some(moment),
-            Value::Date(date) => Some(date.start()),
+        self.moment_and_hours(value).map(|(moment, _)| moment)
+    }
+
+    /// A moment, or when a day begins; and whether it has hours of its own, which a day has not.
+    fn moment_and_hours(&self, value: &Val) -> Option<(DateTime, bool)> {
+        let of_value = |value: &Value| match value {
+            Value::DateTime(moment) => Some((*moment, true)),
+            Value::Date(date) => Some((date.start(), false)),
             _ => None,
+        };
+        match value {
+            Val::Id(id) => self.scratch.with_value(self.terms, *id, of_value),
+            Val::Moment(value) => of_value(value),
+            Val::Boolean(_) | Val::Number(_) | Val::String(_) => None,
         }
     }
 
-    fn part(&self, part: Part, value: &Val) -> Option<Val> {
+    /// The part of a moment or a day.
+    pub(super) fn part(&self, part: Part, value: &Val) -> Option<Val> {
         let integer = |value: i64| Some(Val::Number(Number::Integer(value)));
-        let moment = match (self.value(value), part) {
-            // A day has no hours of its own.
-            (Value::Date(_), Part::Hours | Part::Minutes | Part::Seconds) => return None,
-            (Value::Date(date), _) => date.start(),
-            (Value::DateTime(moment), _) => moment,
-            _ => return None,
-        };
+        let (moment, has_hours) = self.moment_and_hours(value)?;
         match part {
             Part::Year => integer(moment.date.year),
             Part::Month => integer(moment.date.month.into()),
             Part::Day => integer(moment.date.day.into()),
+            _ if !has_hours => None,
             Part::Hours => integer(moment.time.hour.into()),
             Part::Minutes => integer(moment.time.minute.into()),
             Part::Seconds => Some(Val::Number(Number::Decimal(moment.time.seconds()))),

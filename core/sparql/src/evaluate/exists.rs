@@ -15,6 +15,7 @@ use crate::boxes::aggregate::{AggregateSpec, FoldSpec, Groups, Rows};
 use crate::boxes::parted::Table as _;
 use crate::expression::Expr;
 use crate::route::{Automaton, Search, is_node};
+use crate::stack::deep;
 use crate::terms::Terms;
 use crate::value::total_order;
 use hashbrown::{HashMap, HashSet};
@@ -126,7 +127,7 @@ struct Solver<'a> {
 fn is_open(node: &Node) -> bool {
     match node {
         Node::Pattern(_) | Node::Path(_) | Node::Values(..) => true,
-        Node::Join(nodes) | Node::Union(nodes) => nodes.iter().all(is_open),
+        Node::Join(nodes) | Node::Union(nodes) => nodes.iter().all(|node| deep(|| is_open(node))),
         _ => false,
     }
 }
@@ -180,6 +181,11 @@ impl Solver<'_> {
 
     /// Emits the solutions that are compatible with `current`, together with it. False if no more are wanted.
     fn solve(&mut self, node: &Node, current: &[u64], emit: Emit<'_>) -> bool {
+        // Each operand of a join stands on the stack of the one before, and so does whatever takes solutions.
+        deep(|| self.solve_on(node, current, &mut |solver, row| deep(|| emit(solver, row))))
+    }
+
+    fn solve_on(&mut self, node: &Node, current: &[u64], emit: Emit<'_>) -> bool {
         match node {
             Node::Pattern(pattern) => self.pattern(pattern, current, emit),
             Node::Path(path) => self.path(path, current, emit),
@@ -247,10 +253,12 @@ impl Solver<'_> {
                 _ => 64,
             },
             Node::Join(nodes) => {
-                nodes.iter().map(|node| self.solutions(&Operand::Open(node), current)).min().unwrap_or(1)
+                let solutions = |node| deep(|| self.solutions(&Operand::Open(node), current));
+                nodes.iter().map(solutions).min().unwrap_or(1)
             }
             Node::Union(nodes) => {
-                nodes.iter().map(|node| self.solutions(&Operand::Open(node), current)).fold(0, usize::saturating_add)
+                let solutions = |node| deep(|| self.solutions(&Operand::Open(node), current));
+                nodes.iter().map(solutions).fold(0, usize::saturating_add)
             }
             _ => usize::MAX / 2,
         }

@@ -11,7 +11,8 @@ mod scratch;
 pub(crate) use scratch::Scratch;
 
 use crate::algebra::Slot;
-use crate::expression::{Compare, Expr};
+use crate::expression::{Compare, Expr, Function};
+use crate::stack::{deep, is_deep};
 use crate::terms::Terms;
 use crate::value::{self, Number, Value};
 use oxrdf::LiteralRef;
@@ -19,7 +20,7 @@ use oxrdf::vocab::xsd;
 use scratch::Made;
 use std::cmp::Ordering;
 use std::sync::Arc;
-use vicus_flow::{NoMemory, give_up};
+use vicus_flow::{NoMemory, give_up, refusable};
 use vicus_rdf::{Id, Kind, TermView};
 
 /// What an expression came to. Computed values become terms only when somebody asks for their ids.
@@ -56,11 +57,13 @@ pub(crate) struct Evaluator<'a> {
     scratch: Scratch,
     /// Whether to give up, with so many bytes at hand; asked where an expression may take long.
     stopped: Option<&'a dyn Fn(u64) -> bool>,
+    /// Expressions may have very many levels.
+    is_deep: bool,
 }
 
 impl<'a> Evaluator<'a> {
     pub(crate) fn new(terms: &'a Arc<Terms>) -> Evaluator<'a> {
-        Evaluator { terms, scratch: Scratch::default(), stopped: None }
+        Evaluator { terms, scratch: Scratch::default(), stopped: None, is_deep: is_deep(terms.levels) }
     }
 
     /// The same, giving up where an expression takes long and `stopped` says so of the bytes that it holds.
@@ -120,7 +123,12 @@ impl<'a> Evaluator<'a> {
         }
     }
 
+    /// Both descend into the expression together.
     fn truth(&mut self, expr: &Expr, row: &impl Fn(usize) -> u64) -> Option<bool> {
+        if self.is_deep { deep(|| self.truth_of(expr, row)) } else { self.truth_of(expr, row) }
+    }
+
+    fn truth_of(&mut self, expr: &Expr, row: &impl Fn(usize) -> u64) -> Option<bool> {
         match expr {
             // Three-valued logic, §17.2: an error is overruled by a true operand of OR and a false one of AND.
             Expr::Or(all) => {
@@ -231,6 +239,10 @@ impl<'a> Evaluator<'a> {
 
     /// The value; `None` is an error.
     fn eval(&mut self, expr: &Expr, row: &impl Fn(usize) -> u64) -> Option<Val> {
+        if self.is_deep { deep(|| self.value_of(expr, row)) } else { self.value_of(expr, row) }
+    }
+
+    fn value_of(&mut self, expr: &Expr, row: &impl Fn(usize) -> u64) -> Option<Val> {
         match expr {
             Expr::Constant(id) => {
                 self.scratch.add_constant(self.terms, *id);
@@ -253,12 +265,24 @@ impl<'a> Evaluator<'a> {
                 self.eval(branch, row)
             }
             Expr::Coalesce(all) => all.iter().find_map(|operand| self.eval(operand, row)),
+            Expr::Call(Function::Of(part), operands) => {
+                let value = self.eval(&operands[0], row)?;
+                self.part(*part, &value)
+            }
             Expr::Call(function, operands) => {
-                let mut values = Vec::with_capacity(operands.len());
-                for operand in operands {
-                    values.push(self.eval(operand, row)?);
-                }
-                let value = self.call(*function, &values)?;
+                let value = match &operands[..] {
+                    [operand] => {
+                        let value = self.eval(operand, row)?;
+                        self.call(*function, &[value])?
+                    }
+                    operands => {
+                        let mut values = Vec::with_capacity(operands.len());
+                        for operand in operands {
+                            values.push(self.eval(operand, row)?);
+                        }
+                        self.call(*function, &values)?
+                    }
+                };
                 let fits = match &value {
                     Val::String(text) => self.terms.fits(text.len()),
                     Val::Id(id) => !id.is_unbound(),
@@ -279,24 +303,37 @@ impl<'a> Evaluator<'a> {
 
     /// The number that the value is, which needs no term; `None` for an error and for what is no number.
     pub(crate) fn number(&mut self, expr: &Expr, row: &impl Fn(usize) -> u64) -> Option<Number> {
-        let value = self.eval(expr, row)?;
-        match self.value(&value) {
-            Value::Number(number) => Some(number),
+        match self.eval(expr, row)? {
+            Val::Number(number) => Some(number),
+            Val::Id(id) => self.scratch.number(self.terms, id),
             _ => None,
         }
     }
 
+    /// Whether to give up, since so many bytes more are beyond what the request may hold, or it has ended. What is long is booked
+    /// before it is made.
+    fn stops(&self, bytes: usize) -> bool {
+        self.stopped.is_some_and(|stopped| stopped(bytes as u64))
+    }
+
     /// The text and, if it has one, the language of a string literal.
     fn string(&self, value: &Val) -> Option<(String, Option<String>)> {
-        with_string(self.terms, value, |text, language| (copied(text), language.map(str::to_owned)))
+        let copy = |text: &str, language: Option<&str>| {
+            // It, and what is made of it.
+            let is_too_much = text.len() >= LONG && self.stops(2 * text.len());
+            (!is_too_much).then(|| (copied(text), language.map(str::to_owned)))
+        };
+        with_string(self.terms, value, copy)?
     }
 }
+
+/// So long texts are booked, and memory for them is asked for, before anything is made of them.
+const LONG: usize = 64 << 10;
 
 /// A copy of a text. Where it is so long that functions of it may not find memory for what they make, the box gives up.
 fn copied(text: &str) -> String {
     // As it is, and three times as long: what percent signs make of it.
     const TIMES: usize = 4;
-    const LONG: usize = 64 << 10;
     if text.len() >= LONG {
         drop(with_room(TIMES * text.len()));
     }
@@ -306,7 +343,7 @@ fn copied(text: &str) -> String {
 /// An empty text with room for so many bytes. Where there is no memory for it, the box gives up.
 fn with_room(bytes: usize) -> String {
     let mut text = String::new();
-    text.try_reserve_exact(bytes).unwrap_or_else(|_| give_up(NoMemory { bytes: bytes as u64 }));
+    refusable(|| text.try_reserve_exact(bytes)).unwrap_or_else(|_| give_up(NoMemory { bytes: bytes as u64 }));
     text
 }
 

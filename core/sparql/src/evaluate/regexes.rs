@@ -5,7 +5,7 @@ use regex_automata::meta::{self, Cache};
 use regex_automata::util::captures::Captures;
 use regex_automata::{Input, util::syntax};
 use std::fmt;
-use vicus_flow::{NoMemory, give_up};
+use vicus_flow::{NoMemory, give_up, refusable};
 
 /// Compiled patterns by their text and flags. Most queries have one or two; a pattern that is computed for each row
 /// drives others out, so that this never holds many.
@@ -185,7 +185,8 @@ impl Regex {
             if !fits(made.len() + more) {
                 return None;
             }
-            made.try_reserve(more).unwrap_or_else(|_| give_up(NoMemory { bytes: (made.len() + more) as u64 }));
+            refusable(|| made.try_reserve(more))
+                .unwrap_or_else(|_| give_up(NoMemory { bytes: (made.len() + more) as u64 }));
             made.push_str(&text[end..whole.0]);
             for part in &parts {
                 match part {

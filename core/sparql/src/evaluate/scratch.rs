@@ -3,7 +3,7 @@
 use super::exists::Memory;
 use super::regexes::Regexes;
 use crate::terms::Terms;
-use crate::value::Value;
+use crate::value::{Number, Value};
 use rustc_hash::FxBuildHasher;
 use std::cell::RefCell;
 use std::hash::BuildHasher as _;
@@ -79,13 +79,32 @@ impl Scratch {
 
     /// The value of a term.
     pub(crate) fn value(&self, terms: &Terms, id: Id) -> Value {
+        self.with_value(terms, id, Value::clone)
+    }
+
+    /// The number that a term is, if it is one.
+    #[inline]
+    pub(crate) fn number(&self, terms: &Terms, id: Id) -> Option<Number> {
+        let of_value = |value: &Value| match value {
+            Value::Number(number) => Some(number.clone()),
+            _ => None,
+        };
+        match id.as_integer() {
+            Some(value) => Some(Number::Integer(value)),
+            None if id.kind() == Kind::Typed => self.with_value(terms, id, of_value),
+            None => None,
+        }
+    }
+
+    /// Looks at the value of a term without a copy of it.
+    pub(super) fn with_value<R>(&self, terms: &Terms, id: Id, look: impl FnOnce(&Value) -> R) -> R {
         if id.kind() != Kind::Typed {
-            return terms.view(id, Value::of_view);
+            return look(&terms.view(id, Value::of_view));
         }
         if id.is_computed()
             && let Some((_, value)) = self.constants.borrow().iter().find(|(known, _)| *known == id)
         {
-            return value.clone();
+            return look(value);
         }
         let mut values = self.values.borrow_mut();
         if values.is_empty() {
@@ -95,7 +114,7 @@ impl Scratch {
         if known.0 != id {
             *known = (id, terms.view(id, Value::of_view));
         }
-        known.1.clone()
+        look(&known.1)
     }
 
     /// The id of a computed text; `find` looks it up or makes it.

@@ -8,6 +8,9 @@ use crate::stop::Stop;
 /// being compatible with it: filters by `EXISTS` and `NOT EXISTS` such that keep their left side, others within expressions
 /// such that mark its rows. The pattern is planned once, as any other.
 pub(crate) fn as_joins(node: Node, names: &mut Vec<String>, stop: &Stop<'_>) -> Node {
+    if stop.is_stopped() {
+        return node;
+    }
     node.rewrite(&mut |node| if stop.is_stopped() { node } else { of_node(node, names, stop) })
 }
 

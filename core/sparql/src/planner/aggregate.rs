@@ -1,6 +1,6 @@
 //! GROUP BY and aggregates.
 
-use super::build::{Op, Physical, cost};
+use super::build::{Below, Op, Physical, cost};
 use super::estimate::{Estimate, Facts};
 use super::{Goal, Planner};
 use crate::algebra::{Aggregate, Fold, Group, Node, Slot, Slots};
@@ -67,7 +67,7 @@ impl Planner<'_> {
             startup: cost,
             sorted: None,
             estimate: Estimate { rows, facts }.with_rows(rows),
-            op: Op::Aggregate(Box::new(input), Arc::new(spec)),
+            op: Op::Aggregate(Below::new(input), Arc::new(spec)),
             conditions: Vec::new(),
         });
         self.project(made, needed)

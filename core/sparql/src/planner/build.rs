@@ -2,6 +2,7 @@
 
 use super::columns::Columns;
 use super::estimate::{self, Estimate, Facts};
+use super::pick::pick;
 use super::{Goal, Planner};
 use crate::algebra::{At, Column, Path, Pattern, Slot, Slots, SortKey, Table};
 use crate::boxes::aggregate::AggregateSpec;
@@ -15,6 +16,8 @@ use crate::boxes::union::To;
 use crate::boxes::walk::WalkSpec;
 use crate::condition::{Condition, Kinds};
 use crate::expression::Expr;
+use smallvec::{SmallVec, smallvec};
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use vicus_rdf::{Id, Kind, Order, Position};
 
@@ -33,6 +36,8 @@ pub(crate) mod cost {
     pub(crate) const CONDITION: f64 = 3.0;
     pub(crate) const SORT: f64 = 80.0;
     pub(crate) const DISTINCT: f64 = 15.0;
+    /// Two boxes more, however few their rows: to plan, make, invoke and drop the one that builds a table, and the one that reads for it.
+    pub(crate) const TABLE: f64 = 5000.0;
 }
 
 /// Steps that making an operator takes, and a column of it or of its inputs.
@@ -47,19 +52,19 @@ pub(crate) enum Op {
     Scan(Pattern, Arc<ScanSpec>),
     /// All subjects and objects.
     Nodes,
-    Walk(Box<Physical>, Path, Arc<WalkSpec>, Arc<JoinSpec>),
-    IndexJoin(Box<Physical>, Pattern, Arc<IndexSpec>, Arc<JoinSpec>),
+    Walk(Below, Path, Arc<WalkSpec>, Arc<JoinSpec>),
+    IndexJoin(Below, Pattern, Arc<IndexSpec>, Arc<JoinSpec>),
     /// The probed side, the built side.
-    HashJoin(Box<Physical>, Box<Physical>, Arc<HashSpec>, Arc<JoinSpec>),
-    Filter(Box<Physical>, Condition, Arc<[usize]>),
-    Extend(Box<Physical>, Arc<[Make]>),
+    HashJoin(Below, Below, Arc<HashSpec>, Arc<JoinSpec>),
+    Filter(Below, Condition, Arc<[usize]>),
+    Extend(Below, Arc<[Make]>),
     /// For each operand, where its columns go.
     Union(Vec<Physical>, Arc<[Vec<To>]>),
-    Distinct(Box<Physical>),
-    Aggregate(Box<Physical>, Arc<AggregateSpec>),
-    Sort(Box<Physical>, Arc<[sort::By]>),
-    Top(Box<Physical>, Arc<[sort::By]>, usize),
-    Slice(Box<Physical>, usize, Option<usize>),
+    Distinct(Below),
+    Aggregate(Below, Arc<AggregateSpec>),
+    Sort(Below, Arc<[sort::By]>),
+    Top(Below, Arc<[sort::By]>, usize),
+    Slice(Below, usize, Option<usize>),
 }
 
 /// A physical operator with its operands.
@@ -76,6 +81,40 @@ pub(crate) struct Physical {
     pub(crate) sorted: Option<Slot>,
     /// The conditions that it evaluates, for people.
     pub(crate) conditions: Vec<Expr>,
+}
+
+/// What an operator stands on: as many operators as a text has patterns may stand on each other, so they are dropped one by one.
+#[derive(Debug)]
+pub(crate) struct Below(Option<Box<Physical>>);
+
+impl Below {
+    pub(crate) fn new(plan: Physical) -> Below {
+        Below(Some(Box::new(plan)))
+    }
+}
+
+impl Deref for Below {
+    type Target = Physical;
+
+    fn deref(&self) -> &Physical {
+        self.0.as_ref().expect("it is there until it is dropped")
+    }
+}
+
+impl DerefMut for Below {
+    fn deref_mut(&mut self) -> &mut Physical {
+        self.0.as_mut().expect("it is there until it is dropped")
+    }
+}
+
+impl Drop for Below {
+    fn drop(&mut self) {
+        let Some(plan) = self.0.take() else { return };
+        let mut open = vec![*plan];
+        while let Some(mut plan) = open.pop() {
+            plan.take_below(&mut open);
+        }
+    }
 }
 
 impl Physical {
@@ -102,28 +141,42 @@ impl Physical {
         one.into_iter().chain(two).chain(more)
     }
 
-    /// Whether some join asks what values are equal.
-    pub(crate) fn joins_by_value(&self) -> bool {
-        let mut open = vec![self];
-        while let Some(plan) = open.pop() {
-            if let Op::HashJoin(_, _, hash, _) = &plan.op
-                && hash.keys.iter().any(|key| key.by == By::Value)
-            {
-                return true;
-            }
+    /// This operator and all below.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Physical> {
+        let mut open: SmallVec<[&Physical; 8]> = smallvec![self];
+        std::iter::from_fn(move || {
+            let plan = open.pop()?;
             open.extend(plan.inputs());
-        }
-        false
+            Some(plan)
+        })
     }
 
-    /// How many operators stand on each other at most.
-    pub(crate) fn levels(&self) -> usize {
-        let (mut deepest, mut open) = (0, vec![(self, 1)]);
-        while let Some((plan, level)) = open.pop() {
-            deepest = deepest.max(level);
-            open.extend(plan.inputs().map(|input| (input, level + 1)));
+    /// Whether some join asks what values are equal.
+    pub(crate) fn joins_by_value(&self) -> bool {
+        let by_value = |plan: &Physical| match &plan.op {
+            Op::HashJoin(_, _, hash, _) => hash.keys.iter().any(|key| key.by == By::Value),
+            _ => false,
+        };
+        self.all().any(by_value)
+    }
+
+    /// Takes what it stands on, but for the inputs of a union.
+    fn take_below(&mut self, into: &mut Vec<Physical>) {
+        let mut take = |below: &mut Below| into.extend(below.0.take().map(|below| *below));
+        match &mut self.op {
+            Op::Values(_) | Op::Scan(..) | Op::Nodes => {}
+            Op::HashJoin(probe, build, ..) => [probe, build].into_iter().for_each(take),
+            Op::Union(inputs, _) => inputs.iter_mut().for_each(|input| input.take_below(into)),
+            Op::Walk(input, ..)
+            | Op::IndexJoin(input, ..)
+            | Op::Filter(input, ..)
+            | Op::Extend(input, _)
+            | Op::Distinct(input)
+            | Op::Aggregate(input, _)
+            | Op::Sort(input, _)
+            | Op::Top(input, ..)
+            | Op::Slice(input, ..) => take(input),
         }
-        deepest
     }
 
     /// The price by which plans are compared.
@@ -298,8 +351,22 @@ impl Planner<'_> {
 
     /// Whether a pattern can be searched for each row of a table: it has to be known where to look.
     pub(crate) fn can_search(&self, pattern: &Pattern, input: &Estimate) -> bool {
-        let shared: Vec<Slot> = pattern.slots().filter(|slot| input.facts.contains_key(slot)).collect();
-        !shared.is_empty() && shared.iter().all(|slot| input.is_certain(*slot))
+        let mut shared = pattern.slots().filter(|slot| input.facts.contains_key(slot)).peekable();
+        match shared.peek() {
+            Some(_) => shared.all(|slot| input.is_certain(slot)),
+            None => self.is_found_once(pattern),
+        }
+    }
+
+    /// Whether a pattern's rows stand together in an index, so that they are found once for all rows that they are joined with: a
+    /// join with all of them needs no table.
+    pub(super) fn is_found_once(&self, pattern: &Pattern) -> bool {
+        let constants = pattern.0.map(|at| matches!(at, At::Constant(_)));
+        let count = constants.iter().filter(|constant| **constant).count();
+        let mut slots = pattern.slots();
+        let is_repeated = slots.next().is_some_and(|first| slots.any(|slot| slot == first));
+        // With two constants there is one slot.
+        count > 0 && !is_repeated && self.terms.store.orders().any(|order| order.prefix(constants) == count)
     }
 
     /// Looks the pattern up for each row of the input.
@@ -346,7 +413,7 @@ impl Planner<'_> {
         self.made(Physical {
             cost: input.cost + input.estimate.rows * search + both.rows * cost::MAKE,
             startup: input.startup + search,
-            op: Op::IndexJoin(Box::new(input), *pattern, Arc::new(index), Arc::new(join)),
+            op: Op::IndexJoin(Below::new(input), *pattern, Arc::new(index), Arc::new(join)),
             columns,
             estimate,
             sorted,
@@ -414,11 +481,11 @@ impl Planner<'_> {
         let hash = HashSpec { keys, keep, output, needs_overlap };
         let estimate = self.joined(kind, &probe.estimate, both.clone(), conditions, &columns);
         let sorted = probe.sorted.filter(|slot| columns.has(*slot));
-        let building = build.cost + build.estimate.rows * cost::BUILD;
+        let building = cost::TABLE + build.cost + build.estimate.rows * cost::BUILD;
         self.made(Physical {
             cost: building + probe.cost + probe.estimate.rows * cost::PROBE + both.rows * cost::MAKE,
             startup: building + probe.startup + cost::PROBE,
-            op: Op::HashJoin(Box::new(probe), Box::new(build), Arc::new(hash), Arc::new(join)),
+            op: Op::HashJoin(Below::new(probe), Below::new(build), Arc::new(hash), Arc::new(join)),
             columns,
             estimate,
             sorted,
@@ -525,7 +592,7 @@ impl Planner<'_> {
             cost: input.cost + input.estimate.rows * cost::CONDITION,
             startup: input.startup,
             sorted: input.sorted.filter(|slot| columns.has(*slot)),
-            op: Op::Filter(Box::new(input), condition, kept.into()),
+            op: Op::Filter(Below::new(input), condition, kept.into()),
             columns,
             estimate,
             conditions: conditions.to_vec(),
@@ -545,7 +612,7 @@ impl Planner<'_> {
             cost: input.cost,
             startup: input.startup,
             sorted: input.sorted.filter(|slot| columns.has(*slot)),
-            op: Op::Extend(Box::new(input), makes.into()),
+            op: Op::Extend(Below::new(input), makes.into()),
             columns,
             estimate,
             conditions: Vec::new(),
@@ -556,7 +623,12 @@ impl Planner<'_> {
     pub(crate) fn project(&self, input: Physical, needed: &Slots) -> Physical {
         let kept: Vec<usize> =
             (0..input.columns.len()).filter(|&column| needed.contains(&input.columns[column])).collect();
-        if kept.len() == input.columns.len() {
+        if kept.len() == input.columns.len() { input } else { self.picked(input, kept) }
+    }
+
+    /// Puts out these columns, in this order.
+    pub(crate) fn picked(&self, mut input: Physical, kept: Vec<usize>) -> Physical {
+        if self.optimise && pick(&mut input, &kept) {
             return input;
         }
         let columns = kept.iter().map(|&column| input.columns[column]).collect();
@@ -652,7 +724,7 @@ impl Planner<'_> {
             sorted: input.sorted,
             columns: input.columns.clone(),
             estimate: input.estimate.clone().with_rows(rows),
-            op: Op::Distinct(Box::new(input)),
+            op: Op::Distinct(Below::new(input)),
             conditions: Vec::new(),
         })
     }
@@ -673,7 +745,7 @@ impl Planner<'_> {
             sorted: None,
             columns: input.columns.clone(),
             estimate: input.estimate.clone(),
-            op: Op::Sort(Box::new(input), by),
+            op: Op::Sort(Below::new(input), by),
             conditions: Vec::new(),
         })
     }
@@ -688,7 +760,7 @@ impl Planner<'_> {
             sorted: None,
             columns: input.columns.clone(),
             estimate: input.estimate.clone().with_rows(rows),
-            op: Op::Top(Box::new(input), by, count),
+            op: Op::Top(Below::new(input), by, count),
             conditions: Vec::new(),
         })
     }
@@ -702,7 +774,7 @@ impl Planner<'_> {
             sorted: input.sorted,
             columns: input.columns.clone(),
             estimate: input.estimate.clone().with_rows(rows),
-            op: Op::Slice(Box::new(input), offset, limit),
+            op: Op::Slice(Below::new(input), offset, limit),
             conditions: Vec::new(),
         })
     }

@@ -122,11 +122,7 @@ pub(crate) fn join<'a>(tables: impl Iterator<Item = &'a Estimate>) -> Estimate {
     let mut facts: BySlot<Facts> = BySlot::default();
     for table in tables {
         rows *= table.rows;
-        for (slot, new) in table.facts.iter() {
-            let Some(old) = facts.get_mut(&slot) else {
-                facts.insert(slot, *new);
-                continue;
-            };
+        facts.merge(&table.facts, |old, new| {
             rows /= old.distinct.max(new.distinct).max(1.0);
             // An unbound side takes the other's value.
             old.kinds = match (old.certain, new.certain) {
@@ -137,7 +133,7 @@ pub(crate) fn join<'a>(tables: impl Iterator<Item = &'a Estimate>) -> Estimate {
             };
             old.distinct = old.distinct.min(new.distinct);
             old.certain |= new.certain;
-        }
+        });
     }
     Estimate { rows: 0.0, facts }.with_rows(rows)
 }

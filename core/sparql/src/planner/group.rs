@@ -396,7 +396,7 @@ fn has_unions_within(node: &Node, left: &mut usize) -> bool {
             None => return false,
         }
     }
-    deep(|| node.children().into_iter().all(|child| has_unions_within(child, left)))
+    deep(|| node.children().all(|child| has_unions_within(child, left)))
 }
 
 /// The only condition, if it compares a slot of the left with one of the right that are ordered as their ids are, as

@@ -11,6 +11,7 @@ mod group;
 mod order;
 mod outer;
 mod passing;
+mod pick;
 mod sideways;
 mod walk;
 
@@ -61,7 +62,7 @@ pub(crate) struct Planner<'a> {
     /// How many joins may still be looked at for the best orders of groups.
     joins: Cell<usize>,
     /// What is known of patterns: each is asked for several times, and the store has to be searched for it.
-    patterns: RefCell<FxHashMap<Pattern, Estimate>>,
+    patterns: RefCell<FxHashMap<Pattern, Box<Estimate>>>,
 }
 
 impl<'a> Planner<'a> {
@@ -82,7 +83,8 @@ impl<'a> Planner<'a> {
     /// What is known of the triples that match a pattern.
     pub(crate) fn of_pattern(&self, pattern: &Pattern) -> Estimate {
         let mut patterns = self.patterns.borrow_mut();
-        patterns.entry(*pattern).or_insert_with(|| estimate::of_pattern(&self.terms.store, pattern)).clone()
+        let known = patterns.entry(*pattern);
+        Estimate::clone(known.or_insert_with(|| Box::new(estimate::of_pattern(&self.terms.store, pattern))))
     }
 
     /// The physical plan of a node. It has a column for each of `needed` that the node may bind, and no other.
@@ -226,7 +228,9 @@ impl<'a> Planner<'a> {
             let below = visible.iter().copied().chain(keys.iter().map(|key| key.slot)).collect();
             let input = self.plan(inside, &below, Goal { first: false, ..goal });
             let top = self.top(input, keys, offset.saturating_add(limit));
-            return self.project(self.cut(top, offset, Some(limit)), &visible);
+            // It puts out no more than that.
+            let cut = if offset == 0 { top } else { self.cut(top, offset, Some(limit)) };
+            return self.project(cut, &visible);
         }
         self.cut(self.plan(inner, needed, goal), offset, limit)
     }
@@ -249,6 +253,9 @@ impl<'a> Planner<'a> {
                 let plan = self.plan(node, &needed, Goal { set: false, first: false });
                 if *plan.columns == *select {
                     return plan;
+                }
+                if let Some(kept) = select.iter().map(|slot| plan.column(*slot)).collect::<Option<Vec<usize>>>() {
+                    return self.picked(plan, kept);
                 }
                 let make = |slot: &Slot| match plan.column(*slot) {
                     Some(column) => Make::Column(column),

@@ -14,7 +14,9 @@ use crate::algebra::{At, Pattern, Slot, Slots, Table};
 use crate::boxes::hash_table::{By, Keep};
 use crate::boxes::join::JoinKind;
 use crate::expression::Expr;
+use crate::slots::BySlot;
 use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use vicus_rdf::Store;
 use vicus_rdf::characteristic::{Expected, Part, Star};
@@ -71,13 +73,14 @@ enum How {
 pub(crate) struct Ordering<'a> {
     planner: &'a Planner<'a>,
     leaves: Vec<Option<Leaf>>,
-    estimates: Vec<Estimate>,
+    /// How many rows each of them has.
+    leaf_rows: Vec<f64>,
     conditions: Vec<Tested>,
     goal: Goal,
     /// Those that several leaves have.
-    slots: BTreeMap<Slot, Shared>,
+    slots: Sharing,
     /// For each leaf that is a pattern, its slots.
-    patterns: Vec<Vec<Place>>,
+    patterns: Vec<SmallVec<[Place; 3]>>,
     /// For each leaf, those that it shares a slot or an equality with.
     neighbours: Vec<Set>,
     /// By which of its slots a pattern is best read: the one that most others have.
@@ -114,7 +117,7 @@ struct Tested {
 }
 
 impl Tested {
-    fn new(condition: Expr, slots: &BTreeMap<Slot, Shared>) -> Tested {
+    fn new(condition: Expr, slots: &Sharing) -> Tested {
         let distinct = |slot: Slot| slots.get(&slot).map_or(1.0, |s| s.distinct.iter().copied().fold(1.0, f64::max));
         let selectivity = estimate::selectivity(&condition, &distinct);
         let holders = condition.slots().iter().map(|slot| slots.get(slot).map(|shared| shared.holders)).collect();
@@ -159,17 +162,23 @@ impl Holders {
 struct Shared {
     holders: Holders,
     /// For each holder, in the order of leaves, how many distinct values there are.
-    distinct: Vec<f64>,
+    distinct: SmallVec<[f64; 4]>,
 }
+
+/// Who has which slot.
+type Sharing = BySlot<Shared>;
 
 impl<'a> Ordering<'a> {
     pub(crate) fn new(planner: &'a Planner<'a>, leaves: Vec<Leaf>, conditions: Vec<Expr>, goal: Goal) -> Ordering<'a> {
-        let estimates: Vec<Estimate> = leaves.iter().map(|leaf| leaf.estimate().clone()).collect();
+        let leaf_rows = leaves.iter().map(|leaf| leaf.estimate().rows).collect();
         assert!(leaves.len() <= MOST, "a group of more operands is cut before");
-        let mut slots: BTreeMap<Slot, Shared> = BTreeMap::new();
-        for (leaf, estimate) in estimates.iter().enumerate() {
-            for (slot, facts) in estimate.facts.iter() {
-                let shared = slots.entry(slot).or_default();
+        let mut slots: Sharing = leaves
+            .iter()
+            .flat_map(|leaf| leaf.estimate().facts.iter().map(|(slot, _)| (slot, Shared::default())))
+            .collect();
+        for (leaf, operand) in leaves.iter().enumerate() {
+            for (slot, facts) in operand.estimate().facts.iter() {
+                let shared = slots.get_mut(&slot).expect("all were put there");
                 shared.holders.all |= 1 << leaf;
                 shared.holders.certain |= Set::from(facts.certain) << leaf;
                 shared.distinct.push(facts.distinct.max(1.0));
@@ -186,27 +195,28 @@ impl<'a> Ordering<'a> {
         }
         let hub = |leaf: &Leaf| {
             let Leaf::Pattern(pattern, _) = leaf else { return None };
-            let uses = |slot: Slot| slots[&slot].holders.all.count_ones();
+            let holders = |slot: Slot| slots.get(&slot).map(|shared| shared.holders).unwrap_or_default();
+            let uses = |slot: Slot| holders(slot).all.count_ones();
             // Of equals the first: subjects before objects.
             pattern.slots().reduce(|best, slot| if uses(slot) > uses(best) { slot } else { best })
         };
         let hubs = leaves.iter().map(hub).collect();
         let stars = stars(&planner.terms.store, &leaves);
         let places = |leaf: &Leaf| {
-            let Leaf::Pattern(pattern, _) = leaf else { return Vec::new() };
-            let place =
-                |slot| Place { slot, holders: slots[&slot].holders, is_subject: pattern.0[0] == At::Slot(slot) };
+            let Leaf::Pattern(pattern, _) = leaf else { return SmallVec::new() };
+            let holders = |slot: Slot| slots.get(&slot).map(|shared| shared.holders).unwrap_or_default();
+            let place = |slot| Place { slot, holders: holders(slot), is_subject: pattern.0[0] == At::Slot(slot) };
             pattern.slots().map(place).collect()
         };
         let patterns = leaves.iter().map(places).collect();
         let conditions = conditions.into_iter().map(|condition| Tested::new(condition, &slots)).collect();
         let leaves = leaves.into_iter().map(Some).collect();
         // The others decide nothing, and there may be very many.
-        slots.retain(|_, shared| shared.holders.all.count_ones() > 1);
+        slots.retain_values(|shared| shared.holders.all.count_ones() > 1);
         Ordering {
             planner,
             leaves,
-            estimates,
+            leaf_rows,
             conditions,
             goal,
             slots,
@@ -241,11 +251,43 @@ impl<'a> Ordering<'a> {
         let mut plans = plans.into_iter();
         let (mut done, mut best) = plans.next().expect("there are leaves");
         for (part, more) in plans {
+            if let Some(chain) = self.searched_for_each(done, part, &more) {
+                for leaf in chain {
+                    let how = How::Search(done, leaf);
+                    done |= 1 << leaf;
+                    best.insert(done, Best { cost: 0.0, startup: 0.0, sorted: None, how });
+                }
+                continue;
+            }
             best.extend(more);
             best.insert(done | part, Best { cost: 0.0, startup: 0.0, sorted: None, how: How::Hash(done, part) });
             done |= part;
         }
         self.build(done, &best, needed)
+    }
+
+    /// For a part that has nothing in common with what is done: the order in which its patterns are searched for each row of that, if
+    /// this is cheaper than a table of the part's rows. Of few rows with constants, as in queries that collect what is known of one
+    /// thing, a table for each would take longer than all else.
+    fn searched_for_each(&mut self, done: Set, part: Set, best: &FxHashMap<Set, Best>) -> Option<Vec<usize>> {
+        let mut chain = Vec::with_capacity(part.count_ones() as usize);
+        let mut rest = part;
+        while let How::Search(left, leaf) = best[&rest].how {
+            chain.push(leaf);
+            rest = left;
+        }
+        let How::Leaf(first) = best[&rest].how else { return None };
+        let Some(Leaf::Pattern(pattern, _)) = &self.leaves[first] else { return None };
+        // A condition on it alone is evaluated once where it is read, but for each row of what is done where it is searched.
+        if !self.planner.is_found_once(pattern) || self.conditions.iter().any(|tested| tested.applies(1 << first)) {
+            return None;
+        }
+        chain.push(first);
+        chain.reverse();
+        let (done_rows, rows, cost) = (self.rows(done), self.rows(part), best[&part].cost);
+        let table = cost::TABLE + cost + rows * cost::BUILD + done_rows * cost::PROBE;
+        let searched = if chain.len() == 1 { 0.0 } else { done_rows * cost };
+        (searched <= table).then_some(chain)
     }
 
     /// The best order, or the greedy one if that costs less than looking for the best would.
@@ -295,10 +337,10 @@ impl<'a> Ordering<'a> {
             .filter_map(|star| star.expected(set).map(|(common, expected)| (star.subject, common, expected)))
             .collect();
         let apart = stars.iter().fold(set, |rest, (_, common, _)| rest & !common);
-        let mut rows: f64 = members(apart).map(|leaf| self.estimates[leaf].rows).product();
+        let mut rows: f64 = members(apart).map(|leaf| self.leaf_rows[leaf]).product();
         rows *= stars.iter().map(|(.., expected)| expected.rows).product::<f64>();
         for (slot, shared) in self.slots.iter().filter(|(_, shared)| (shared.holders.all & set).count_ones() > 1) {
-            let star = stars.iter().find(|(subject, ..)| subject == slot);
+            let star = stars.iter().find(|(subject, ..)| *subject == slot);
             let rest = set & !star.map_or(0, |(_, common, _)| *common);
             let of_star = star.map(|(.., expected)| expected.subjects.max(1.0));
             let of_rest = members(shared.holders.all).zip(&shared.distinct).filter(|(leaf, _)| rest & 1 << leaf != 0);
@@ -338,7 +380,7 @@ impl<'a> Ordering<'a> {
     fn join(&mut self, left: Set, right: Set, a: &Best, b: &Best) -> Best {
         self.planner.stop.works(JOIN_STEPS);
         let (left_rows, right_rows, pairs) = (self.rows(left), self.rows(right), self.pairs(left, right));
-        let building = b.cost + right_rows * cost::BUILD;
+        let building = cost::TABLE + b.cost + right_rows * cost::BUILD;
         let mut best = Best {
             cost: a.cost + building + left_rows * cost::PROBE + pairs * cost::MAKE,
             startup: a.startup + building,
@@ -413,56 +455,54 @@ impl<'a> Ordering<'a> {
 
     /// Joins what is joined most cheaply, and so on.
     fn greedy(&mut self, all: Set) -> FxHashMap<Set, Best> {
-        let mut best: FxHashMap<Set, Best> = FxHashMap::default();
-        let mut open: Vec<Set> = members(all).map(|leaf| 1 << leaf).collect();
-        for &set in &open {
-            let leaf = self.leaf(set.trailing_zeros() as usize);
-            best.insert(set, leaf);
+        let count = all.count_ones() as usize;
+        let mut best: FxHashMap<Set, Best> = FxHashMap::with_capacity_and_hasher(2 * count, Default::default());
+        // The leaves, and then what they become, in this order.
+        let mut sets: Vec<Set> = Vec::with_capacity(2 * count);
+        for leaf in members(all) {
+            let set = 1 << leaf;
+            best.insert(set, self.leaf(leaf));
+            sets.push(set);
         }
-        // For each pair of those that are open how it is joined, and what speaks against it: row by row of `open`.
-        let mut joins: Vec<Vec<Option<(f64, Best)>>> = Vec::with_capacity(open.len());
-        for &left in &open {
-            let row = open.iter().map(|&right| self.weighed(left, right, &best)).collect();
-            joins.push(row);
+        let mut open: Vec<usize> = (0..count).collect();
+        // What speaks against each join of two that are open.
+        let mut weights: Vec<(f64, usize, usize)> = Vec::new();
+        for left in 0..count {
+            for right in 0..count {
+                weights.extend(self.weight(sets[left], sets[right], &best).map(|weight| (weight, left, right)));
+            }
         }
         while open.len() > 1 {
-            let mut winner: Option<(f64, usize, usize)> = None;
-            for (left, row) in joins.iter().enumerate() {
-                for (right, join) in row.iter().enumerate() {
-                    let Some((weight, _)) = join else { continue };
-                    if winner.is_none_or(|(least, ..)| *weight < least) {
-                        winner = Some((*weight, left, right));
-                    }
-                }
-            }
-            let (_, left, right) = winner.expect("the leaves hang together");
-            let (_, joined) = joins[left][right].expect("it won");
-            let both = open[left] | open[right];
+            let lighter = |a: (f64, usize, usize), b: (f64, usize, usize)| {
+                // Of equal ones the first.
+                if b.0 < a.0 || (b.0 == a.0 && (b.1, b.2) < (a.1, a.2)) { b } else { a }
+            };
+            let (_, left, right) = weights.iter().copied().reduce(lighter).expect("the leaves hang together");
+            let (a, b) = (sets[left], sets[right]);
+            let (joined, both, new) = (self.join(a, b, &best[&a], &best[&b]), a | b, sets.len());
             best.insert(both, joined);
-            for gone in [left.max(right), left.min(right)] {
-                open.remove(gone);
-                joins.remove(gone);
-                joins.iter_mut().for_each(|row| _ = row.remove(gone));
+            sets.push(both);
+            let stays = |one: usize| one != left && one != right;
+            open.retain(|&one| stays(one));
+            weights.retain(|&(_, left, right)| stays(left) && stays(right));
+            for &one in &open {
+                weights.extend(self.weight(sets[one], both, &best).map(|weight| (weight, one, new)));
+                weights.extend(self.weight(both, sets[one], &best).map(|weight| (weight, new, one)));
             }
-            // Those that were there keep their joins.
-            for (row, &left) in joins.iter_mut().zip(&open) {
-                row.push(self.weighed(left, both, &best));
-            }
-            open.push(both);
-            joins.push(open.iter().map(|&right| self.weighed(both, right, &best)).collect());
+            open.push(new);
         }
         best
     }
 
-    /// How two sets are joined, and its weight: what the join adds, and what its rows will cost later. `None` if nothing
-    /// connects them.
-    fn weighed(&mut self, left: Set, right: Set, best: &FxHashMap<Set, Best>) -> Option<(f64, Best)> {
+    /// What speaks against joining two sets: what the join adds, and what its rows will cost later. `None` if nothing connects
+    /// them.
+    fn weight(&mut self, left: Set, right: Set, best: &FxHashMap<Set, Best>) -> Option<f64> {
         if left == right || !self.is_connected(left, right) {
             return None;
         }
         let joined = self.join(left, right, &best[&left], &best[&right]);
         let added = self.price(&joined) - self.price(&best[&left]) - self.price(&best[&right]);
-        Some((added + self.rows(left | right) * cost::SEARCH_FAR, joined))
+        Some(added + self.rows(left | right) * cost::SEARCH_FAR)
     }
 
     fn build(&mut self, set: Set, best: &FxHashMap<Set, Best>, needed: &Slots) -> Physical {
@@ -492,7 +532,7 @@ impl<'a> Ordering<'a> {
             self.conditions.iter().filter(is_new).map(|tested| tested.condition.clone()).collect();
         let mut inside = needed.clone();
         let both = |shared: &Shared| shared.holders.all & left != 0 && shared.holders.all & right != 0;
-        let shared = self.slots.iter().filter(|(_, shared)| both(shared)).map(|(slot, _)| *slot);
+        let shared = self.slots.iter().filter(|(_, shared)| both(shared)).map(|(slot, _)| slot);
         inside.extend(conditions.iter().flat_map(Expr::slots).chain(shared));
         self.planner.stop.works(inside.len() + self.slots.len() + self.conditions.len());
         match best[&set].how {

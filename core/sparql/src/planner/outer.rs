@@ -47,9 +47,13 @@ impl Planner<'_> {
             all.extend(more.iter().cloned());
             // Overlaps with the left are certain there, or the search wouldn't know where to look.
             if self.can_search(&pattern, &left.estimate) {
-                let rows = self.scan(&pattern, None, &of_right, right_goal).estimate.rows;
+                // Of equal rows one is read, where that is enough.
+                let rows = match right_goal.set {
+                    true => self.scan(&pattern, None, &of_right, right_goal).estimate.rows,
+                    false => self.of_pattern(&pattern).rows,
+                };
                 let searching = left.estimate.rows * cost::SEARCH_FAR;
-                let building = rows * (cost::SCAN + cost::BUILD) + left.estimate.rows * cost::PROBE;
+                let building = cost::TABLE + rows * (cost::SCAN + cost::BUILD) + left.estimate.rows * cost::PROBE;
                 if goal.first || searching <= building {
                     return self.index_join(left, &pattern, kind, &all, needed, right_goal_of(goal));
                 }

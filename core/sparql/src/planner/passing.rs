@@ -15,8 +15,15 @@ type Kept = Vec<bool>;
 
 /// Makes computed columns pass where they may. What reads the plan's rows neither compares nor keeps them.
 pub(super) fn let_pass(plan: &mut Physical) {
+    if !plan.all().any(|plan| matches!(&plan.op, Op::Extend(_, makes) if makes.iter().any(is_computed))) {
+        return;
+    }
     let kept = vec![false; plan.columns.len()];
     below(plan, kept);
+}
+
+fn is_computed(make: &Make) -> bool {
+    matches!(make, Make::Expr(_))
 }
 
 fn below(plan: &mut Physical, kept: Kept) {

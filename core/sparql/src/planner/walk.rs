@@ -1,6 +1,6 @@
 //! Property paths of any length: from which end, and when in a group.
 
-use super::build::{Op, Physical, cost};
+use super::build::{Below, Op, Physical, cost};
 use super::estimate::{Estimate, Facts};
 use super::{Goal, Planner};
 use crate::algebra::{At, Node, Path, Pattern, Slot, Slots, Table};
@@ -215,7 +215,7 @@ impl Planner<'_> {
             cost: input.cost + input.estimate.rows * WALK + reached * cost::SEARCH_FAR,
             startup: input.startup + WALK,
             sorted: input.sorted.filter(|slot| columns.has(*slot)),
-            op: Op::Walk(Box::new(input), path.clone(), Arc::new(spec), Arc::new(join)),
+            op: Op::Walk(Below::new(input), path.clone(), Arc::new(spec), Arc::new(join)),
             columns,
             estimate,
             conditions: conditions.to_vec(),

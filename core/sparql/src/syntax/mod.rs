@@ -33,21 +33,43 @@ use parser::Parser;
 pub struct ParseOptions<'a> {
     /// What relative IRIs are resolved against until the text has a BASE of its own.
     pub base: Option<&'a str>,
-    /// As many bytes at most as a text has. With its names written out it is longer by 64 bytes for each of these at most, and
-    /// 64 KiB; a path with many objects counts for each of them.
+    /// As many bytes at most as a text has.
     pub bytes: usize,
+    /// By how many bytes a text may be longer with its names written out, for each of its own and for 1,024 more: a prefix or a
+    /// base may be very long, and names that have it very short and many.
+    pub longer: usize,
+    /// How many signs of paths may count once more for another object: a path with many objects has a plan for each of them. One
+    /// more for four bytes of text.
+    pub path_signs: usize,
     /// How many levels a text's tree has at most: brackets, and operators and patterns that stand on the one before,
     /// such as `+`, OPTIONAL, BIND, EXISTS and paths of any length. What lies side by side (`||`, UNION, triples, rows of VALUES) has one level.
+    /// [`ParseOptions::MOST_DEPTH`] at most, whatever stands here. Reading, planning and running a query need no more stack of
+    /// those who call them the deeper it is.
     pub depth: usize,
     /// Whether the call of a function that there is not makes the query wrong. Otherwise it is an error of that call
     /// (SPARQL 1.1, §17.3.3), so a filter with it keeps nothing.
     pub strict_functions: bool,
 }
 
+/// The default of [`ParseOptions::longer`].
+pub(crate) const DEFAULT_LONGER: usize = 64;
+
+impl ParseOptions<'_> {
+    /// The largest [`ParseOptions::depth`].
+    pub const MOST_DEPTH: usize = 10_000;
+}
+
 impl Default for ParseOptions<'_> {
-    /// No base, 64 MiB, 1000 levels, not strict.
+    /// No base, 64 MiB, 64 bytes longer for each byte, 32,768 signs, 1000 levels, not strict.
     fn default() -> Self {
-        ParseOptions { base: None, bytes: 64 << 20, depth: 1000, strict_functions: false }
+        ParseOptions {
+            base: None,
+            bytes: 64 << 20,
+            longer: DEFAULT_LONGER,
+            path_signs: 32 << 10,
+            depth: 1000,
+            strict_functions: false,
+        }
     }
 }
 
@@ -84,6 +106,10 @@ pub(crate) fn read(text: &str, options: &ParseOptions<'_>) -> std::result::Resul
     };
     read.map_err(|wrong| {
         let Wrong { at, message, kind } = *wrong;
+        if kind == QueryErrorKind::WrongBase {
+            // Nowhere in the text.
+            return QueryError { message, line: 0, column: 0, kind };
+        }
         let at = decoded.as_ref().map_or(at, |decoded| decoded.written_at(at)).min(text.len());
         let before = &text[..at];
         let last_line = before.rsplit('\n').next().unwrap_or_default();

@@ -2,7 +2,7 @@
 
 use super::ast::{Group, Query, Select, Term, Var};
 use super::names::Blanks;
-use super::token::{self, Kind, Token};
+use super::token::{Kind, Token, Tokens};
 use super::{ParseOptions, Result, Wrong, unescape};
 use crate::error::{QueryError, QueryErrorKind};
 use oxiri::Iri;
@@ -16,22 +16,22 @@ const ENOUGH: usize = 256 << 10;
 /// Bytes of stack that are added where there is not enough.
 const MORE: usize = 4 << 20;
 
-/// How many bytes longer a text may be with its names written out, for any text and for each of its bytes. Names are longer than
-/// their prefixes by so much only where somebody wants it.
-const LONGER: usize = 64 << 10;
-const LONGER_FOR_EACH: usize = 64;
+/// As if any text had so many bytes more, when names are written out: a short one may have a long prefix.
+const BYTES_OF_ANY: usize = 1 << 10;
 
-/// How many signs of paths may count once more for another object, for any text; for longer ones, one more for so many bytes.
-const REPEATED: usize = 32 << 10;
+/// One more sign of a path may count once more for another object, for so many bytes of the text.
 const BYTES_FOR_ONE_REPEATED: usize = 4;
 
 /// Reads one text.
 pub(super) struct Parser<'a> {
     text: &'a str,
-    tokens: Vec<Token>,
-    /// Why there is no token where the last one stands.
-    no_token: String,
-    at: usize,
+    tokens: Tokens<'a>,
+    /// The next token, and the one behind it.
+    ahead: [Token; 2],
+    /// Where the last token ended.
+    end: usize,
+    /// How many tokens were read.
+    read: usize,
     pub(super) options: &'a ParseOptions<'a>,
     base: Option<Iri<String>>,
     prefixes: BTreeMap<&'a str, String>,
@@ -71,16 +71,20 @@ pub(super) enum Aggregates {
 impl<'a> Parser<'a> {
     pub(super) fn new(text: &'a str, options: &'a ParseOptions<'a>) -> Result<Parser<'a>> {
         let base = options.base.map(|base| {
-            Iri::parse(base.to_owned())
-                .map_err(|error| Wrong::new(0, format!("the base `{base}` is no absolute IRI: {error}")))
+            Iri::parse(base.to_owned()).map_err(|error| {
+                let message = format!("the base `{base}` is no absolute IRI: {error}");
+                Box::new(Wrong { at: 0, message, kind: QueryErrorKind::WrongBase })
+            })
         });
         let base = base.transpose()?;
-        let tokens = token::tokens(text);
+        let mut tokens = Tokens::new(text);
+        let ahead = [tokens.next(), tokens.next()];
         Ok(Parser {
             text,
-            tokens: tokens.all,
-            no_token: tokens.wrong,
-            at: 0,
+            tokens,
+            ahead,
+            end: 0,
+            read: 0,
             options,
             base,
             prefixes: BTreeMap::new(),
@@ -144,7 +148,7 @@ impl<'a> Parser<'a> {
                 let name = self.slice(token);
                 let prefix = name.strip_suffix(':').filter(|prefix| token.kind == Kind::Name && !prefix.contains(':'));
                 let Some(prefix) = prefix else { return Err(self.unexpected("a prefix, such as `ex:`")) };
-                self.at += 1;
+                self.skip();
                 let iri = self.resolved("an IRI in `<` and `>`")?;
                 self.prefixes.insert(prefix, iri.into_string());
             } else {
@@ -156,11 +160,11 @@ impl<'a> Parser<'a> {
     // Tokens.
 
     pub(super) fn token(&self) -> Token {
-        self.tokens[self.at]
+        self.ahead[0]
     }
 
     pub(super) fn kind(&self) -> Kind {
-        self.tokens[self.at].kind
+        self.ahead[0].kind
     }
 
     /// The kind of the token behind the next.
@@ -169,7 +173,7 @@ impl<'a> Parser<'a> {
     }
 
     pub(super) fn second_token(&self) -> Token {
-        self.tokens[(self.at + 1).min(self.tokens.len() - 1)]
+        self.ahead[1]
     }
 
     /// The byte where the next token stands.
@@ -184,12 +188,17 @@ impl<'a> Parser<'a> {
     /// Goes on if the next token is of a kind.
     pub(super) fn take(&mut self, kind: Kind) -> bool {
         let is_it = self.kind() == kind;
-        self.at += usize::from(is_it);
+        if is_it {
+            self.skip();
+        }
         is_it
     }
 
+    /// Goes on behind the next token.
     pub(super) fn skip(&mut self) {
-        self.at += 1;
+        self.end = self.ahead[0].end as usize;
+        self.read += 1;
+        self.ahead = [self.ahead[1], self.tokens.next()];
     }
 
     pub(super) fn need(&mut self, kind: Kind, expected: &str) -> Result<()> {
@@ -202,7 +211,9 @@ impl<'a> Parser<'a> {
 
     pub(super) fn take_word(&mut self, word: &str) -> bool {
         let is_it = self.at_word(word);
-        self.at += usize::from(is_it);
+        if is_it {
+            self.skip();
+        }
         is_it
     }
 
@@ -214,18 +225,17 @@ impl<'a> Parser<'a> {
     pub(super) fn at_signed_number(&self) -> bool {
         matches!(self.kind(), Kind::Plus | Kind::Minus)
             && matches!(self.second(), Kind::Integer | Kind::Decimal | Kind::Double)
-            && self.tokens[self.at + 1].start == self.token().end
+            && self.second_token().start == self.token().end
     }
 
     /// The error that the next token is, where something else was expected.
     pub(super) fn unexpected(&self, expected: &str) -> Box<Wrong> {
         let token = self.token();
         match token.kind {
-            Kind::Wrong => Wrong::new(token.start as usize, self.no_token.clone()),
+            Kind::Wrong => Wrong::new(token.start as usize, self.tokens.wrong.clone()),
             Kind::End => {
                 // Comments and blanks behind the last token are not where something is missing.
-                let end = self.at.checked_sub(1).map_or(0, |last| self.tokens[last].end as usize);
-                Wrong::new(end, format!("the query ends too early: expected {expected}"))
+                Wrong::new(self.end, format!("the query ends too early: expected {expected}"))
             }
             _ => {
                 let found = self.slice(token);
@@ -267,8 +277,8 @@ impl<'a> Parser<'a> {
         self.height += levels;
         let depth = self.depth + self.height;
         self.deepest = self.deepest.max(depth);
-        if depth > self.options.depth {
-            let limit = self.options.depth;
+        let limit = self.options.depth.min(ParseOptions::MOST_DEPTH);
+        if depth > limit {
             let message = format!(
                 "the query is nested more than {limit} levels deep: brackets, and operators and patterns that stand on the one before"
             );
@@ -277,24 +287,20 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    fn too_large(at: usize, message: String) -> Box<Wrong> {
-        Box::new(Wrong { at, message, kind: QueryErrorKind::TooLarge })
-    }
-
     /// How many tokens were read.
     pub(super) fn tokens_read(&self) -> usize {
-        self.at
+        self.read
     }
 
     /// A path of so many signs has another object, so the engine's tree has it once more.
     pub(super) fn repeat(&mut self, signs: usize) -> Result<()> {
         self.repeated += signs - 1;
-        let limit = REPEATED + self.text.len() / BYTES_FOR_ONE_REPEATED;
+        let limit = self.options.path_signs.saturating_add(self.text.len() / BYTES_FOR_ONE_REPEATED);
         if self.repeated > limit {
             let message = format!(
                 "long paths have too many objects: each of these has its path, and that is more than {limit} signs"
             );
-            return Err(Self::too_large(self.place(), message));
+            return Err(Box::new(Wrong { at: self.place(), message, kind: QueryErrorKind::TooManySigns }));
         }
         Ok(())
     }
@@ -302,12 +308,12 @@ impl<'a> Parser<'a> {
     /// A name is so much longer, written out, than in the text.
     fn lengthen(&mut self, at: usize, bytes: usize) -> Result<()> {
         self.longer += bytes;
-        let limit = LONGER + LONGER_FOR_EACH * self.text.len();
+        let limit = self.options.longer.saturating_mul(BYTES_OF_ANY + self.text.len());
         if self.longer > limit {
             let message = format!(
                 "with its names written out the query is more than {limit} bytes longer: a prefix or the base is too long"
             );
-            return Err(Self::too_large(at, message));
+            return Err(Box::new(Wrong { at, message, kind: QueryErrorKind::NamesTooLong }));
         }
         Ok(())
     }
@@ -342,7 +348,7 @@ impl<'a> Parser<'a> {
             return None;
         }
         let name = &self.slice(self.token())[1..];
-        self.at += 1;
+        self.skip();
         if let Some(var) = self.by_name.get(name) {
             return Some(*var);
         }
@@ -365,7 +371,7 @@ impl<'a> Parser<'a> {
         let at = token.start as usize;
         let written = &self.text[at + 1..token.end as usize - 1];
         let written = unescape::iri(written, at + 1)?;
-        self.at += 1;
+        self.skip();
         let resolved = match &self.base {
             Some(base) => base.resolve(&written).map(Iri::into_inner),
             None => Iri::parse(written.as_ref()).map(|_| written.as_ref().to_owned()),
@@ -397,7 +403,7 @@ impl<'a> Parser<'a> {
                 // What is added to a path or a fragment like this leaves an IRI one; most names need no second look.
                 let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
                 let stays_one = namespace.ends_with(['/', '#']) && local.bytes().all(is_plain);
-                self.at += 1;
+                self.skip();
                 self.lengthen(at, longer)?;
                 if stays_one {
                     return Ok(Some(NamedNode::new_unchecked(iri)));
@@ -429,29 +435,30 @@ impl<'a> Parser<'a> {
                 let raw = self.slice(token);
                 let quotes = if raw.len() >= 6 && raw.as_bytes()[1] == raw.as_bytes()[0] { 3 } else { 1 };
                 let value = unescape::text(&raw[quotes..raw.len() - quotes], token.start as usize + quotes)?;
-                self.at += 1;
+                self.skip();
                 match self.kind() {
                     Kind::Language => {
                         let at = self.place();
                         let language = &self.slice(self.token())[1..];
-                        self.at += 1;
+                        self.skip();
                         Literal::new_language_tagged_literal(value, language)
                             .map_err(|error| Wrong::new(at, format!("`@{language}` is no language tag: {error}")))?
                     }
                     Kind::Carets => {
-                        self.at += 1;
+                        self.skip();
                         Literal::new_typed_literal(value, self.need_iri()?)
                     }
                     _ => Literal::new_simple_literal(value),
                 }
             }
             Kind::Integer | Kind::Decimal | Kind::Double => {
-                self.at += 1;
+                self.skip();
                 typed(self.slice(token), number(token.kind))
             }
             Kind::Plus | Kind::Minus if self.at_signed_number() => {
-                let second = self.tokens[self.at + 1];
-                self.at += 2;
+                let second = self.second_token();
+                self.skip();
+                self.skip();
                 typed(&self.text[token.start as usize..second.end as usize], number(second.kind))
             }
             Kind::Word if self.take_word("true") => typed("true", xsd::BOOLEAN),
@@ -482,15 +489,17 @@ impl<'a> Parser<'a> {
             Kind::Blank => {
                 let label = &self.slice(token)[2..];
                 let blank = self.blanks.of_label(label, token.start as usize)?;
-                self.at += 1;
+                self.skip();
                 blank
             }
             Kind::BracketOpen if self.second() == Kind::BracketClose => {
-                self.at += 2;
+                self.skip();
+                self.skip();
                 self.blanks.fresh()
             }
             Kind::Open if self.second() == Kind::Close => {
-                self.at += 2;
+                self.skip();
+                self.skip();
                 Term::Iri(oxrdf::vocab::rdf::NIL.into_owned())
             }
             _ => return Ok(self.literal()?.map(Term::Literal)),

@@ -321,21 +321,23 @@ impl<'a> Parser<'a> {
                 return Ok(first);
             }
             parser.skip();
-            let mut cell = first.clone();
+            let [has_member, has_rest] =
+                [rdf::FIRST, rdf::REST].map(|predicate| Arc::new(Path::Iri(predicate.into_owned())));
+            let mut cell = Arc::new(first.clone());
             loop {
                 let object = parser.node(triples, "a list's member")?;
-                let mut link = |predicate: oxrdf::NamedNodeRef<'_>, object| {
-                    let verb = Verb::Path(Arc::new(Path::Iri(predicate.into_owned())));
-                    triples.all.push(Triple { subject: Arc::new(cell.clone()), verb, object });
+                let mut link = |predicate: &Arc<Path>, object| {
+                    let verb = Verb::Path(Arc::clone(predicate));
+                    triples.all.push(Triple { subject: Arc::clone(&cell), verb, object });
                 };
-                link(rdf::FIRST, object);
+                link(&has_member, object);
                 if parser.take(Kind::Close) {
-                    link(rdf::REST, Term::Iri(rdf::NIL.into_owned()));
+                    link(&has_rest, Term::Iri(rdf::NIL.into_owned()));
                     return Ok(first);
                 }
                 let next = parser.blanks.fresh();
-                link(rdf::REST, next.clone());
-                cell = next;
+                link(&has_rest, next.clone());
+                cell = Arc::new(next);
             }
         })
     }

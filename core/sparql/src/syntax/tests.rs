@@ -240,18 +240,31 @@ fn much_text_that_lies_side_by_side_is_read() {
 /// one of 20 kB, with a path of 4,000 signs and as many objects, took 16 seconds and 2.3 GB before it was even planned.
 #[test]
 fn short_names_for_long_texts_have_a_limit() {
+    use QueryErrorKind::{NamesTooLong, TooManySigns};
     let long = "a".repeat(100_000);
     let (names, paths) = (|name: &str, count| name.repeat(count), |count| "a|".repeat(count));
-    for (text, place) in [
-        (format!("PREFIX p: <http://e/{long}> ASK {{\n VALUES ?x {{ {} }} }}", names("p:b ", 10_000)), 2),
-        (format!("BASE <http://e/{long}/>\nASK {{ VALUES ?x {{ {} }} }}", names("<b> ", 10_000)), 2),
-        (format!("BASE <http://e/>\n{} ASK {{ }}", names("BASE <b/> ", 50_000)), 2),
-        (format!("ASK {{\n ?s {}a {}1 }}", paths(4000), names("1,", 4000)), 2),
-        (format!("ASK {{\n ?s ({}a)* {}1 ; {0}a {1}1 }}", paths(300), names("1,", 300)), 2),
+    for (text, kind) in [
+        (format!("PREFIX p: <http://e/{long}> ASK {{\n VALUES ?x {{ {} }} }}", names("p:b ", 10_000)), NamesTooLong),
+        (format!("BASE <http://e/{long}/>\nASK {{ VALUES ?x {{ {} }} }}", names("<b> ", 10_000)), NamesTooLong),
+        (format!("BASE <http://e/>\n{} ASK {{ }}", names("BASE <b/> ", 50_000)), NamesTooLong),
+        (format!("ASK {{\n ?s {}a {}1 }}", paths(4000), names("1,", 4000)), TooManySigns),
+        (format!("ASK {{\n ?s ({}a)* {}1 ; {0}a {1}1 }}", paths(300), names("1,", 300)), TooManySigns),
     ] {
         let error = wrong(&text);
-        assert_eq!((error.line, &error.kind), (place, &QueryErrorKind::TooLarge), "{}: {error}", &text[..60]);
+        assert_eq!((error.line, &error.kind), (2, &kind), "{}: {error}", &text[..60]);
     }
+    // A text of 61 bytes without its prefix, and 30 names of it: 30,000 bytes longer. And 29 signs once more.
+    let (iri, few) = ("b".repeat(1000), "p:b ".repeat(30));
+    let text = format!("PREFIX p: <http://e/{iri}> ASK {{ VALUES ?x {{ {few} }} }}");
+    let longer = |longer| ParseOptions { longer, ..ParseOptions::default() };
+    assert!(parse_with(&text, &longer(14)).is_ok());
+    let error = parse_with(&text, &longer(13)).err().unwrap();
+    assert_eq!((error.line, error.kind), (1, NamesTooLong), "{}", error.message);
+    let text = "ASK { ?s a|a|a 1, 2, 3 }";
+    let signs = |path_signs| ParseOptions { path_signs, ..ParseOptions::default() };
+    let error = parse_with(text, &signs(0)).err().unwrap();
+    assert_eq!((error.line, error.kind), (1, TooManySigns), "{}", error.message);
+    assert!(parse_with(text, &signs(10)).is_ok());
     let (iri, path) = ("b".repeat(200), paths(20));
     for text in [
         format!("PREFIX p: <http://e/{iri}> ASK {{ VALUES ?x {{ {} }} }}", names("p:b ", 10_000)),
@@ -279,6 +292,15 @@ fn a_text_has_so_many_bytes_at_most() {
     let error = parse_with("ASK { ?s ?p ?o . ?o ?q ?s }", &limit).err().unwrap();
     assert_eq!(error.to_string(), "the query has 27 bytes, and 20 at most are read");
     assert_eq!(error.kind, QueryErrorKind::TooLong);
+}
+
+/// The error stood at the first character of the text, where nothing is wrong.
+#[test]
+fn a_base_that_is_no_iri_is_no_mistake_of_the_text() {
+    let options = ParseOptions { base: Some("here"), ..ParseOptions::default() };
+    let error = parse_with("ASK { }", &options).err().unwrap();
+    assert_eq!((error.line, error.column, &error.kind), (0, 0, &QueryErrorKind::WrongBase));
+    assert!(error.to_string().starts_with("the base `here` is no absolute IRI"), "{error}");
 }
 
 #[test]

@@ -63,34 +63,38 @@ pub(super) struct Token {
     pub(super) end: u32,
 }
 
-/// The tokens of a text; the last one is [`Kind::End`] or [`Kind::Wrong`].
-pub(super) struct Tokens {
-    pub(super) all: Vec<Token>,
-    /// Why there is no token at the last one's place.
+/// Cuts a text of less than 4 GiB into tokens, one after the other: a list of all would be many times as long as what is looked at.
+pub(super) struct Tokens<'a> {
+    text: &'a str,
+    /// What follows the last token.
+    at: usize,
+    /// See [`token`].
+    nameless: usize,
+    /// Why there is no token where [`Kind::Wrong`] stands.
     pub(super) wrong: String,
 }
 
-/// Cuts a text of less than 4 GiB into tokens.
-pub(super) fn tokens(text: &str) -> Tokens {
-    let bytes = text.as_bytes();
-    let mut all = Vec::with_capacity(bytes.len() / 4 + 2);
-    let mut at = 0;
-    let mut nameless = 0;
-    loop {
-        at = skip_blank(bytes, at);
-        let start = at as u32;
-        if at == bytes.len() {
-            all.push(Token { kind: Kind::End, start, end: start });
-            return Tokens { all, wrong: String::new() };
+impl<'a> Tokens<'a> {
+    pub(super) fn new(text: &'a str) -> Tokens<'a> {
+        Tokens { text, at: 0, nameless: 0, wrong: String::new() }
+    }
+
+    /// The next token. [`Kind::End`] and [`Kind::Wrong`] come again and again.
+    pub(super) fn next(&mut self) -> Token {
+        let bytes = self.text.as_bytes();
+        self.at = skip_blank(bytes, self.at);
+        let start = self.at as u32;
+        if self.at == bytes.len() {
+            return Token { kind: Kind::End, start, end: start };
         }
-        match token(text, at, &mut nameless) {
+        match token(self.text, self.at, &mut self.nameless) {
             Ok((kind, end)) => {
-                all.push(Token { kind, start, end: end as u32 });
-                at = end;
+                self.at = end;
+                Token { kind, start, end: end as u32 }
             }
             Err(Wrong { at, message }) => {
-                all.push(Token { kind: Kind::Wrong, start: at as u32, end: at as u32 });
-                return Tokens { all, wrong: message };
+                self.wrong = message;
+                Token { kind: Kind::Wrong, start: at as u32, end: at as u32 }
             }
         }
     }
@@ -391,10 +395,23 @@ fn is_name_char(char: char) -> bool {
 mod tests {
     use super::*;
 
+    /// All tokens with the last one, and why there is none there.
+    fn tokens(text: &str) -> (Vec<Token>, String) {
+        let (mut tokens, mut all) = (Tokens::new(text), Vec::new());
+        loop {
+            let token = tokens.next();
+            all.push(token);
+            if matches!(token.kind, Kind::End | Kind::Wrong) {
+                assert_eq!((tokens.next().kind, tokens.next().start), (token.kind, token.start), "{text}");
+                return (all, tokens.wrong);
+            }
+        }
+    }
+
     fn cut(text: &str) -> Vec<&str> {
-        let tokens = tokens(text);
-        assert_eq!(tokens.wrong, "", "{text}");
-        tokens.all[..tokens.all.len() - 1].iter().map(|token| &text[token.start as usize..token.end as usize]).collect()
+        let (all, wrong) = tokens(text);
+        assert_eq!(wrong, "", "{text}");
+        all[..all.len() - 1].iter().map(|token| &text[token.start as usize..token.end as usize]).collect()
     }
 
     #[test]
@@ -429,10 +446,10 @@ mod tests {
             ("?s \u{1} ?o", 3, "can't stand here"),
             ("?s × ?o", 3, "can't stand here"),
         ] {
-            let tokens = tokens(text);
-            let last = tokens.all.last().unwrap();
+            let (all, wrong) = tokens(text);
+            let last = all.last().unwrap();
             assert_eq!((last.kind, last.start), (Kind::Wrong, place), "{text}");
-            assert!(tokens.wrong.contains(reason), "{text}: {}", tokens.wrong);
+            assert!(wrong.contains(reason), "{text}: {wrong}");
         }
     }
 }

@@ -188,6 +188,23 @@ impl Decimal {
         Decimal::of(a + b, scale)
     }
 
+    /// As [`Decimal::add`], in place; false if the sum is too long.
+    #[inline]
+    #[must_use]
+    pub(crate) fn add_in_place(&mut self, other: &Decimal) -> bool {
+        if let (Decimal::Small { mantissa: sum, scale: 0 }, Decimal::Small { mantissa: more, scale: 0 }) =
+            (&mut *self, other)
+            && let Some(made) = sum.checked_add(*more)
+        {
+            *sum = made;
+            return true;
+        }
+        let made = self.add(other);
+        let fits = made.is_some();
+        *self = made.unwrap_or(Decimal::from(0));
+        fits
+    }
+
     pub(crate) fn negated(&self) -> Option<Decimal> {
         match self {
             Decimal::Small { mantissa, scale } if *mantissa != i128::MIN => {

@@ -3,6 +3,7 @@
 use super::decimal::{Decimal, MOST_DIGITS};
 use crate::expression::Arithmetic;
 use num_bigint::BigInt;
+use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
@@ -101,6 +102,14 @@ impl Number {
         }
     }
 
+    /// As [`Number::exact`], without a copy of what is a decimal already.
+    fn exact_or_borrowed(&self) -> Option<Cow<'_, Decimal>> {
+        match self {
+            Number::Decimal(value) => Some(Cow::Borrowed(value)),
+            _ => self.exact().map(Cow::Owned),
+        }
+    }
+
     pub(crate) fn is_integer(&self) -> bool {
         matches!(self, Number::Integer(_) | Number::Wide(_))
     }
@@ -156,7 +165,7 @@ impl Number {
             (Number::Integer(a), Number::Integer(b)) => Some(a.cmp(b)),
             (Number::Double(_), _) | (_, Number::Double(_)) => self.to_f64().partial_cmp(&other.to_f64()),
             (Number::Float(_), _) | (_, Number::Float(_)) => self.to_f32().partial_cmp(&other.to_f32()),
-            _ => Some(self.exact()?.cmp(&other.exact()?)),
+            _ => Some(self.exact_or_borrowed()?.cmp(&other.exact_or_borrowed()?)),
         }
     }
 
@@ -194,7 +203,7 @@ impl Number {
                 }))
             }
             _ => {
-                let (a, b) = (self.exact()?, other.exact()?);
+                let (a, b) = (self.exact_or_borrowed()?, other.exact_or_borrowed()?);
                 let made = match operator {
                     Arithmetic::Add => a.add(&b),
                     Arithmetic::Subtract => a.subtract(&b),
@@ -207,6 +216,27 @@ impl Number {
                 Some(Number::Decimal(made))
             }
         }
+    }
+
+    /// As `combine` with a sum, in place: millions of rows are summed up. False if the sum has too many digits; then this has
+    /// no meaning any more.
+    #[inline]
+    #[must_use]
+    pub(crate) fn add(&mut self, other: &Number) -> bool {
+        match (&mut *self, other) {
+            (Number::Integer(sum), Number::Integer(more)) => {
+                if let Some(made) = sum.checked_add(*more) {
+                    *sum = made;
+                    return true;
+                }
+            }
+            (Number::Decimal(sum), Number::Decimal(more)) => return sum.add_in_place(more),
+            _ => {}
+        }
+        let made = self.combine(Arithmetic::Add, other);
+        let fits = made.is_some();
+        *self = made.unwrap_or(Number::Integer(0));
+        fits
     }
 
     pub(crate) fn negated(&self) -> Option<Number> {

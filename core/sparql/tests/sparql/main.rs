@@ -1,6 +1,7 @@
 //! The engine against other ways to answer: a naive evaluator, numbers from other engines, and known rows.
 #![expect(clippy::disallowed_methods, reason = "tests read files")]
 
+mod deep;
 mod exists;
 mod grammar;
 mod growth;

@@ -2,9 +2,10 @@
 //! evaluator does, to the last digit.
 
 use crate::naive::{self, Solution};
-use crate::rows::{Chance, rows_of};
+use crate::rows::{Chance, Row, rows_of};
 use crate::values::{literal_of, value_of};
 use oxrdf::Term;
+use oxttl::NTriplesParser;
 use spargebra::{Query, SparqlParser};
 use std::sync::Arc;
 use vicus_rdf::Store;
@@ -53,8 +54,18 @@ impl Writer<'_> {
         }
     }
 
+    /// An integer or a decimal.
+    fn exact(&mut self) -> String {
+        let sign = self.0.pick(&["", "", "-"]);
+        let most = self.0.pick(&[1, 2, 6, 18, 19, 40]);
+        match self.0.below(2) {
+            0 => format!("\"{sign}{}\"^^xsd:integer", self.digits(most)),
+            _ => format!("\"{sign}{}.{}\"^^xsd:decimal", self.digits(most), self.digits(most)),
+        }
+    }
+
     fn moment(&mut self) -> String {
-        let year = self.0.pick(&["2019", "2020", "2000", "1900", "0000", "-0004"]);
+        let year = self.0.pick(&["2019", "2020", "2000", "1900", "0000", "-0004", "12020", "-10000"]);
         let month = self.0.pick(&["01", "02", "03", "12", "13"]);
         let day = self.0.pick(&["01", "28", "29", "30", "31"]);
         let hour = self.0.pick(&["00", "10", "23", "24"]);
@@ -141,6 +152,62 @@ fn values_are_what_the_naive_evaluator_computes() {
     let values: usize = (0..600).map(check).sum();
     println!("seeds 0..600: {values} of 12000 expressions have a value");
     assert!(values > 2500, "{values}");
+}
+
+/// Sums of parts of moments, of integers and of decimals are added up in place as long as they are short, without a term for
+/// each value. They are what the naive evaluator adds up, whatever forms moments have and however long numbers are, in one group
+/// or in many, on one thread or in parts.
+#[test]
+fn sums_are_what_the_naive_evaluator_adds_up() {
+    let mut sums = 0;
+    for seed in 0..120 {
+        let mut chance = Chance::new(seed);
+        let mut writer = Writer(&mut chance);
+        let data: String = (0..60)
+            .map(|row| {
+                let value = if writer.0.one_in(2) { writer.moment() } else { writer.exact() };
+                let value = value.replace("xsd:", &format!("<{XSD}")) + ">";
+                format!("<http://e/s{row}> <http://e/in{}> {value} .\n", writer.0.below(3))
+            })
+            .collect();
+        let of = writer.0.pick(&[
+            "COALESCE(SECONDS(?v), ?v, 0)",
+            "COALESCE(SECONDS(?v), 0)",
+            "COALESCE(MINUTES(?v), ?v, 1)",
+            "COALESCE(HOURS(?v) + 0.50, YEAR(?v) - 1, ?v, 7)",
+            "COALESCE(MONTH(?v) * 9223372036854775, 0)",
+            "COALESCE(DAY(?v), ?v * 9223372036854775807, 1.5)",
+            // An error in one row is one of its group.
+            "SECONDS(?v)",
+        ]);
+        let fold = writer.0.pick(&["SUM", "AVG"]);
+        let (keys, by) = writer.0.pick(&[("", ""), ("?p", "GROUP BY ?p"), ("?s", "GROUP BY ?s")]);
+        let text = format!("PREFIX xsd: <{XSD}> SELECT {keys} ({fold}({of}) AS ?sum) {{ ?s ?p ?v }} {by}");
+        let query = SparqlParser::new().parse_query(&text).unwrap_or_else(|error| panic!("{text}: {error}"));
+        let Query::Select { pattern, .. } = &query else { unreachable!("it is a SELECT") };
+        let parsed_data = NTriplesParser::new().for_slice(data.as_bytes()).collect::<Result<Vec<_>, _>>();
+        let triples = parsed_data.unwrap_or_else(|error| panic!("{data}: {error}"));
+        let show = |term: Option<&Term>| term.map_or("error".to_owned(), ToString::to_string);
+        let names = [keys.trim_start_matches('?'), "sum"];
+        let line = |row: &Solution| names.map(|name| show(row.get(name))).join(" ");
+        let mut wanted: Vec<String> = naive::evaluate(&triples, pattern).expect("few rows").iter().map(line).collect();
+        wanted.sort();
+        sums += wanted.iter().filter(|line| !line.ends_with("error")).count();
+        let store = Arc::new(Store::of_ntriples(data.as_bytes()).expect("good N-Triples"));
+        let parsed = parse(&text).unwrap_or_else(|error| panic!("{text}: {error}"));
+        for threads in [1, 4] {
+            let plan = plan(&store, &parsed, &Options { threads, ..Options::default() }).expect("supported");
+            let line = |row: &Row| {
+                let key = if keys.is_empty() { None } else { row[0].as_ref() };
+                [show(key), show(row.last().and_then(Option::as_ref))].join(" ")
+            };
+            let mut found: Vec<String> = rows_of(&plan, |count| chance.below(count)).iter().map(line).collect();
+            found.sort();
+            assert_eq!(found, wanted, "seed {seed}, {threads} threads: {text}\n{data}");
+        }
+    }
+    println!("seeds 0..120: {sums} sums have a value");
+    assert!(sums > 500, "{sums}");
 }
 
 /// For long runs: `cargo test -p vicus-sparql --release -- --ignored many_more`.

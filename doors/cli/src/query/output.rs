@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use super::syntax::{NotInXml, Syntax};
 use sparesults::{QueryResultsFormat, QueryResultsSerializer};
-use vicus::{BoxError, BoxId, Envelope, NoMemory, Operator, Turn};
+use vicus::{BoxError, BoxId, Envelope, NoMemory, Operator, Turn, refusable};
 use vicus_rdf::{Id, TermView};
 use vicus_sparql::{Form, Moment, Plan, Run};
 
@@ -163,12 +163,25 @@ enum Sink {
 const ROW_BYTES: usize = 64;
 
 #[inline]
-fn make_room(text: &mut String, more: usize) -> Result<(), NoMemory> {
-    if text.capacity() - text.len() >= more {
-        return Ok(());
+fn make_room(text: &mut String, more: usize, turn: &Turn<'_>) -> Result<(), BoxError> {
+    if text.capacity() - text.len() >= more { Ok(()) } else { grow(text, more, turn) }
+}
+
+/// Makes room for so much more text, which the request must be allowed to hold. One long cell may be most of what it holds, so its
+/// room is booked before it is there.
+#[cold]
+fn grow(text: &mut String, more: usize, turn: &Turn<'_>) -> Result<(), BoxError> {
+    let least = text.len() + more;
+    // As much again where many rows may come, unless that is too much.
+    let grown = least.max(2 * text.capacity());
+    let room = if grown > least && turn.holds(grown as u64).is_ok() { grown } else { least };
+    if room == least {
+        turn.holds(least as u64)?;
     }
-    let refused = NoMemory { bytes: (text.len() + more) as u64 };
-    text.try_reserve(more).or_else(|_| text.try_reserve_exact(more)).map_err(|_| refused)
+    let more = |room: usize, text: &String| room - text.len();
+    refusable(|| text.try_reserve_exact(more(room, text)).or_else(|_| text.try_reserve_exact(more(least, text))))
+        .map_err(|_| NoMemory { bytes: least as u64 })?;
+    Ok(turn.holds(text.capacity() as u64)?)
 }
 
 /// Rows as text.
@@ -197,13 +210,13 @@ impl Text {
         let columns: Vec<&[u64]> = envelope.columns().iter().map(|column| column.u64s()).collect();
         for row in 0..envelope.rows() {
             self.row = self.row.map(|row| row + 1);
-            make_room(&mut self.ready, ROW_BYTES)?;
+            make_room(&mut self.ready, ROW_BYTES, turn)?;
             self.syntax.begin_row(&mut self.ready);
             for (number, (column, before)) in columns.iter().zip(&self.before).enumerate() {
                 let (syntax, id) = (self.syntax, Id::from_bits(column[row]));
                 let ready = &mut self.ready;
                 let done = if id.is_unbound() {
-                    make_room(ready, before.len() + ROW_BYTES)?;
+                    make_room(ready, before.len() + ROW_BYTES, turn)?;
                     syntax.cell(before, None, ready)
                 } else {
                     loop {
@@ -215,16 +228,13 @@ impl Text {
                         });
                         match done {
                             Some(done) => break done,
-                            None => make_room(ready, wanted)?,
+                            None => make_room(ready, wanted, turn)?,
                         }
                     }
                 };
                 done.map_err(|error| self.not_in_xml(error, run, number, id))?;
-                if self.ready.len() >= Text::MUCH {
-                    turn.holds(self.ready.capacity() as u64)?;
-                }
             }
-            make_room(&mut self.ready, ROW_BYTES)?;
+            make_room(&mut self.ready, ROW_BYTES, turn)?;
             self.syntax.end_row(&mut self.ready);
             if self.ready.len() >= Text::MUCH {
                 self.write(turn)?;

@@ -235,6 +235,12 @@ fn hostile_texts_are_refused_or_answered() {
         &["query", "--data", &data, "--max-query-depth", "3", "ASK { FILTER ((((1)))) }"],
         &["nested more than 3 levels", "(--max-query-depth)", "column 17"],
     );
+    let names = "PREFIX p: <http://e/abc> ASK { VALUES ?x { p:a p:b } }";
+    fails(&["query", "--data", &data, "--max-longer", "0", names], &["more than 0 bytes longer", "(--max-longer)"]);
+    fails(
+        &["query", "--data", &data, "--max-path-signs", "0", "ASK { ?s a|a|a 1, 2, 3 }"],
+        &["too many objects", "(--max-path-signs)"],
+    );
     let chain = format!("SELECT ?s {{ ?s ?p ?o {} }}", "OPTIONAL { ?s <http://e/age> ?o } ".repeat(990));
     let chain = file("chain.sparql", chain);
     assert_eq!(stdout(&run(&["query", "--data", &data, "--format", "count", "--query", &chain])), "chain\t4\n");

@@ -13,7 +13,7 @@ fn runtime(strategy: &str, threads: usize) -> Runtime {
 }
 
 /// A source with this code, and a reader that adds up its numbers.
-fn read_by_sum<F>(name: &str, act: F) -> (ModelBuilder, Arc<AtomicUsize>)
+fn read_by_sum<F>(name: &'static str, act: F) -> (ModelBuilder, Arc<AtomicUsize>)
 where
     F: FnMut(&mut Turn<'_>) + Clone + Send + Sync + 'static,
 {

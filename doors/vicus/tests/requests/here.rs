@@ -73,7 +73,7 @@ fn chain(end: u64) -> (Arc<Model>, Threads, Arc<AtomicUsize>) {
 }
 
 /// A source with this code, whose output ends the request.
-fn one_box<F>(name: &str, act: F) -> Arc<Model>
+fn one_box<F>(name: &'static str, act: F) -> Arc<Model>
 where
     F: FnMut(&mut Turn<'_>) + Clone + Send + Sync + 'static,
 {

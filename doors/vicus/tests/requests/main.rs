@@ -22,7 +22,7 @@ fn wait(request: &Request, what: &str) -> Result<Totals, FlowError> {
 }
 
 /// A source of numbers with this code.
-fn source<F>(name: &str, act: F) -> BoxModel
+fn source<F>(name: &'static str, act: F) -> BoxModel
 where
     F: FnMut(&mut Turn<'_>) + Clone + Send + Sync + 'static,
 {

@@ -51,7 +51,7 @@ pub(super) fn handle() -> Schema {
 /// A box that makes one value of each value: one of several that work side by side. Work that sees that the request
 /// has been stopped returns nothing.
 pub(super) fn each<I: Send + 'static, O: Send + 'static>(
-    name: &str,
+    name: &'static str,
     from: &Slots<I>,
     to: &Slots<O>,
     work: fn(I, &Turn<'_>) -> Result<Option<O>, NoMemory>,
@@ -77,7 +77,7 @@ pub(super) fn each<I: Send + 'static, O: Send + 'static>(
 
 /// A box that waits for the pills of all its inputs, then works once, on all that came, by input.
 pub(super) fn gather(
-    name: &str,
+    name: &'static str,
     inputs: usize,
     outputs: usize,
     work: impl Fn(Vec<Vec<Envelope>>, &mut Turn<'_>) -> Result<(), NoMemory> + Clone + Send + Sync + 'static,

@@ -135,8 +135,11 @@ pub(crate) fn moment(text: &str, name: &str) -> Option<(Exact, Option<i64>, Fiel
     };
     let parts: Vec<&str> = date.trim_start_matches('-').split('-').collect();
     let [year, month, day] = parts[..] else { return None };
-    // The generator's years have four digits.
-    let year = number(year, 4)? * if date.starts_with('-') { -1 } else { 1 };
+    // More digits than four only where they are needed.
+    if year.len() < 4 || year.len() > 4 && year.starts_with('0') {
+        return None;
+    }
+    let year = number(year, year.len())? * if date.starts_with('-') { -1 } else { 1 };
     let (month, day) = (number(month, 2)?, number(day, 2)?);
     if !(1..=12).contains(&month) || day < 1 || day > length(year, month) {
         return None;
@@ -167,7 +170,11 @@ pub(crate) fn moment(text: &str, name: &str) -> Option<(Exact, Option<i64>, Fiel
     }
     let mut days = day - 1;
     days += (1..month).map(|month| length(year, month)).sum::<i64>();
-    for past in -10..year {
+    // Since a year before all of the generator's. Four hundred years have 146,097 days.
+    let cycles = (year + 12_000) / 400;
+    assert!(year > -12_000, "{year}");
+    days += cycles * 146_097;
+    for past in cycles * 400 - 12_000..year {
         days += (1..=12).map(|month| length(past, month)).sum::<i64>();
     }
     let minutes = (days * 24 + hour) * 60 + minute - zone.unwrap_or(0);
