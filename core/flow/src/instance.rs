@@ -28,7 +28,7 @@ use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::sync::Arc;
-use vicus_schedule::{ContextRef, Kind, RULES, RequestId, TaskClass, TaskHeader, TaskRef};
+use vicus_schedule::{ContextRef, Kind, RULES, RequestId, RunTask, TaskClass, TaskHeader, TaskRef};
 
 /// A live model under a request's id: the unit of fairness, cancellation and failure.
 pub struct Instance {
@@ -662,7 +662,7 @@ pub unsafe fn instance_of<'a>(task: TaskRef) -> (&'a Instance, BoxId) {
 
 /// The class of the boxes of a world that runs them with this function.
 #[expect(unsafe_code, reason = "the type of a class's functions")]
-pub const fn box_class(run: unsafe fn(TaskRef)) -> TaskClass {
+pub const fn box_class(run: RunTask) -> TaskClass {
     // SAFETY of callers: the task is queued, so it is not counted as finished.
     unsafe fn is_unwanted(task: TaskRef) -> bool {
         // SAFETY: the caller's promise.

@@ -42,4 +42,4 @@ pub use plan::{
 };
 pub use policies::{ALL, Latencies, Parameter, Setting, SettingError, Settings, Strategy, Values};
 pub use queue::Queue;
-pub use task::{Kind, RequestId, TaskClass, TaskHeader, TaskRef};
+pub use task::{Kind, RequestId, RunTask, TaskClass, TaskHeader, TaskRef};

@@ -22,6 +22,9 @@ impl Kind {
     pub const COUNT: usize = 2;
 }
 
+/// Runs a task; see [`TaskClass::run`].
+pub type RunTask = unsafe fn(TaskRef);
+
 /// What tasks of one kind have in common: boxes, or the closures of one type.
 #[derive(Debug)]
 pub struct TaskClass {
@@ -29,7 +32,7 @@ pub struct TaskClass {
     ///
     /// # Safety
     /// It is called once for each time that the task was queued, after the task was taken out of its queue.
-    pub run: unsafe fn(TaskRef),
+    pub run: RunTask,
     /// Whether it may run on the stack of the task that spawned it. A box may not: it could be the one that the box beneath it sends to
     /// or receives from.
     pub runs_inline: bool,

@@ -34,7 +34,7 @@ pub(crate) use waits::Waits;
 
 use crate::heaps;
 use crate::worker::{Worker, in_task};
-use vicus_schedule::{TaskClass, TaskHeader, TaskRef};
+use vicus_schedule::{RunTask, TaskClass, TaskHeader, TaskRef};
 
 /// What a seat waits for.
 pub(crate) trait Awaited {
@@ -47,7 +47,7 @@ pub(crate) trait Awaited {
 }
 
 /// The class of closures that are run with this function. Each of them has a task that waits for it, so it is never dropped unrun.
-const fn closure_class(run: unsafe fn(TaskRef)) -> TaskClass {
+const fn closure_class(run: RunTask) -> TaskClass {
     TaskClass { run, runs_inline: true, is_unwanted: None }
 }
 
