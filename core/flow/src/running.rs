@@ -16,9 +16,15 @@ use vicus_schedule::Kind;
 pub struct Running {
     /// Invariant: of an instance that is alive, since the request knows that the box runs.
     cell: NonNull<BoxCell>,
-    due: bool,
-    blocked: bool,
+    /// [`DUE`] and [`BLOCKED`]. In one byte, so that the value is passed in registers: on the way of each invocation, two bytes that are
+    /// written apart and read as one would wait for each other.
+    flags: u8,
 }
+
+/// User code is to be run, or was to be run.
+const DUE: u8 = 1;
+/// What it sent still waits.
+const BLOCKED: u8 = 2;
 
 /// A box that is being run and has sent what it had to send.
 #[must_use = "its request does not end before the invocation does"]
@@ -28,7 +34,7 @@ impl Running {
     /// See [`Queued::begin`](crate::Queued::begin), which gives the cell.
     #[inline]
     pub(crate) fn begin(cell: NonNull<BoxCell>, desk: &mut Desk) -> Running {
-        let mut running = Running { cell, due: false, blocked: false };
+        let mut running = Running { cell, flags: 0 };
         running.take_snapshot(desk);
         running
     }
@@ -38,7 +44,7 @@ impl Running {
         // SAFETY: by the field's invariant.
         let cell = unsafe { self.cell.as_ref() };
         let instance = cell.instance();
-        self.due = cell.state.begin();
+        self.flags = if cell.state.begin() { DUE } else { 0 };
         if desk.recording {
             desk.clock = desk.clock.max(cell.clock.load(Ordering::Acquire));
         }
@@ -159,7 +165,7 @@ impl Running {
 
     /// Whether user code is to be run: something arrived or the box asked for it, and nothing that it sent still waits.
     pub fn is_due(&self) -> bool {
-        self.due && !self.blocked
+        self.flags & (DUE | BLOCKED) == DUE
     }
 
     /// Whether it is one of this instance's.
@@ -178,14 +184,15 @@ impl Running {
         #[expect(unsafe_code, reason = "follows a pointer to a box")]
         // SAFETY: by the field's invariant.
         let cell = unsafe { self.cell.as_ref() };
-        let blocked = cell.body.with_mut(|body| {
+        cell.body.with_mut(|body| {
             #[expect(unsafe_code, reason = "the runner owns the body")]
             // SAFETY: `self` is the evidence that the state word says Running, which one runner at a time can make it
             // say; the previous runner's writes are visible through the state word's acquire and release.
             let body = unsafe { &mut *body };
-            f(body, &mut self.due)
+            let mut due = self.flags & DUE != 0;
+            let blocked = f(body, &mut due);
+            self.flags = self.flags & BLOCKED | if due { DUE } else { 0 } | if blocked { BLOCKED } else { 0 };
         });
-        self.blocked |= blocked;
     }
 
     /// Runs the user's code. An error or a panic fails the request.
@@ -292,7 +299,7 @@ impl Sent {
         let cell = unsafe { running.cell.as_ref() };
         let instance = cell.instance();
         // User code that was due and not run, because what it had sent still waits, stays due.
-        let mut due_again = running.due;
+        let mut due_again = running.flags & DUE != 0;
         let (mut run_again, mut is_wanted) = (false, false);
         running.with_body(|body, _| {
             run_again = body.run_again;
@@ -307,14 +314,15 @@ impl Sent {
         if desk.recording {
             cell.clock.fetch_max(desk.clock, Ordering::AcqRel);
         }
-        let mut enqueue = cell.state.finish_as(running.blocked, due_again, is_wanted).0;
-        if running.blocked && !enqueue {
+        let blocked = running.flags & BLOCKED != 0;
+        let mut enqueue = cell.state.finish_as(blocked, due_again, is_wanted).0;
+        if blocked && !enqueue {
             enqueue = instance.is_resumed_by_the_end(cell);
         }
         if enqueue && (!instance.is_stopped() || (is_wanted && !instance.has_failed())) {
             // Blocked and queued at once: its receiver had room again before it was known to be blocked. What it left over it takes
             // where it has just worked, whatever it has there.
-            let kind = if run_again || running.blocked { Kind::Deferred } else { Kind::Immediate };
+            let kind = if run_again || blocked { Kind::Deferred } else { Kind::Immediate };
             desk.activations.insert(0, instance.activation(cell.index, kind, desk.seat));
         }
         // What is immediate comes last, so that it is this seat's next.

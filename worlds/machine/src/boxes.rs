@@ -8,7 +8,7 @@ use crate::worker::{Worker, in_task, outside, with_shared, with_worker};
 use std::any::Any;
 use std::sync::Arc;
 use vicus_flow::{Activation, BoxId, Desk, FlowError, Instance, Place, Queued, World, box_class};
-use vicus_schedule::{Found, Kind, PoolId, QueueId, TaskClass, TaskRef};
+use vicus_schedule::{Found, Kind, PoolId, QueueId, RequestId, TaskClass, TaskRef};
 use vicus_topology::NodeId;
 use vicus_trace::Outcome;
 
@@ -24,67 +24,53 @@ unsafe fn run(task: TaskRef) {
 }
 
 fn run_box(queued: Queued) {
-    let start = in_task(|worker| worker.start(&queued)).unwrap_or_else(|| {
+    if !in_task(|worker| worker.is_at(queued.request())) {
         enter(&queued);
-        in_task(|worker| worker.start(&queued)).expect("its request was entered")
-    });
-    match start {
-        Start::Invocation(invocation) => invocation.run(queued),
-        Start::Unwanted(seat) => queued.discard(Some(seat)),
+    }
+    let (desk, seat) = in_task(|worker| worker.start(&queued));
+    match desk {
+        Some(desk) => invoke(queued, desk),
+        None => queued.discard(Some(seat)),
     }
     heaps::finish_task();
 }
 
-/// What becomes of a box that was taken out of its queue.
-enum Start {
-    Invocation(Invocation),
-    /// Its request wants it no more. With the seat that counts it.
-    Unwanted(usize),
-}
-
-/// A box's invocation on the calling thread's seat, which is at the box's request.
-struct Invocation {
-    desk: Box<Desk>,
-    world: Neighbourhood,
-    is_recorded: bool,
-    /// The request's stage before it.
-    stage: u8,
-}
-
-impl Invocation {
-    /// Begin, act, send, finish.
-    fn run(self, queued: Queued) {
-        let Invocation { mut desk, world, is_recorded, stage } = self;
-        let index = queued.index();
-        // What a user's destructors do there is no part of a task.
-        let mut running = outside(|| queued.begin(&mut desk));
+/// Begin, act, send, finish. The seat is at the box's request.
+#[inline]
+fn invoke(queued: Queued, mut desk: Box<Desk>) {
+    let index = queued.index();
+    // The world of a box is the seat's pool; whether something is recorded is the same all the time that a runtime lives.
+    let (is_recorded, shared, pool) =
+        in_task(|worker| (worker.recorder.is_on(), Arc::as_ptr(&worker.shared), worker.pool()));
+    let stage = queued.instance().stage();
+    // What a user's destructors do there is no part of a task.
+    let mut running = outside(|| queued.begin(&mut desk));
+    if is_recorded {
+        record(|recorder, instance| recorder.invocation_begins(instance, index, &mut desk));
+    }
+    if running.is_due() {
         if is_recorded {
-            record(|recorder, instance| recorder.invocation_begins(instance, index, &mut desk));
+            record(|recorder, instance| recorder.act_begins(instance, index));
         }
-        if running.is_due() {
-            if is_recorded {
-                record(|recorder, instance| recorder.act_begins(instance, index));
-            }
-            running.act(&world, &mut desk);
-            if let Some(panic) = wait_for_descendants() {
-                outside_in_request(|instance| instance.fail_by(index, panic));
-            }
-            if is_recorded {
-                record(|recorder, instance| recorder.act_ends(instance, index, &mut desk));
-            }
+        running.act(&Neighbourhood { shared, pool }, &mut desk);
+        if let Some(panic) = wait_for_descendants() {
+            in_request(|instance| outside(|| instance.fail_by(index, panic)));
         }
         if is_recorded {
-            let sent = outside(|| running.send(&mut desk));
-            record(|recorder, instance| recorder.invocation_ends(instance, index, &mut desk));
-            outside(|| sent.finish(&mut desk));
-        } else {
-            outside(|| running.send(&mut desk).finish(&mut desk));
+            record(|recorder, instance| recorder.act_ends(instance, index, &mut desk));
         }
-        // The ordinary end leaves nothing behind, and then no queue has to be looked through.
-        if in_task(|worker| worker.end(desk, index, stage)) {
-            let seat = in_task(|worker| worker.seat.index());
-            in_request(|instance| with_shared(|shared| shared.sweep(instance, Some(seat))));
-        }
+    }
+    if is_recorded {
+        let sent = outside(|| running.send(&mut desk));
+        record(|recorder, instance| recorder.invocation_ends(instance, index, &mut desk));
+        outside(|| sent.finish(&mut desk));
+    } else {
+        outside(|| running.send(&mut desk).finish(&mut desk));
+    }
+    // The ordinary end leaves nothing behind, and then no queue has to be looked through.
+    if in_task(|worker| worker.end(desk, index, stage)) {
+        let seat = in_task(|worker| worker.seat.index());
+        in_request(|instance| with_shared(|shared| shared.sweep(instance, Some(seat))));
     }
 }
 
@@ -102,12 +88,6 @@ fn record(f: impl FnOnce(&mut Recorder, &Instance)) {
 fn in_request<R>(f: impl FnOnce(&Instance) -> R) -> R {
     let current = in_task(|worker| worker.frame.current.clone());
     f(&current.expect("the seat is at the box's request"))
-}
-
-/// As [`in_request`], where what a user's destructors do is no part of a task.
-#[cold]
-fn outside_in_request(f: impl FnOnce(&Instance)) {
-    in_request(|instance| outside(|| f(instance)));
 }
 
 /// Something of the runtime's own panicked in a box's invocation: the request fails, and the thread goes on. What was not queued
@@ -158,25 +138,30 @@ pub(crate) fn sweep_boxes() {
 }
 
 impl Worker {
-    /// A box was taken out of its queue. `None`: the seat is at another request.
+    /// Whether this is the current request.
     #[inline]
-    fn start(&mut self, queued: &Queued) -> Option<Start> {
-        let instance = self.frame.current.as_ref().filter(|current| current.id() == queued.request())?;
-        let (index, seat, way) = (queued.index(), self.seat.index(), self.frame.way);
+    fn is_at(&self, request: RequestId) -> bool {
+        self.frame.current.as_ref().is_some_and(|current| current.id() == request)
+    }
+
+    /// A box of the current request was taken out of its queue. Gives the desk for its invocation, unless the request wants it no more,
+    /// and says where this seat counts.
+    #[inline]
+    fn start(&mut self, queued: &Queued) -> (Option<Box<Desk>>, usize) {
+        let (instance, index, way) = (queued.instance(), queued.index(), self.frame.way);
+        let seat = self.seat.index();
         let far = way.queue().is_some_and(|queue| self.is_far(queue));
         instance.count_taken(seat, way.rule(), far);
         self.recorder.taken(instance, index, way, far);
         if !queued.is_wanted() {
-            return Some(Start::Unwanted(seat));
+            return (None, seat);
         }
-        let stage = instance.stage();
         self.frame.request = instance.id();
         self.frame.running = Some(index);
         // Its operator may wait for tasks, and other boxes may run meanwhile: they have a desk of their own.
         let mut desk = self.desk.take().unwrap_or_else(|| self.new_desk());
         desk.clock = self.recorder.clock();
-        let world = Neighbourhood { shared: Arc::as_ptr(&self.shared), pool: self.pool() };
-        Some(Start::Invocation(Invocation { desk, world, is_recorded: self.recorder.is_on(), stage }))
+        (Some(desk), seat)
     }
 
     /// An invocation is over: queues what it activated. Says whether its request has stopped meanwhile and has left tasks behind.
