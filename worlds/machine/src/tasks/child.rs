@@ -73,7 +73,7 @@ pub fn wait_for_children() {
 ///
 /// let runtime = Runtime::builder().threads(2).start();
 /// let (sender, receiver) = std::sync::mpsc::channel();
-/// runtime.run(|| {
+/// runtime.run(move || {
 ///     open_group();
 ///     spawn_child(move || spawn_child(move || sender.send("a grandchild").unwrap()));
 ///     close_group();
