@@ -13,6 +13,7 @@ use crate::bench::measure::{median, quartiles};
 use anyhow::{Context, ensure};
 use leaves::Leaves;
 use std::fmt::Write as _;
+use std::fs::OpenOptions;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use streams::Streams;
@@ -84,12 +85,12 @@ impl Effort {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let text = measured(if args.quick { Effort::QUICK } else { Effort::THOROUGH })?;
-    match &args.output {
-        Some(path) => std::fs::write(path, text).with_context(|| format!("{} can't be written", path.display()))?,
-        None => crate::tell::print(&text)?,
-    }
-    Ok(())
+    let measured = || measured(if args.quick { Effort::QUICK } else { Effort::THOROUGH });
+    let Some(path) = &args.output else { return crate::tell::print(&measured()?) };
+    let can_not = || format!("{} can't be written", path.display());
+    // Before half a minute of measuring; what the file holds stays until there is something better.
+    let _open = OpenOptions::new().write(true).create(true).truncate(false).open(path).with_context(can_not)?;
+    std::fs::write(path, measured()?).with_context(can_not)
 }
 
 /// This machine's file.

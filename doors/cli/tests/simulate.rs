@@ -504,6 +504,18 @@ fn a_measured_machine_can_be_simulated() {
     let measured = text.lines().find_map(|line| line.strip_prefix("wake_ns = ")).expect("a parameter");
     let wake: f64 = measured.trim().parse().expect("a number");
     assert!(table.contains(&format!("wake_ns={wake}")), "{table}");
-    assert!(refused(&["calibrate", "--output", &folder.file("no/such/here.toml")]).contains("can't be written"));
     assert!(refused(&["bench", "prediction", "--machine", &folder.file("nowhere.toml")]).contains("can't be read"));
+}
+
+/// The machine was measured for half a minute before the command said that there is no such folder.
+#[test]
+fn a_file_for_measurements_that_can_not_be_written_is_told_before_anything_is_measured() {
+    let folder = Folder::new("calibrate-nowhere");
+    let file = folder.file("no/such/here.toml");
+    // With ten seconds of a processor, which measuring takes more than.
+    let mut command = Command::new("sh");
+    command.args(["-c", "ulimit -t 10; exec \"$0\" calibrate --output \"$1\"", env!("CARGO_BIN_EXE_vicus"), &file]);
+    let output = command.output().expect("there is a shell");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(1) && said.contains("can't be written"), "{:?}: {said}", output.status);
 }
