@@ -2,6 +2,7 @@
 
 use super::Awaited;
 use super::scope::keep_first;
+use super::visitors::Visitors;
 use super::{closure_class, ends, wait_for_descendants};
 use crate::runtime::{Runtime, Shared};
 use crate::sync::Padded;
@@ -90,8 +91,7 @@ fn pieces(range: Range<usize>, f: &(dyn Fn(Range<usize>) + Sync)) {
         }
     }
     work.help(&shared, seat);
-    // Who comes now finds the loop closed; who is at it is waited for.
-    work.state.fetch_or(CLOSED, Ordering::AcqRel);
+    work.visitors.close();
     worker::wait(Some(request), &*work);
     let panic = work.panic.lock().expect("nothing panics under this lock").take();
     if let Some(panic) = panic {
@@ -103,25 +103,20 @@ fn pieces(range: Range<usize>, f: &(dyn Fn(Range<usize>) + Sync)) {
 struct Loop {
     /// By thread.
     parts: Vec<Part>,
-    /// The caller's function. Invariant: alive until the loop is closed and nobody is at it.
+    /// The caller's function. Invariant: alive until the loop is closed and its visitors have left.
     f: *const (dyn Fn(Range<usize>) + Sync),
-    /// How many invited threads are at it, [`CLOSED`] and [`ASLEEP`].
-    state: AtomicUsize,
+    /// Invited threads.
+    visitors: Visitors,
     /// The caller's seat, which waits for them.
     seat: SeatId,
     /// The caller's request, of which all iterations are.
     request: RequestId,
-    /// Whether the iterations are cancelled is asked there. Invariant: alive until the loop is closed and nobody is at it.
+    /// Whether the iterations are cancelled is asked there. Invariant: alive until the loop is closed and its visitors have left.
     context: ContextRef,
     /// The first number.
     start: usize,
     panic: Mutex<Option<Box<dyn Any + Send>>>,
 }
-
-/// The caller is done: nobody begins any more.
-const CLOSED: usize = 1 << 62;
-/// The caller sleeps, or is about to.
-const ASLEEP: usize = 1 << 61;
 
 struct Part {
     range: Range<usize>,
@@ -160,7 +155,7 @@ impl Loop {
         Loop {
             parts: (0..threads).map(part).collect(),
             f,
-            state: AtomicUsize::new(0),
+            visitors: Visitors::new(),
             seat,
             request,
             context: ContextRef::NONE,
@@ -196,14 +191,13 @@ impl Loop {
 
     /// An invited thread comes.
     fn visit(&self, shared: &Shared, seat: SeatId) {
-        if self.state.fetch_add(1, Ordering::AcqRel) & CLOSED == 0 {
+        if self.visitors.enter() {
             self.help(shared, seat);
             if let Some(panic) = wait_for_descendants() {
                 outside(|| keep_first(&self.panic, panic));
             }
         }
-        // Release: what was done here, for the caller.
-        if self.state.fetch_sub(1, Ordering::AcqRel) - 1 == CLOSED | ASLEEP {
+        if self.visitors.leave() {
             shared.ask(self.seat);
         }
     }
@@ -211,11 +205,11 @@ impl Loop {
 
 impl Awaited for Loop {
     fn is_done(&self) -> bool {
-        self.state.load(Ordering::Acquire) & !ASLEEP == CLOSED
+        self.visitors.is_done()
     }
 
     fn falls_asleep(&self) -> bool {
-        (self.state.fetch_or(ASLEEP, Ordering::AcqRel) & !ASLEEP) != CLOSED
+        self.visitors.falls_asleep()
     }
 }
 

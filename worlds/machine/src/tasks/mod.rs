@@ -15,6 +15,7 @@ mod request;
 mod run;
 mod scope;
 mod slab;
+mod visitors;
 mod waits;
 
 pub(crate) use child::wait_for_descendants;
