@@ -1,13 +1,13 @@
 //! What a seat has on its desk while it runs boxes: what is to be queued, and what happened to envelopes.
 
-use crate::{Blocks, BoxId, Place};
-use vicus_schedule::{Kind, TaskRef};
+use crate::{Blocks, BoxId, Place, Queued};
+use vicus_schedule::Kind;
 
 /// A box that has to be put into a queue.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub struct Activation {
-    /// What the queue holds.
-    pub task: TaskRef,
+    /// The evidence.
+    pub queued: Queued,
     /// How it is to be queued. The framework decides it, never the user. A box that received rows is immediate, and so is one that
     /// left some over when it ended. But one that looks rows up ([`BoxModel::looks_up`](crate::BoxModel::looks_up)) is deferred
     /// if what it has outweighs what arrives; and so is one
@@ -102,6 +102,8 @@ pub struct Desk {
     pub blocks: Blocks,
     /// Whether boxes that ask whether they are stopped ask the world as well ([`World::is_over`](crate::World::is_over)).
     pub asks_world: bool,
+    /// Where the seat counts, by its number among those of [`Instance::new`](crate::Instance::new). `None`: with the callers without a seat.
+    pub seat: Option<usize>,
 }
 
 impl Desk {

@@ -19,16 +19,15 @@ use crate::running::Absent;
 use crate::state::StateWord;
 use crate::sync::{AtomicBool, AtomicU8, AtomicU64, Mutex, Ordering, Padded, UnsafeCell, fence};
 use crate::{
-    Activation, BoxCounts, BoxError, BoxId, Envelope, FlowError, Model, Operator, OutputId, OverBudget, Place, Schema,
+    Activation, BoxCounts, BoxError, BoxId, Envelope, FlowError, Model, Operator, OutputId, OverBudget, Queued, Schema,
 };
 use smallvec::{SmallVec, smallvec};
 use std::any::Any;
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::ptr::NonNull;
 use std::sync::Arc;
-use vicus_schedule::{ContextRef, Kind, RULES, RequestId, RunTask, TaskClass, TaskHeader, TaskRef};
+use vicus_schedule::{ContextRef, Kind, RULES, RequestId, TaskClass, TaskHeader};
 
 /// A live model under a request's id: the unit of fairness, cancellation and failure.
 pub struct Instance {
@@ -131,6 +130,15 @@ pub(crate) struct Weight {
 }
 
 impl BoxCell {
+    #[inline]
+    pub(crate) fn instance(&self) -> &Instance {
+        #[expect(unsafe_code, reason = "follows a pointer to its owner")]
+        // SAFETY: the instance owns the cell.
+        unsafe {
+            &*self.instance
+        }
+    }
+
     /// What an envelope weighs for this box; `None` if that doesn't matter.
     #[inline]
     pub(crate) fn weight_of(&self, envelope: &Envelope) -> Option<Weight> {
@@ -383,21 +391,32 @@ impl Instance {
         &self.model
     }
 
-    /// The request's first task: the initialization box. To be called once.
-    pub fn start(&self) -> Activation {
+    /// The request's first box, the initialization box, which `seat` is to queue. From now on the instance holds itself, until it is
+    /// settled. To be called once.
+    pub fn start(self: &Arc<Self>, seat: Option<usize>) -> Activation {
         let enqueue = self.cells[0].state.arrive();
         assert!(enqueue.0, "a request is started once");
-        self.activation(0, Kind::Deferred)
+        std::mem::forget(Arc::clone(self));
+        self.activation(0, Kind::Deferred, seat)
     }
 
+    /// A box whose state word has just become queued.
     #[inline]
-    pub(crate) fn activation(&self, index: usize, kind: Kind) -> Activation {
-        let header = NonNull::from(&self.cells[index]).cast::<TaskHeader>();
-        #[expect(unsafe_code, reason = "makes the word that queues hold")]
-        // SAFETY: the header is the first field of the #[repr(C)] cell, and the pointer is to the whole cell. The
-        // instance outlives its tasks: a world drops it only when it is quiescent.
-        let task = unsafe { TaskRef::new(header) };
-        Activation { task, kind, index: BoxId(index), home: None }
+    pub(crate) fn activation(&self, index: usize, kind: Kind, seat: Option<usize>) -> Activation {
+        Activation { queued: Queued::new(&self.cells[index], seat), kind, index: BoxId(index), home: None }
+    }
+
+    /// A reference to it, which it holds itself as long as it has boxes that are queued or run.
+    pub(crate) fn share(&self) -> Arc<Instance> {
+        let instance = self.cells[0].instance;
+        #[expect(unsafe_code, reason = "makes an Arc of the pointer that the cells hold")]
+        // SAFETY: instances are made by `Instance::new` alone, inside an Arc, and `instance` is the pointer that this Arc
+        // gave (not one made of a reference, which may not reach the counts before the value); the Arc is alive, since `self` is, and the
+        // count added here belongs to the one returned.
+        unsafe {
+            Arc::increment_strong_count(instance);
+            Arc::from_raw(instance)
+        }
     }
 
     /// It has ended, failed or been cancelled. No more user code is to run, but for boxes that asked to run again before the end
@@ -463,25 +482,25 @@ impl Instance {
         }
     }
 
-    /// Counts tasks that `seat` is about to queue (`None`: a caller without a seat).
+    /// Counts a task that `seat` is about to queue (`None`: a caller without a seat).
     #[inline]
-    pub fn count_queued(&self, seat: Option<usize>, tasks: u64) {
-        self.add(seat, |counts| &counts.queued, tasks);
+    pub(crate) fn count_queued(&self, seat: Option<usize>) {
+        self.add(seat, |counts| &counts.queued);
     }
 
-    /// Counts a task that `seat` has run or dropped. The caller must hold a reference of its own to the instance: from
-    /// here on another seat may settle it.
+    /// Counts a task that `seat` has run or dropped. Unless the caller holds a reference of its own, the instance may be gone after this:
+    /// another seat may settle it.
     #[inline]
-    pub fn count_finished(&self, seat: Option<usize>, tasks: u64) {
-        self.add(seat, |counts| &counts.finished, tasks);
+    pub(crate) fn count_finished(&self, seat: Option<usize>) {
+        self.add(seat, |counts| &counts.finished);
     }
 
     /// Counts how `seat` found a task.
     #[inline]
     pub fn count_taken(&self, seat: usize, rule: u8, far: bool) {
-        self.add(Some(seat), |counts| &counts.taken[usize::from(rule)], 1);
+        self.add(Some(seat), |counts| &counts.taken[usize::from(rule)]);
         if far {
-            self.add(Some(seat), |counts| &counts.far, 1);
+            self.add(Some(seat), |counts| &counts.far);
         }
     }
 
@@ -497,20 +516,20 @@ impl Instance {
 
     /// Counts an invocation of user code.
     #[inline]
-    pub fn count_act(&self, seat: usize) {
-        self.add(Some(seat), |counts| &counts.acts, 1);
+    pub(crate) fn count_act(&self, seat: Option<usize>) {
+        self.add(seat, |counts| &counts.acts);
     }
 
     #[inline]
-    fn add(&self, seat: Option<usize>, which: impl Fn(&Counts) -> &AtomicU64, more: u64) {
+    fn add(&self, seat: Option<usize>, which: impl Fn(&Counts) -> &AtomicU64) {
         match seat {
             Some(seat) => {
                 // Only the seat writes here, so a load and a store do for an addition.
                 let counter = which(&self.counts[seat].0);
-                counter.store(counter.load(Ordering::Relaxed) + more, Ordering::Release);
+                counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Release);
             }
             None => {
-                which(&self.counts[self.counts.len() - 1].0).fetch_add(more, Ordering::AcqRel);
+                which(&self.counts[self.counts.len() - 1].0).fetch_add(1, Ordering::AcqRel);
             }
         }
     }
@@ -548,6 +567,11 @@ impl Instance {
             }
         };
         let dropped = self.release();
+        #[expect(unsafe_code, reason = "gives back the reference to itself")]
+        // SAFETY: `start` took it, since there was a task to be finished; this is done once (`settled`). The caller has another one.
+        unsafe {
+            Arc::decrement_strong_count(self.cells[0].instance);
+        }
         Some(result.and_then(|totals| dropped.map_or(Ok(totals), Err)))
     }
 
@@ -587,8 +611,14 @@ impl Instance {
         first
     }
 
-    /// Fails the request by what a box panicked with. For worlds, should one of the four calls panic: the box is run no more then,
-    /// and the world counts its task as finished.
+    /// Fails the request, whose box's invocation on `seat` panicked outside of its own code. The box is run no more.
+    #[cold]
+    pub fn abandon(&self, index: BoxId, seat: Option<usize>, panic: std::boxed::Box<dyn Any + Send>) {
+        self.fail_by(index, panic);
+        self.count_finished(seat);
+    }
+
+    /// Fails the request by what a box's code, or a task of it, panicked with.
     #[cold]
     pub fn fail_by(&self, index: BoxId, panic: std::boxed::Box<dyn Any + Send>) {
         self.fail(self.unwound(index.index(), panic));
@@ -648,62 +678,6 @@ fn keep_first(first: &mut Option<FlowError>, error: FlowError) {
     }
 }
 
-/// Looks at a task without beginning it: its instance and its box.
-///
-/// # Safety
-/// `task` is of an [`Instance`] and has not been counted as finished, so that the instance is alive.
-#[expect(unsafe_code, reason = "follows a task pointer")]
-pub unsafe fn instance_of<'a>(task: TaskRef) -> (&'a Instance, BoxId) {
-    // SAFETY: the caller's promise: the task is a cell of a live instance.
-    let cell: &'a BoxCell = unsafe { task.as_ptr().cast::<BoxCell>().as_ref() };
-    // SAFETY: the instance owns the cell.
-    (unsafe { &*cell.instance }, BoxId(cell.index))
-}
-
-/// The class of the boxes of a world that runs them with this function.
-#[expect(unsafe_code, reason = "the type of a class's functions")]
-pub const fn box_class(run: RunTask) -> TaskClass {
-    // SAFETY of callers: the task is queued, so it is not counted as finished.
-    unsafe fn is_unwanted(task: TaskRef) -> bool {
-        // SAFETY: the caller's promise.
-        let (instance, index) = unsafe { instance_of(task) };
-        !instance.is_wanted(index)
-    }
-    TaskClass { run, runs_inline: false, is_unwanted: Some(is_unwanted) }
-}
-
-/// A reference to a task's instance, to be kept beyond the task.
-///
-/// # Safety
-/// As for [`instance_of`].
-#[expect(unsafe_code, reason = "makes an Arc of the pointer that the cells hold")]
-pub unsafe fn share_instance(task: TaskRef) -> Arc<Instance> {
-    // SAFETY: the caller's promise: the task is a cell of a live instance.
-    let instance = unsafe { task.as_ptr().cast::<BoxCell>().as_ref() }.instance;
-    // SAFETY: instances are made by `Instance::new` alone, inside an Arc, and `instance` is the pointer that this Arc
-    // gave (not one made of a reference, which may not reach the counts before the value); the Arc is alive, and the
-    // count added here belongs to the one returned.
-    unsafe {
-        Arc::increment_strong_count(instance);
-        Arc::from_raw(instance)
-    }
-}
-
-/// What a box that is about to be queued will find: of each input's head that is no pill, where it was sent from, and its bytes.
-///
-/// # Safety
-/// `task` is of an [`Activation`] that the caller was given and has not put into a queue yet.
-#[expect(unsafe_code, reason = "follows a task pointer, and looks into rings at the consumer's end")]
-pub unsafe fn heads(task: TaskRef, mut each: impl FnMut(Place, u64)) {
-    // SAFETY: the caller's promise: the task is a cell of a live instance.
-    let cell: &BoxCell = unsafe { task.as_ptr().cast::<BoxCell>().as_ref() };
-    // The consumer's end of its rings is the caller's: the state word has made it the only one who may have the box run (its
-    // acquire saw what the last runner did), and the next runner gets the task from the caller, by way of a queue.
-    for head in cell.inputs.iter().filter_map(|input| input.ring.head()).filter(|head| !head.is_pill()) {
-        each(head.place(), head.bytes());
-    }
-}
-
 #[cfg(all(test, loom))]
 mod loom_models {
     use super::*;
@@ -712,11 +686,11 @@ mod loom_models {
 
     #[expect(unsafe_code, reason = "the type of a class's functions")]
     // SAFETY of callers: nothing to keep; it is never called.
-    unsafe fn never(_: TaskRef) {
+    unsafe fn never(_: vicus_schedule::TaskRef) {
         unreachable!("these tasks are only counted");
     }
 
-    static COUNTED: TaskClass = box_class(never);
+    static COUNTED: TaskClass = crate::box_class(never);
 
     /// A task queues another and ends, while a second seat takes that one, runs it and ends it: exactly one of them finds
     /// that the request is over, and not before both tasks are.
@@ -738,13 +712,13 @@ mod loom_models {
             }
             fn end(instance: &Instance, seat: usize, [ended, settled]: &[AtomicUsize; 2]) {
                 ended.fetch_add(1, Ordering::Relaxed);
-                instance.count_finished(Some(seat), 1);
+                instance.count_finished(Some(seat));
                 if instance.settle().is_some() {
                     assert_eq!(ended.load(Ordering::Relaxed), 2, "both tasks had ended");
                     settled.fetch_add(1, Ordering::Relaxed);
                 }
             }
-            instance.count_queued(Some(0), 1);
+            std::mem::forget(instance.start(Some(0)));
             let thief = {
                 let (instance, queued, counts) = (Arc::clone(&instance), queued.clone(), counts.clone());
                 loom::thread::spawn(move || {
@@ -753,7 +727,7 @@ mod loom_models {
                     }
                 })
             };
-            instance.count_queued(Some(0), 1);
+            instance.count_queued(Some(0));
             queued.store(true, Ordering::Release);
             end(&instance, 0, &counts);
             // If the thief came too early, it is the owner's.

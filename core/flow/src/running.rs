@@ -7,65 +7,79 @@ use crate::sync::{Ordering, fence};
 use crate::{BoxId, Envelope, Operator, Turn, World};
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use vicus_schedule::{Kind, TaskRef};
+use std::ptr::NonNull;
+use vicus_schedule::Kind;
 
-/// A box that is being run. The value is the evidence that nobody else runs it.
-#[must_use]
-pub struct Running<'a> {
-    cell: &'a BoxCell,
-    instance: &'a Instance,
-    due: bool,
-    blocked: bool,
+/// A box that is being run. The value is the evidence that no other seat runs it. One that is never finished keeps its request from
+/// ending, unless it is abandoned ([`Instance::abandon`]).
+#[must_use = "its request does not end before the invocation does"]
+pub struct Running {
+    /// Invariant: of an instance that is alive, since the request knows that the box runs.
+    cell: NonNull<BoxCell>,
+    /// [`DUE`] and [`BLOCKED`]. In one byte, so that the value is passed in registers: on the way of each invocation, two bytes that are
+    /// written apart and read as one would wait for each other.
+    flags: u8,
 }
 
-/// Begins an invocation: tries again to send what was refused, then takes the snapshot of the inputs.
-///
-/// # Safety
-/// `task` is an [`Activation`]'s of a live instance, taken from a queue; each activation is begun at most once. The
-/// instance outlives the returned value.
-#[expect(unsafe_code, reason = "a task pointer becomes a box")]
-pub unsafe fn begin<'a>(task: TaskRef, desk: &mut Desk) -> Running<'a> {
-    // SAFETY: the caller's promise: the task is a cell of a live instance.
-    let cell: &'a BoxCell = unsafe { task.as_ptr().cast::<BoxCell>().as_ref() };
-    // SAFETY: the instance owns the cell.
-    let instance: &'a Instance = unsafe { &*cell.instance };
-    let due = cell.state.begin();
-    if desk.recording {
-        desk.clock = desk.clock.max(cell.clock.load(Ordering::Acquire));
+/// User code is to be run, or was to be run.
+const DUE: u8 = 1;
+/// What it sent still waits.
+const BLOCKED: u8 = 2;
+
+/// A box that is being run and has sent what it had to send.
+#[must_use = "its request does not end before the invocation does"]
+pub struct Sent(Running);
+
+impl Running {
+    /// See [`Queued::begin`](crate::Queued::begin), which gives the cell.
+    #[inline]
+    pub(crate) fn begin(cell: NonNull<BoxCell>, desk: &mut Desk) -> Running {
+        let mut running = Running { cell, flags: 0 };
+        running.take_snapshot(desk);
+        running
     }
-    let mut running = Running { cell, instance, due, blocked: false };
-    running.with_body(|body, due| {
-        let has_ended = instance.has_ended();
-        if has_ended {
-            instance.guarded(cell.index, || body.drop_pending(desk));
+
+    fn take_snapshot(&mut self, desk: &mut Desk) {
+        #[expect(unsafe_code, reason = "follows a pointer to a box")]
+        // SAFETY: by the field's invariant.
+        let cell = unsafe { self.cell.as_ref() };
+        let instance = cell.instance();
+        self.flags = if cell.state.begin() { DUE } else { 0 };
+        if desk.recording {
+            desk.clock = desk.clock.max(cell.clock.load(Ordering::Acquire));
         }
-        let blocked = body.is_refused() && !instance.flush(body, desk) && body.is_held_up();
-        for receiver in body.outputs.iter_mut().flat_map(|output| &mut output.receivers) {
-            // What a receiver that closed had refused went in `flush`, or goes there when it resumes the box.
-            receiver.closed |= receiver.pending.is_empty() && instance.ring(receiver).is_closed();
-        }
-        body.retire_if_unread(cell);
-        let mut sees = cell.inputs.is_empty();
-        for (seen, input) in body.snapshot.iter_mut().zip(&cell.inputs) {
-            if input.ring.is_closed() {
-                // An envelope that was on its way when the box closed the input.
-                while let Some(taken) = input.ring.take() {
-                    instance.guarded(input.sender, || drop(taken));
-                }
+        self.with_body(|body, due| {
+            let has_ended = instance.has_ended();
+            if has_ended {
+                instance.guarded(cell.index, || body.drop_pending(desk));
             }
-            *seen = if input.ring.is_empty() { Seen::Nothing } else { Seen::Head };
-            sees |= *seen == Seen::Head;
-        }
-        body.consumed = false;
-        if !blocked {
-            // An arrival may have been consumed by the invocation that was running: then there is nothing to see. A box that is
-            // retired or whose request has ended is run only if it has sent its pills and asked for it.
-            let again = std::mem::take(&mut body.run_again);
-            *due &= again || (sees && !body.retired && !has_ended);
-        }
-        blocked
-    });
-    running
+            let blocked = body.is_refused() && !instance.flush(body, desk) && body.is_held_up();
+            for receiver in body.outputs.iter_mut().flat_map(|output| &mut output.receivers) {
+                // What a receiver that closed had refused went in `flush`, or goes there when it resumes the box.
+                receiver.closed |= receiver.pending.is_empty() && instance.ring(receiver).is_closed();
+            }
+            body.retire_if_unread(cell);
+            let mut sees = cell.inputs.is_empty();
+            for (seen, input) in body.snapshot.iter_mut().zip(&cell.inputs) {
+                if input.ring.is_closed() {
+                    // An envelope that was on its way when the box closed the input.
+                    while let Some(taken) = input.ring.take() {
+                        instance.guarded(input.sender, || drop(taken));
+                    }
+                }
+                *seen = if input.ring.is_empty() { Seen::Nothing } else { Seen::Head };
+                sees |= *seen == Seen::Head;
+            }
+            body.consumed = false;
+            if !blocked {
+                // An arrival may have been consumed by the invocation that was running: then there is nothing to see. A box that is
+                // retired or whose request has ended is run only if it has sent its pills and asked for it.
+                let again = std::mem::take(&mut body.run_again);
+                *due &= again || (sees && !body.retired && !has_ended);
+            }
+            blocked
+        });
+    }
 }
 
 impl Instance {
@@ -139,33 +153,55 @@ impl Body {
     }
 }
 
-impl Running<'_> {
+impl Running {
+    #[inline]
+    fn cell(&self) -> &BoxCell {
+        #[expect(unsafe_code, reason = "follows a pointer to a box")]
+        // SAFETY: by the field's invariant.
+        unsafe {
+            self.cell.as_ref()
+        }
+    }
+
     /// Whether user code is to be run: something arrived or the box asked for it, and nothing that it sent still waits.
     pub fn is_due(&self) -> bool {
-        self.due && !self.blocked
+        self.flags & (DUE | BLOCKED) == DUE
+    }
+
+    /// Whether it is one of this instance's.
+    pub(crate) fn is_of(&self, instance: &Instance) -> bool {
+        std::ptr::eq(self.cell().instance(), instance)
     }
 
     /// Which box.
     pub fn index(&self) -> BoxId {
-        BoxId(self.cell.index)
+        BoxId(self.cell().index)
     }
 
     /// `f` gets the body and `due`, and says whether the box is blocked.
     #[inline]
     fn with_body(&mut self, f: impl FnOnce(&mut Body, &mut bool) -> bool) {
-        let blocked = self.cell.body.with_mut(|body| {
+        #[expect(unsafe_code, reason = "follows a pointer to a box")]
+        // SAFETY: by the field's invariant.
+        let cell = unsafe { self.cell.as_ref() };
+        cell.body.with_mut(|body| {
             #[expect(unsafe_code, reason = "the runner owns the body")]
             // SAFETY: `self` is the evidence that the state word says Running, which one runner at a time can make it
             // say; the previous runner's writes are visible through the state word's acquire and release.
             let body = unsafe { &mut *body };
-            f(body, &mut self.due)
+            let mut due = self.flags & DUE != 0;
+            let blocked = f(body, &mut due);
+            self.flags = self.flags & BLOCKED | if due { DUE } else { 0 } | if blocked { BLOCKED } else { 0 };
         });
-        self.blocked |= blocked;
     }
 
     /// Runs the user's code. An error or a panic fails the request.
     pub fn act(&mut self, world: &dyn World, desk: &mut Desk) {
-        let (cell, instance) = (self.cell, self.instance);
+        #[expect(unsafe_code, reason = "follows a pointer to a box")]
+        // SAFETY: by the field's invariant.
+        let cell = unsafe { self.cell.as_ref() };
+        let instance = cell.instance();
+        instance.count_act(desk.seat);
         self.with_body(|body, due| {
             debug_assert!(*due, "user code is run when it is due, and once");
             *due = false;
@@ -210,11 +246,14 @@ impl Running<'_> {
 
     /// Sends what the action made, and resumes senders that it made room for. Receivers that have to be queued are left
     /// in `desk.activations`.
-    pub fn send(&mut self, desk: &mut Desk) {
-        let (cell, instance) = (self.cell, self.instance);
+    pub fn send(mut self, desk: &mut Desk) -> Sent {
+        #[expect(unsafe_code, reason = "follows a pointer to a box")]
+        // SAFETY: by the field's invariant.
+        let cell = unsafe { self.cell.as_ref() };
+        let instance = cell.instance();
         if instance.has_failed() {
             // Nothing of it will be run any more; what it holds is dropped with the instance.
-            return;
+            return Sent(self);
         }
         self.with_body(|body, _| {
             let mut blocked = false;
@@ -230,24 +269,39 @@ impl Running<'_> {
                     instance.cells[sender].clock.fetch_max(desk.clock, Ordering::AcqRel);
                 }
                 if instance.cells[sender].state.resume().0 {
-                    desk.activations.push(instance.activation(sender, Kind::Deferred));
+                    desk.activations.push(instance.activation(sender, Kind::Deferred, desk.seat));
                 }
             }
             if body.ended {
-                instance.end(|wanted| desk.activations.push(instance.activation(wanted, Kind::Deferred)));
+                instance.end(|wanted| desk.activations.push(instance.activation(wanted, Kind::Deferred, desk.seat)));
             }
             blocked
         });
+        Sent(self)
+    }
+}
+
+impl Sent {
+    /// Which box.
+    pub fn index(&self) -> BoxId {
+        self.0.index()
     }
 
     /// Ends the invocation: from here on another seat may run the box. If it has to be queued again, it is put into
     /// `desk.activations` before all others: the youngest task is run next, and that is to be a receiver of its rows.
-    pub fn finish(mut self, desk: &mut Desk) {
-        let (cell, instance) = (self.cell, self.instance);
+    ///
+    /// Unless the caller has a reference of its own to the instance, it may be gone after this; with one, it settles the request if this
+    /// was the last task.
+    pub fn finish(self, desk: &mut Desk) {
+        let mut running = self.0;
+        #[expect(unsafe_code, reason = "follows a pointer to a box")]
+        // SAFETY: by the field's invariant.
+        let cell = unsafe { running.cell.as_ref() };
+        let instance = cell.instance();
         // User code that was due and not run, because what it had sent still waits, stays due.
-        let mut due_again = self.due;
+        let mut due_again = running.flags & DUE != 0;
         let (mut run_again, mut is_wanted) = (false, false);
-        self.with_body(|body, _| {
+        running.with_body(|body, _| {
             run_again = body.run_again;
             is_wanted = run_again && !body.owes_pills();
             due_again |= run_again;
@@ -260,18 +314,20 @@ impl Running<'_> {
         if desk.recording {
             cell.clock.fetch_max(desk.clock, Ordering::AcqRel);
         }
-        let mut enqueue = cell.state.finish_as(self.blocked, due_again, is_wanted).0;
-        if self.blocked && !enqueue {
+        let blocked = running.flags & BLOCKED != 0;
+        let mut enqueue = cell.state.finish_as(blocked, due_again, is_wanted).0;
+        if blocked && !enqueue {
             enqueue = instance.is_resumed_by_the_end(cell);
         }
         if enqueue && (!instance.is_stopped() || (is_wanted && !instance.has_failed())) {
             // Blocked and queued at once: its receiver had room again before it was known to be blocked. What it left over it takes
             // where it has just worked, whatever it has there.
-            let kind = if run_again || self.blocked { Kind::Deferred } else { Kind::Immediate };
-            desk.activations.insert(0, instance.activation(cell.index, kind));
+            let kind = if run_again || blocked { Kind::Deferred } else { Kind::Immediate };
+            desk.activations.insert(0, instance.activation(cell.index, kind, desk.seat));
         }
         // What is immediate comes last, so that it is this seat's next.
         desk.activations.sort_by_key(|activation| activation.kind == Kind::Immediate);
+        instance.count_finished(desk.seat);
     }
 }
 
@@ -370,7 +426,7 @@ impl Instance {
             Put::Taken => {
                 if cell.state.arrive().0 {
                     let kind = if kind == Kind::Immediate { cell.kind_for(weight) } else { kind };
-                    desk.activations.push(Activation { home, ..self.activation(receiver.cell, kind) });
+                    desk.activations.push(Activation { home, ..self.activation(receiver.cell, kind, desk.seat) });
                 }
                 None
             }

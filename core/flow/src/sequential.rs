@@ -72,7 +72,7 @@ pub fn run_counted(
         let task = queue.remove(queue.len() - 1 - picked);
         let begun = request.begin(task, Place::default());
         for task in request.finish(begun, Place::default()) {
-            match task.kind() {
+            match task.kind {
                 Kind::Immediate => queue.push(task),
                 Kind::Deferred => queue.insert(0, task),
             }

@@ -2,7 +2,7 @@
 //!
 //! An invocation has two steps. [`Request::begin`] takes the snapshot of the inputs and runs the user's code;
 //! [`Request::finish`] sends what it made and lets the box go. A simulator puts virtual time between them, and other
-//! boxes of the request may begin and finish meanwhile. A task that is to be run is a [`Queued`], which can be begun
+//! boxes of the request may begin and finish meanwhile. A task that is to be run is an [`Activation`], which can be begun
 //! once, because that takes it.
 //!
 //! ```
@@ -34,11 +34,11 @@
 
 use crate::{
     Activation, BoxCounts, BoxId, Desk, Fact, FlowError, Instance, Model, Operator, Place, Running, Totals, World,
-    begin, box_class,
+    box_class,
 };
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use vicus_schedule::{Kind, RequestId, TaskClass, TaskRef};
+use vicus_schedule::{RequestId, TaskClass, TaskRef};
 
 struct Alone;
 
@@ -57,9 +57,9 @@ unsafe fn not_called(_: TaskRef) {
 /// The class of boxes that their caller begins.
 static BY_HAND: TaskClass = box_class(not_called);
 
-/// Does a part of an invocation. A panic there fails the request, with the name of the box.
+/// Does a part of an invocation. A panic there fails the request, with the name of the box, whose invocation is over.
 fn guarded<R>(instance: &Instance, index: BoxId, f: impl FnOnce() -> R) -> Option<R> {
-    catch_unwind(AssertUnwindSafe(f)).map_err(|panic| instance.fail_by(index, panic)).ok()
+    catch_unwind(AssertUnwindSafe(f)).map_err(|panic| instance.abandon(index, Some(0), panic)).ok()
 }
 
 /// A live copy of a model whose tasks are the caller's.
@@ -68,33 +68,15 @@ pub struct Request {
     desk: Desk,
 }
 
-/// A box that is to be run. Invariant: it comes from an activation of this instance, and no other value does.
-pub struct Queued {
-    activation: Activation,
-    instance: Arc<Instance>,
-}
-
-impl Queued {
-    /// Which box.
-    pub fn index(&self) -> BoxId {
-        self.activation.index
-    }
-
-    /// How it is to be queued.
-    pub fn kind(&self) -> Kind {
-        self.activation.kind
-    }
-}
-
 /// An invocation under way.
 #[must_use]
 pub struct Begun {
-    /// `None` if the request had stopped. Lives no longer than the instance below.
-    running: Option<Running<'static>>,
+    /// `None` if the request had stopped, or if it failed.
+    running: Option<Running>,
     /// What resuming activated before the user's code ran.
     activations: Vec<Activation>,
     acted: bool,
-    instance: Arc<Instance>,
+    was_dropped: bool,
 }
 
 impl Begun {
@@ -105,18 +87,16 @@ impl Begun {
 
     /// Whether the request had stopped before, and the box was only dropped.
     pub fn was_dropped(&self) -> bool {
-        self.running.is_none()
+        self.was_dropped
     }
 }
 
 impl Request {
     /// A live copy, and its first task. `operators` replaces operators as in [`Instance::new`].
-    pub fn start(model: &Arc<Model>, operators: Vec<(BoxId, std::boxed::Box<dyn Operator>)>) -> (Request, Queued) {
+    pub fn start(model: &Arc<Model>, operators: Vec<(BoxId, std::boxed::Box<dyn Operator>)>) -> (Request, Activation) {
         let instance = Instance::new(model, RequestId(0), 1, &BY_HAND, operators);
-        let activation = instance.start();
-        instance.count_queued(Some(0), 1);
-        let first = Queued { activation, instance: Arc::clone(&instance) };
-        (Request { instance, desk: Desk::default() }, first)
+        let first = instance.start(Some(0));
+        (Request { instance, desk: Desk { seat: Some(0), ..Desk::default() } }, first)
     }
 
     /// Keeps from now on what happens to envelopes; see [`Request::facts`].
@@ -135,21 +115,18 @@ impl Request {
     }
 
     /// Begins an invocation at a place: the snapshot, and the user's code if it is due. Panics if the task is another request's.
-    pub fn begin(&mut self, task: Queued, place: Place) -> Begun {
-        let Queued { activation, instance } = task;
-        assert!(Arc::ptr_eq(&instance, &self.instance), "a task is begun by its request");
-        let mut begun = Begun { running: None, activations: Vec::new(), acted: false, instance };
-        if !self.instance.is_wanted(activation.index) {
+    pub fn begin(&mut self, task: Activation, place: Place) -> Begun {
+        let Activation { queued, index, .. } = task;
+        assert!(std::ptr::eq(queued.instance(), &*self.instance), "a task is begun by its request");
+        let mut begun = Begun { running: None, activations: Vec::new(), acted: false, was_dropped: false };
+        if !queued.is_wanted() {
+            queued.discard(Some(0));
+            begun.was_dropped = true;
             return begun;
         }
         self.desk.place = place;
-        #[expect(unsafe_code, reason = "runs a task")]
-        // SAFETY: the task is this instance's activation, and begun once, because `Queued` is taken here; the value returned
-        // holds the instance beside what borrows from it.
-        let begin = || -> Running<'static> { unsafe { begin(activation.task, &mut self.desk) } };
-        let Some(mut running) = guarded(&self.instance, activation.index, begin) else { return begun };
+        let Some(mut running) = guarded(&self.instance, index, || queued.begin(&mut self.desk)) else { return begun };
         if running.is_due() {
-            self.instance.count_act(0);
             begun.acted = true;
             running.act(&Alone, &mut self.desk);
         }
@@ -159,24 +136,14 @@ impl Request {
     }
 
     /// Ends an invocation that began at this place. Gives the boxes that are to be queued, the one to be run first last.
-    /// Panics if it is another request's.
-    pub fn finish(&mut self, begun: Begun, place: Place) -> Vec<Queued> {
-        assert!(Arc::ptr_eq(&begun.instance, &self.instance), "an invocation is finished by its request");
-        let mut activations = begun.activations;
-        if let Some(mut running) = begun.running {
-            self.desk.place = place;
-            self.desk.activations = activations;
-            let (index, desk) = (running.index(), &mut self.desk);
-            guarded(&self.instance, index, || {
-                running.send(desk);
-                running.finish(desk);
-            });
-            activations = std::mem::take(&mut self.desk.activations);
-            self.instance.count_queued(Some(0), activations.len() as u64);
-        }
-        self.instance.count_finished(Some(0), 1);
-        let queued = |activation| Queued { activation, instance: Arc::clone(&self.instance) };
-        activations.into_iter().map(queued).collect()
+    pub fn finish(&mut self, begun: Begun, place: Place) -> Vec<Activation> {
+        let Some(running) = begun.running else { return begun.activations };
+        assert!(running.is_of(&self.instance), "an invocation is finished by its request");
+        self.desk.place = place;
+        self.desk.activations = begun.activations;
+        let (index, desk) = (running.index(), &mut self.desk);
+        guarded(&self.instance, index, || running.send(desk).finish(desk));
+        std::mem::take(&mut self.desk.activations)
     }
 
     /// What became of the request, and what each box did. To be called when no task is left: others are taken for a mistake of

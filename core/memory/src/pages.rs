@@ -174,8 +174,9 @@ struct Fake {
     ranges: Vec<FakeRange>,
     /// Bytes that each node can still commit.
     free: Vec<usize>,
-    /// Why nothing is placed.
+    /// Nodes whose memory is not for this process.
     forbidden: Vec<NodeId>,
+    /// Why nothing is placed; `None` if everything is.
     refusal: Option<PageError>,
     calls: Vec<Call>,
 }

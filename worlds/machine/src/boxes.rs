@@ -1,14 +1,13 @@
 //! How a worker runs a box: begin, act, send, finish; and what becomes of the boxes that this activates.
 
 use crate::heaps;
+use crate::recorder::Recorder;
 use crate::runtime::Shared;
 use crate::tasks::{drop_quietly, wait_for_descendants};
 use crate::worker::{Worker, in_task, outside, with_shared, with_worker};
 use std::any::Any;
 use std::sync::Arc;
-use vicus_flow::{
-    Activation, BoxId, FlowError, Instance, Place, World, begin, box_class, heads, instance_of, share_instance,
-};
+use vicus_flow::{Activation, BoxId, Desk, FlowError, Instance, Place, Queued, World, box_class};
 use vicus_schedule::{Found, Kind, PoolId, QueueId, RequestId, TaskClass, TaskRef};
 use vicus_topology::NodeId;
 use vicus_trace::Outcome;
@@ -17,105 +16,99 @@ use vicus_trace::Outcome;
 pub(crate) static BOX: TaskClass = box_class(run);
 
 /// Runs a box.
-///
-/// # Safety
-/// As [`begin`] wants it, on a seat.
 #[expect(unsafe_code, reason = "the type of a class's functions")]
+// SAFETY of callers: `task` is from `Queued::into_task`, and was taken out of its queue once; this is a seat.
 unsafe fn run(task: TaskRef) {
-    enter(task);
-    // SAFETY: the task was queued and is not counted as finished before the end of this function; `enter` holds a
-    // reference beyond that.
-    let (instance, index) = unsafe { instance_of(task) };
-    let seat = in_task(|worker| worker.takes(instance, index));
-    if instance.is_wanted(index) {
-        // SAFETY: the caller's promise.
-        unsafe { invoke(task, instance, index) };
+    // SAFETY: the caller's promise.
+    run_box(unsafe { Queued::from_task(task) });
+}
+
+fn run_box(queued: Queued) {
+    if !in_task(|worker| worker.is_at(queued.request())) {
+        enter(&queued);
     }
-    instance.count_finished(Some(seat), 1);
+    let (desk, seat) = in_task(|worker| worker.start(&queued));
+    match desk {
+        Some(desk) => invoke(queued, desk),
+        None => queued.discard(Some(seat)),
+    }
     heaps::finish_task();
 }
 
-/// Begin, act, send, finish.
-///
-/// # Safety
-/// As [`begin`] wants it, on a seat; the task is this instance's box of that number.
-#[expect(unsafe_code, reason = "runs a task")]
-unsafe fn invoke(task: TaskRef, instance: &Instance, index: BoxId) {
-    let before = instance.stage();
-    let (mut desk, world, is_recorded) = in_task(|worker| {
-        worker.frame.running = Some(task);
-        // Its operator may wait for tasks, and other boxes may run meanwhile: they have a desk of their own.
-        let mut desk = worker.desk.take().unwrap_or_else(|| worker.new_desk());
-        desk.clock = worker.recorder.clock();
-        let world = Neighbourhood { shared: Arc::as_ptr(&worker.shared), pool: worker.pool() };
-        (desk, world, worker.recorder.is_on())
-    });
+/// Begin, act, send, finish. The seat is at the box's request.
+#[inline]
+fn invoke(queued: Queued, mut desk: Box<Desk>) {
+    let index = queued.index();
+    // The world of a box is the seat's pool; whether something is recorded is the same all the time that a runtime lives.
+    let (is_recorded, shared, pool) =
+        in_task(|worker| (worker.recorder.is_on(), Arc::as_ptr(&worker.shared), worker.pool()));
+    let stage = queued.instance().stage();
     // What a user's destructors do there is no part of a task.
-    // SAFETY: the caller's promise.
-    let mut running = outside(|| unsafe { begin(task, &mut desk) });
+    let mut running = outside(|| queued.begin(&mut desk));
     if is_recorded {
-        in_task(|worker| worker.recorder.invocation_begins(instance, index, &mut desk));
+        record(|recorder, instance| recorder.invocation_begins(instance, index, &mut desk));
     }
     if running.is_due() {
-        in_task(|worker| {
-            instance.count_act(worker.seat.index());
-            worker.recorder.act_begins(instance, index);
-            worker.frame.request = instance.id();
-        });
-        running.act(&world, &mut desk);
+        if is_recorded {
+            record(|recorder, instance| recorder.act_begins(instance, index));
+        }
+        running.act(&Neighbourhood { shared, pool }, &mut desk);
         if let Some(panic) = wait_for_descendants() {
-            instance.fail_by(index, panic);
+            in_request(|instance| outside(|| instance.fail_by(index, panic)));
         }
         if is_recorded {
-            in_task(|worker| worker.recorder.act_ends(instance, index, &mut desk));
+            record(|recorder, instance| recorder.act_ends(instance, index, &mut desk));
         }
     }
-    outside(|| running.send(&mut desk));
     if is_recorded {
-        in_task(|worker| worker.recorder.invocation_ends(instance, index, &mut desk));
+        let sent = outside(|| running.send(&mut desk));
+        record(|recorder, instance| recorder.invocation_ends(instance, index, &mut desk));
+        outside(|| sent.finish(&mut desk));
+    } else {
+        outside(|| running.send(&mut desk).finish(&mut desk));
     }
-    outside(|| running.finish(&mut desk));
-    let seat = in_task(|worker| {
-        worker.frame.running = None;
-        let seat = worker.seat.index();
-        instance.count_queued(Some(seat), desk.activations.len() as u64);
-        worker.queue_all(&mut desk.activations, instance, index);
-        worker.desk = Some(desk);
-        seat
-    });
     // The ordinary end leaves nothing behind, and then no queue has to be looked through.
-    if instance.stage() != before && instance.unfinished() > 1 {
-        with_shared(|shared| shared.sweep(instance, Some(seat)));
+    if in_task(|worker| worker.end(desk, index, stage)) {
+        let seat = in_task(|worker| worker.seat.index());
+        in_request(|instance| with_shared(|shared| shared.sweep(instance, Some(seat))));
     }
+}
+
+/// Records something of the current request.
+#[cold]
+fn record(f: impl FnOnce(&mut Recorder, &Instance)) {
+    in_task(|worker| {
+        let Worker { frame, recorder, .. } = worker;
+        f(recorder, frame.current.as_ref().expect("the seat is at the box's request"));
+    });
+}
+
+/// Does something with the current request, which may run a user's code.
+#[cold]
+fn in_request<R>(f: impl FnOnce(&Instance) -> R) -> R {
+    let current = in_task(|worker| worker.frame.current.clone());
+    f(&current.expect("the seat is at the box's request"))
 }
 
 /// Something of the runtime's own panicked in a box's invocation: the request fails, and the thread goes on. What was not queued
 /// yet of what it had activated is dropped, since the request has stopped.
 #[cold]
-pub(crate) fn recover(panic: std::boxed::Box<dyn Any + Send>) {
+pub(crate) fn recover(panic: Box<dyn Any + Send>) {
     let (running, seat) = in_task(|worker| (worker.frame.running.take(), worker.seat.index()));
-    let Some(task) = running else { std::panic::resume_unwind(panic) };
-    #[expect(unsafe_code, reason = "a task pointer becomes an instance")]
-    // SAFETY: the task was taken, and is counted as finished below.
-    let (instance, index) = unsafe { (share_instance(task), instance_of(task).1) };
-    instance.fail_by(index, panic);
-    with_shared(|shared| shared.sweep(&instance, Some(seat)));
-    instance.count_finished(Some(seat), 1);
-    let earlier = in_task(|worker| worker.frame.current.replace(instance));
-    outside(|| drop_quietly(earlier));
+    let Some(index) = running else { std::panic::resume_unwind(panic) };
+    in_request(|instance| {
+        instance.abandon(index, Some(seat), panic);
+        with_shared(|shared| shared.sweep(instance, Some(seat)));
+    });
     heaps::finish_task();
 }
 
 /// Makes a box's request the current one.
-fn enter(task: TaskRef) {
-    let request = task.header().request;
-    if !in_task(|worker| worker.is_at(request)) {
-        leave();
-        #[expect(unsafe_code, reason = "keeps the instance beyond its task")]
-        // SAFETY: the task was queued and is not counted as finished yet.
-        let instance = unsafe { share_instance(task) };
-        in_task(|worker| worker.frame.current = Some(instance));
-    }
+#[cold]
+fn enter(queued: &Queued) {
+    leave();
+    let instance = queued.share();
+    in_task(|worker| worker.frame.current = Some(instance));
 }
 
 /// Turns away from the current request. If this seat ran its last task, the request is over.
@@ -138,31 +131,51 @@ fn end_if_last(instance: Arc<Instance>) {
 
 /// Drops the boxes of stopped requests from this seat's own queue.
 pub(crate) fn sweep_boxes() {
-    for task in in_task(Worker::take_unwanted) {
-        enter(task);
-        in_task(|worker| {
-            let current = worker.frame.current.as_ref().expect("it was entered");
-            current.count_finished(Some(worker.seat.index()), 1);
-        });
+    for queued in in_task(Worker::take_unwanted) {
+        enter(&queued);
+        queued.discard(Some(in_task(|worker| worker.seat.index())));
     }
 }
 
 impl Worker {
-    /// A box was taken out of its queue. Says where this seat's counts are.
-    fn takes(&mut self, instance: &Instance, index: BoxId) -> usize {
-        let (seat, way, far) = (self.seat.index(), self.frame.way, self.is_far());
-        instance.count_taken(seat, way.rule(), far);
-        self.recorder.taken(instance, index, way, far);
-        seat
-    }
-
     /// Whether this is the current request.
+    #[inline]
     fn is_at(&self, request: RequestId) -> bool {
         self.frame.current.as_ref().is_some_and(|current| current.id() == request)
     }
 
-    /// Takes the boxes of stopped requests out of the seat's own queue. They are not counted as finished yet.
-    fn take_unwanted(&mut self) -> Vec<TaskRef> {
+    /// A box of the current request was taken out of its queue. Gives the desk for its invocation, unless the request wants it no more,
+    /// and says where this seat counts.
+    #[inline]
+    fn start(&mut self, queued: &Queued) -> (Option<Box<Desk>>, usize) {
+        let (instance, index, way) = (queued.instance(), queued.index(), self.frame.way);
+        let seat = self.seat.index();
+        let far = way.queue().is_some_and(|queue| self.is_far(queue));
+        instance.count_taken(seat, way.rule(), far);
+        self.recorder.taken(instance, index, way, far);
+        if !queued.is_wanted() {
+            return (None, seat);
+        }
+        self.frame.request = instance.id();
+        self.frame.running = Some(index);
+        // Its operator may wait for tasks, and other boxes may run meanwhile: they have a desk of their own.
+        let mut desk = self.desk.take().unwrap_or_else(|| self.new_desk());
+        desk.clock = self.recorder.clock();
+        (Some(desk), seat)
+    }
+
+    /// An invocation is over: queues what it activated. Says whether its request has stopped meanwhile and has left tasks behind.
+    #[inline]
+    fn end(&mut self, mut desk: Box<Desk>, index: BoxId, stage: u8) -> bool {
+        self.frame.running = None;
+        self.queue_all(&mut desk.activations, index);
+        self.desk = Some(desk);
+        let instance = self.frame.current.as_ref().expect("the seat is at the box's request");
+        instance.stage() != stage && instance.unfinished() > 0
+    }
+
+    /// Takes the boxes of stopped requests out of the seat's own queue.
+    fn take_unwanted(&mut self) -> Vec<Queued> {
         let shared = Arc::clone(&self.shared);
         let Some(deque) = shared.queues.own(self.seat) else { return Vec::new() };
         let tasks = std::iter::from_fn(|| deque.pop());
@@ -175,24 +188,27 @@ impl Worker {
             }
         }
         deque.share(true);
-        unwanted
+        #[expect(unsafe_code, reason = "a task is a value again")]
+        // SAFETY: boxes alone may be unwanted; they were put there by `queue_all`, and taken out above.
+        unwanted.into_iter().map(|task| unsafe { Queued::from_task(task) }).collect()
     }
 
     /// Queues what the last invocation activated, and wakes one sleeper for each but the last immediate one: that one
     /// is this seat's own next task (rule 1), and a thread woken for it could only take it away from its rows.
-    fn queue_all(&mut self, activations: &mut Vec<Activation>, instance: &Instance, by: BoxId) {
+    fn queue_all(&mut self, activations: &mut Vec<Activation>, by: BoxId) {
         let last = activations.len().wrapping_sub(1);
         for (number, activation) in activations.drain(..).enumerate() {
-            let Activation { task, kind, index, home } = activation;
+            let Activation { queued, kind, index, home } = activation;
             let elsewhere = match home {
-                Some(home) => self.home_queue(home, index).or_else(|| self.dealt(task, kind, index)),
-                None => self.dealt(task, kind, index).or_else(|| self.box_in_turn(instance, kind, index)),
+                Some(home) => self.home_queue(home, index).or_else(|| self.dealt(&queued, kind)),
+                None => self.dealt(&queued, kind).or_else(|| self.box_in_turn(&queued, kind)),
             };
-            // Whoever is there shares nothing with this seat.
+            // A seat elsewhere shares nothing with this one.
             let kind = if elsewhere.is_some() { Kind::Deferred } else { kind };
             let plan = &self.shared.plan.seats[self.seat.index()];
             let queue = elsewhere.unwrap_or(plan.place[kind as usize]);
-            self.recorder.enqueued(instance, index, kind, by);
+            self.recorder.enqueued(queued.instance(), index, kind, by);
+            let task = queued.into_task();
             if number == last && kind == Kind::Immediate && self.own().is_some() {
                 let next = Found { task, rule: plan.look[0].rule, queue };
                 if let Some(earlier) = self.next.replace(next) {
@@ -212,8 +228,8 @@ impl Worker {
 
     /// The queue of a box that names no place, if the plan deals in turn, unless that is this seat's own.
     #[inline]
-    fn box_in_turn(&self, instance: &Instance, kind: Kind, index: BoxId) -> Option<QueueId> {
-        let queue = self.shared.plan.queue_of_box(instance.id(), index.index())?;
+    fn box_in_turn(&self, queued: &Queued, kind: Kind) -> Option<QueueId> {
+        let queue = self.shared.plan.queue_of_box(queued.request(), queued.index().index())?;
         (queue != self.shared.plan.seats[self.seat.index()].place[kind as usize]).then_some(queue)
     }
 
@@ -221,21 +237,17 @@ impl Worker {
     /// lies in one place, as memory of the distribution `coarse` does. It tells of its node alone: of the caches there, a box is
     /// always dealt to the same one, where its state is.
     #[inline]
-    fn dealt(&mut self, task: TaskRef, kind: Kind, index: BoxId) -> Option<QueueId> {
-        if self.shared.plan.dealing.is_none() { None } else { self.deal_box(task, kind, index) }
+    fn dealt(&mut self, queued: &Queued, kind: Kind) -> Option<QueueId> {
+        if self.shared.plan.dealing.is_none() { None } else { self.deal_box(queued, kind) }
     }
 
     #[inline(never)]
-    fn deal_box(&mut self, task: TaskRef, kind: Kind, index: BoxId) -> Option<QueueId> {
+    fn deal_box(&mut self, queued: &Queued, kind: Kind) -> Option<QueueId> {
         let Worker { shared, shares, seat, .. } = self;
         let dealing = shared.plan.dealing.as_ref()?;
         shares.clear();
-        #[expect(unsafe_code, reason = "looks at what a box will find")]
-        // SAFETY: the task is of an activation of this seat's last invocation, and not queued yet.
-        unsafe {
-            let node = |place: Place| NodeId::new(place.0.into());
-            heads(task, |place, bytes| shares.add(dealing, node(place), index.index(), bytes));
-        }
+        let (node, index) = (|place: Place| NodeId::new(place.0.into()), queued.index().index());
+        queued.heads(|place, bytes| shares.add(dealing, node(place), index, bytes));
         let queue = dealing.deal_shares(shares)?;
         (queue != shared.plan.seats[seat.index()].place[kind as usize]).then_some(queue)
     }

@@ -18,10 +18,8 @@ use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-use vicus_flow::{
-    Activation, Blocks, BoxId, Desk, FlowError, Instance, Model, Operator, Place, World, begin, instance_of,
-};
-use vicus_schedule::{Kind, TaskRef};
+use vicus_flow::{Activation, Blocks, BoxId, Desk, FlowError, Instance, Model, Operator, Place, Queued, World};
+use vicus_schedule::Kind;
 
 /// How long a caller works for its request before the seats do, unless the runtime was told otherwise.
 /// What is left after that long wakes threads and finds their caches cold: some 60 µs, which then weigh little.
@@ -131,24 +129,25 @@ impl Drop for CallersPlace<'_> {
 #[derive(Default)]
 struct Tasks {
     /// The youngest is run first.
-    immediate: Vec<TaskRef>,
+    immediate: Vec<Queued>,
     /// The oldest is run first, when there is no immediate one.
-    deferred: VecDeque<TaskRef>,
+    deferred: VecDeque<Queued>,
     /// The box whose invocation is under way.
-    running: Option<TaskRef>,
+    running: Option<BoxId>,
 }
 
 impl Tasks {
-    fn put(&mut self, activation: &Activation) {
+    fn put(&mut self, activation: Activation) {
         match activation.kind {
-            Kind::Immediate => self.immediate.push(activation.task),
-            Kind::Deferred => self.deferred.push_back(activation.task),
+            Kind::Immediate => self.immediate.push(activation.queued),
+            Kind::Deferred => self.deferred.push_back(activation.queued),
         }
     }
 
-    fn take(&mut self) -> Option<TaskRef> {
-        self.running = self.immediate.pop().or_else(|| self.deferred.pop_front());
-        self.running
+    fn take(&mut self) -> Option<Queued> {
+        let queued = self.immediate.pop().or_else(|| self.deferred.pop_front())?;
+        self.running = Some(queued.index());
+        Some(queued)
     }
 }
 
@@ -171,20 +170,17 @@ impl Caller<'_> {
 
     fn run(&self) {
         let instance = self.instance();
-        self.tasks.borrow_mut().put(&instance.start());
-        instance.count_queued(Some(self.slot), 1);
+        let seat = Some(self.slot);
+        self.tasks.borrow_mut().put(self.state.instance.start(seat));
         let place = heaps::process().map_or(Place(0), |process| Place::from(heaps::node_of_thread(process)));
-        let mut desk = Desk { place, blocks: Blocks::of(column_block), asks_world: true, ..Desk::default() };
+        let mut desk = Desk { place, blocks: Blocks::of(column_block), asks_world: true, seat, ..Desk::default() };
         // A time that no clock reaches is none.
         let until = Instant::now().checked_add(self.shared.caller_works);
         // As for a worker: whatever panics in an invocation and is not caught there fails the request.
         while let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.run_until(until, &mut desk))) {
-            let Some(task) = self.tasks.borrow_mut().running.take() else { std::panic::resume_unwind(panic) };
-            #[expect(unsafe_code, reason = "a task pointer becomes a box")]
-            // SAFETY: the task is counted as finished below, and `state` has the instance.
-            instance.fail_by(unsafe { instance_of(task) }.1, panic);
+            let Some(index) = self.tasks.borrow_mut().running.take() else { std::panic::resume_unwind(panic) };
+            instance.abandon(index, seat, panic);
             desk.activations.clear();
-            instance.count_finished(Some(self.slot), 1);
         }
         heaps::finish_task();
         if self.is_known.get() {
@@ -198,10 +194,9 @@ impl Caller<'_> {
     fn run_until(&self, until: Option<Instant>, desk: &mut Desk) {
         let instance = self.instance();
         loop {
-            let Some(task) = self.tasks.borrow_mut().take() else { return };
-            self.run_box(task, desk);
+            let Some(queued) = self.tasks.borrow_mut().take() else { return };
+            self.run_box(queued, desk);
             self.tasks.borrow_mut().running = None;
-            instance.count_finished(Some(self.slot), 1);
             if !instance.is_stopped() {
                 if (self.gives_up)() {
                     instance.fail(FlowError::Cancelled);
@@ -214,26 +209,18 @@ impl Caller<'_> {
         }
     }
 
-    fn run_box(&self, task: TaskRef, desk: &mut Desk) {
-        #[expect(unsafe_code, reason = "a task pointer becomes an instance")]
-        // SAFETY: the task is one of this request that was not run yet, and `state` has the instance.
-        let (instance, index) = unsafe { instance_of(task) };
-        instance.count_taken(self.slot, 0, false);
-        if !instance.is_wanted(index) {
-            return;
+    fn run_box(&self, queued: Queued, desk: &mut Desk) {
+        self.instance().count_taken(self.slot, 0, false);
+        if !queued.is_wanted() {
+            return queued.discard(Some(self.slot));
         }
-        #[expect(unsafe_code, reason = "runs a task")]
-        // SAFETY: an activation put it here once, and it was taken out.
-        let mut running = unsafe { begin(task, desk) };
+        let mut running = queued.begin(desk);
         if running.is_due() {
-            instance.count_act(self.slot);
             running.act(self, desk);
         }
-        running.send(desk);
-        running.finish(desk);
-        instance.count_queued(Some(self.slot), desk.activations.len() as u64);
+        running.send(desk).finish(desk);
         let mut tasks = self.tasks.borrow_mut();
-        desk.activations.drain(..).for_each(|activation| tasks.put(&activation));
+        desk.activations.drain(..).for_each(|activation| tasks.put(activation));
     }
 
     /// The request is longer than was thought, or its box is about to block: its other boxes are for seats.
@@ -241,14 +228,14 @@ impl Caller<'_> {
     #[inline(never)]
     fn leave_to_seats(&self) {
         let mut tasks = self.tasks.borrow_mut();
-        let left: Vec<TaskRef> = tasks.deferred.drain(..).collect();
+        let left: Vec<Queued> = tasks.deferred.drain(..).collect();
         let left = left.into_iter().chain(tasks.immediate.drain(..));
-        for task in left {
+        for queued in left {
             // Whoever ends it finds it there.
             if !self.is_known.replace(true) {
                 self.shared.keep(self.state);
             }
-            self.shared.put_at_entry(task);
+            self.shared.put_at_entry(queued.into_task());
         }
     }
 }

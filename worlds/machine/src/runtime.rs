@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use vicus_flow::{BoxCounts, BoxId, FlowError, Instance, Model, Operator, Totals};
+use vicus_flow::{BoxCounts, BoxId, FlowError, Instance, Model, Operator, Queued, Totals};
 use vicus_memory::distribution::Distribution;
 use vicus_memory::{Memory, PlaceError, Placed};
 use vicus_schedule::{Kind, MOST_THREADS, Plan, PoolId, QueueId, RequestId, SeatId, Setting, TaskRef};
@@ -478,14 +478,15 @@ impl Shared {
     /// Takes the tasks of a stopped request out of all queues, but for boxes that are to run after its end: at once out of the locked
     /// ones, soon out of the seats'.
     pub(crate) fn sweep(&self, instance: &Instance, seat: Option<usize>) {
-        let mut dropped = 0;
         #[expect(unsafe_code, reason = "asks what a task is")]
         // SAFETY: the task is in a queue.
         let is_unwanted = |task: &TaskRef| unsafe { task.is_unwanted() };
-        self.queues.sweep_locked(instance.id(), is_unwanted, |_| dropped += 1);
+        #[expect(unsafe_code, reason = "a task is a value again")]
+        // SAFETY: boxes alone may be unwanted, and this one was just taken out of its queue.
+        let discard = |task| unsafe { Queued::from_task(task) }.discard(seat);
+        self.queues.sweep_locked(instance.id(), is_unwanted, discard);
         // Release: whoever sees it sees that the request is stopped.
         self.sweeps.fetch_add(1, Ordering::Release);
-        instance.count_finished(seat, dropped);
     }
 
     /// A request has its result.
@@ -648,12 +649,11 @@ impl Runtime {
         let state = shared.new_request(model, operators, budget_bytes);
         shared.keep(&state);
         let instance = &state.instance;
-        let first = instance.start();
+        let first = instance.start(None);
         if let Some(recording) = &shared.recording {
             recording.submitted(instance, first.index);
         }
-        instance.count_queued(None, 1);
-        shared.put_into_entry(queue, first.task);
+        shared.put_into_entry(queue, first.queued.into_task());
         Request { shared: Arc::clone(shared), state }
     }
 

@@ -24,7 +24,7 @@ use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use vicus_flow::{Blocks, Desk, Instance, Place};
+use vicus_flow::{Blocks, BoxId, Desk, Instance, Place};
 use vicus_schedule::{
     Context, ContextRef, DEEP, Found, Idle, Kind, PoolId, QueueId, RequestId, SeatId, SeatPlan, Shares, TaskRef, look,
     look_waiting,
@@ -81,7 +81,7 @@ pub(crate) struct Frame {
     /// The request whose box was run last. The worker's own reference: it looks at the instance after its last task.
     pub(crate) current: Option<Arc<Instance>>,
     /// The box whose invocation is under way.
-    pub(crate) running: Option<TaskRef>,
+    pub(crate) running: Option<BoxId>,
     /// What counts the task.
     pub(crate) parent: ContextRef,
     /// Where the task spawns its children now; `None` until it spawns one or opens a group.
@@ -274,7 +274,8 @@ impl Worker {
     /// What boxes of this seat are run with.
     pub(crate) fn new_desk(&self) -> Box<Desk> {
         let (place, blocks) = (Place::from(self.node()), Blocks::of(column_block));
-        Box::new(Desk { recording: self.recorder.keeps_events(), place, blocks, ..Desk::default() })
+        let seat = Some(self.seat.index());
+        Box::new(Desk { recording: self.recorder.keeps_events(), place, blocks, seat, ..Desk::default() })
     }
 
     /// Works until `goes_on` says no. It is asked between two tasks and around sleep.
@@ -440,9 +441,9 @@ impl Worker {
         }
     }
 
-    /// Whether the queue of the task that runs is another node's.
-    pub(crate) fn is_far(&self) -> bool {
-        self.frame.way.queue().is_some_and(|queue| self.shared.plan.queues[queue.index()].home != self.node())
+    /// Whether this queue is another node's.
+    pub(crate) fn is_far(&self, queue: QueueId) -> bool {
+        self.shared.plan.queues[queue.index()].home != self.node()
     }
 }
 
@@ -568,6 +569,7 @@ pub(crate) fn run(task: TaskRef, way: Way) {
         worker.pause_ns = 0;
         worker.frame.way = way;
         worker.frame.parent = task.header().context;
+        debug_assert!(worker.frame.context.is_none(), "the last task has ended with its context");
     });
     #[expect(unsafe_code, reason = "runs a task")]
     // SAFETY: the task came out of a queue, where it was put once.
@@ -607,17 +609,6 @@ impl Stack {
 }
 
 impl Frame {
-    /// What is asked whether the task's closures are cancelled.
-    #[inline]
-    pub(crate) fn surroundings(&self) -> ContextRef {
-        match self.context {
-            #[expect(unsafe_code, reason = "follows a pointer")]
-            // SAFETY: it is the task's, and alive as long as that.
-            Some(context) => ContextRef::new(unsafe { context.as_ref() }),
-            None => self.parent,
-        }
-    }
-
     /// This frame, whose place a task on top of it takes.
     fn put_aside(&mut self) -> Frame {
         Frame {

@@ -110,6 +110,7 @@ fn gate() -> (impl Fn() + Send + 'static, impl Fn() + Send + Sync + 'static) {
 
 #[test]
 fn children_are_waited_for_and_grandchildren_are_not() {
+    let mut times = 0;
     for runtime in runtimes().filter(|runtime| runtime.plan().threads() > 1) {
         let what = strategy(&runtime);
         let (wait, open) = gate();
@@ -144,9 +145,11 @@ fn children_are_waited_for_and_grandchildren_are_not() {
                 }
             }
         });
-        assert_eq!(grandchildren, 0, "{what}: a grandchild that goes on was waited for ({children})");
+        times += usize::from(children);
+        assert_eq!(grandchildren, 0, "{what}: a grandchild that goes on was waited for");
         assert_eq!(late.get(), 1, "{what}: run has waited for it");
     }
+    assert!(times > 0, "no grandchild began on another thread while its grandparent waited");
 }
 
 #[test]
@@ -252,6 +255,80 @@ fn a_childs_panic_goes_to_whatever_waits_for_it_first() {
     assert!(catch_unwind(|| spawn_child(|| ())).is_err(), "outside of tasks");
 }
 
+/// What a task returns, or panics with, may spawn when it is dropped, or panic: the task is over by then, so that is no part of it.
+#[test]
+fn what_is_dropped_after_a_task_is_no_part_of_it() {
+    struct Spawns(Counter);
+    impl Drop for Spawns {
+        fn drop(&mut self) {
+            self.0.add();
+            let counter = self.0.clone();
+            spawn_child(move || counter.add());
+        }
+    }
+    struct Bomb;
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            panic!("of what was returned");
+        }
+    }
+    for runtime in runtimes() {
+        let what = strategy(&runtime);
+        let counter = Counter::new();
+        let made = counter.clone();
+        // Its result is dropped by the later of two: this thread, or the one that ran it.
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(runtime.spawn(move || Spawns(made)))));
+        let told = panic_of(|| {
+            runtime.run(|| {
+                spawn_child(|| panic!("of a child"));
+                Bomb
+            });
+        });
+        assert_eq!(told, "of a child", "{what}");
+        let told = panic_of(|| {
+            runtime.run(|| {
+                join(|| (), || (spawn_child(|| panic!("of a child")), Bomb).1);
+                wait_for_children();
+            });
+        });
+        assert!(["of a child", "of what was returned"].contains(&&*told), "{what}: {told}");
+        // Nothing of it is left for the tasks that come after it.
+        while counter.get() == 0 {
+            std::thread::yield_now();
+        }
+        runtime.run(|| scope(|scope| (0..50).for_each(|_| scope.spawn(|_| grow(2, counter.clone())))));
+        assert_eq!(counter.get(), 1 + 50 * 7, "{what}");
+    }
+}
+
+/// A group is closed while another thread runs the second closure of a `join` which began in it.
+#[test]
+fn a_closure_that_another_thread_runs_outlives_the_group_that_was_open() {
+    for runtime in runtimes().filter(|runtime| runtime.plan().threads() > 1) {
+        runtime.run(|| {
+            for _ in 0..20 {
+                open_group();
+                let closed = AtomicBool::new(false);
+                let spawns = || {
+                    let until = std::time::Instant::now() + Duration::from_millis(5);
+                    while !closed.load(Ordering::Acquire) && std::time::Instant::now() < until {
+                        std::hint::spin_loop();
+                    }
+                    assert!(!is_cancelled());
+                    spawn_child(|| ());
+                };
+                join(
+                    || {
+                        close_group();
+                        closed.store(true, Ordering::Release);
+                    },
+                    spawns,
+                );
+            }
+        });
+    }
+}
+
 #[test]
 fn a_task_may_end_before_all_that_descends_from_it() {
     // Each task ends before its one child, so that each context is dropped by the end of what it waits for, up to the first.
@@ -284,5 +361,95 @@ fn a_trace_of_children_has_causes_before_effects() {
         });
         let trace: Trace = runtime.trace().unwrap();
         assert_eq!((trace.lost(), trace.check().first()), (0, None), "{}", strategy.name());
+    }
+}
+
+/// What a task of a random program does: its steps follow from a seed alone, so that they can be counted beforehand.
+#[derive(Clone, Copy)]
+enum Step {
+    Child(u64),
+    Wait,
+    Group(u64),
+    Join(u64),
+    Scope(u64),
+}
+
+fn next(seed: &mut u64) -> u64 {
+    // xorshift64*
+    *seed ^= *seed >> 12;
+    *seed ^= *seed << 25;
+    *seed ^= *seed >> 27;
+    seed.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 11
+}
+
+fn steps(seed: u64, depth: u32) -> Vec<Step> {
+    let mut seed = seed | 1;
+    let many = if depth == 0 { 0 } else { next(&mut seed) % 5 };
+    let step = |_| {
+        let of = next(&mut seed);
+        match next(&mut seed) % 8 {
+            0..4 => Step::Child(of),
+            4 => Step::Wait,
+            5 => Step::Group(of),
+            6 => Step::Join(of),
+            _ => Step::Scope(of),
+        }
+    };
+    (0..many).map(step).collect()
+}
+
+fn counted(seed: u64, depth: u32) -> usize {
+    let below = |of: u64| counted(of, depth - 1);
+    let each = |step: Step| match step {
+        Step::Wait => 0,
+        Step::Child(of) => below(of),
+        Step::Group(of) | Step::Join(of) | Step::Scope(of) => below(of) + below(of ^ 5),
+    };
+    1 + steps(seed, depth).into_iter().map(each).sum::<usize>()
+}
+
+fn run_program(seed: u64, depth: u32, counter: &Counter) {
+    counter.add();
+    let child = |of: u64| {
+        let counter = counter.clone();
+        spawn_child(move || run_program(of, depth - 1, &counter));
+    };
+    for step in steps(seed, depth) {
+        match step {
+            Step::Child(of) => child(of),
+            Step::Wait => wait_for_children(),
+            Step::Group(of) => {
+                open_group();
+                child(of);
+                child(of ^ 5);
+                // Every fourth one is left open.
+                if of % 4 > 0 {
+                    close_group();
+                }
+            }
+            Step::Join(of) => {
+                let (a, b) = (counter, counter);
+                join(|| run_program(of, depth - 1, a), || run_program(of ^ 5, depth - 1, b));
+            }
+            Step::Scope(of) => scope(|scope| {
+                scope.spawn(|_| run_program(of, depth - 1, counter));
+                scope.spawn_deferred(|_| run_program(of ^ 5, depth - 1, counter));
+            }),
+        }
+    }
+}
+
+/// What happened: two seats were to be asked at the end of one task, and one of them was not.
+#[test]
+fn random_programs_do_all_that_they_spawn() {
+    const DEPTH: u32 = 7;
+    for runtime in runtimes() {
+        let what = strategy(&runtime);
+        for seed in 1..60u64 {
+            let seed = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+            let counter = Counter::new();
+            runtime.run(|| run_program(seed, DEPTH, &counter));
+            assert_eq!(counter.get(), counted(seed, DEPTH), "{what}, seed {seed}");
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! A world whose hands are the test's: it says which task is taken when, and sees what each step leaves.
 
 use std::sync::Arc;
-use vicus_flow::{Activation, Desk, Instance, Model, Place, Running, World, begin, box_class};
+use vicus_flow::{Activation, Desk, Instance, Model, Place, Running, Sent, World, box_class};
 use vicus_schedule::{Kind, RequestId, TaskClass, TaskRef};
 
 struct Alone;
@@ -33,8 +33,7 @@ impl ByHand {
     /// Started: the initialization box is queued.
     pub(crate) fn start(model: &Arc<Model>) -> ByHand {
         let instance = Instance::new(model, RequestId(0), 1, &BY_HAND, Vec::new());
-        let first = instance.start();
-        instance.count_queued(Some(0), 1);
+        let first = instance.start(Some(0));
         ByHand { instance, queue: vec![first], place: Place(0) }
     }
 
@@ -56,63 +55,54 @@ impl ByHand {
     }
 
     /// Begins a box that is queued.
-    pub(crate) fn begin<'a>(&mut self, name: &str) -> Running<'a> {
+    pub(crate) fn begin(&mut self, name: &str) -> Running {
         let boxes = self.instance.model().boxes();
         let at = self.queue.iter().position(|activation| boxes[activation.index.index()].name() == name);
-        let task = self.queue.remove(at.unwrap_or_else(|| panic!("{name} is queued: {:?}", self.queued()))).task;
+        let activation = self.queue.remove(at.unwrap_or_else(|| panic!("{name} is queued: {:?}", self.queued())));
         let mut desk = self.desk();
-        #[expect(unsafe_code, reason = "runs a task")]
-        // SAFETY: the task is of this world's instance, was put into the queue by its activation and taken out just now;
-        // tests end what they begin while they hold the world, and with it the instance.
-        let running = unsafe { begin(task, &mut desk) };
+        let running = activation.queued.begin(&mut desk);
         // Receivers of what had been refused and goes now.
         self.spawn(desk);
         running
     }
 
     fn desk(&self) -> Desk {
-        Desk { place: self.place, ..Desk::default() }
+        Desk { place: self.place, seat: Some(0), ..Desk::default() }
     }
 
     fn spawn(&mut self, mut desk: Desk) -> Vec<String> {
-        self.instance.count_queued(Some(0), desk.activations.len() as u64);
         let made = desk.activations.iter().map(|activation| self.show(activation)).collect();
         self.queue.append(&mut desk.activations);
         made
     }
 
     /// The rest of an invocation. Whether user code was run, and what was queued, in the order of queueing.
-    pub(crate) fn end(&mut self, mut running: Running<'_>) -> (bool, Vec<String>) {
+    pub(crate) fn end(&mut self, mut running: Running) -> (bool, Vec<String>) {
         let mut desk = self.desk();
         let due = running.is_due();
         if due {
             running.act(&Alone, &mut desk);
         }
-        running.send(&mut desk);
-        running.finish(&mut desk);
-        let made = self.spawn(desk);
-        self.instance.count_finished(Some(0), 1);
-        (due, made)
+        running.send(&mut desk).finish(&mut desk);
+        (due, self.spawn(desk))
     }
 
     /// All of an invocation but its end: the receivers of what it sent are queued, it is running still.
-    pub(crate) fn run_but_finish<'a>(&mut self, name: &str) -> Running<'a> {
+    pub(crate) fn run_but_finish(&mut self, name: &str) -> Sent {
         let (mut running, mut desk) = (self.begin(name), self.desk());
         if running.is_due() {
             running.act(&Alone, &mut desk);
         }
-        running.send(&mut desk);
+        let sent = running.send(&mut desk);
         self.spawn(desk);
-        running
+        sent
     }
 
     /// The end of what [`ByHand::run_but_finish`] began.
-    pub(crate) fn finish(&mut self, running: Running<'_>) -> Vec<String> {
+    pub(crate) fn finish(&mut self, sent: Sent) -> Vec<String> {
         let mut desk = self.desk();
-        running.finish(&mut desk);
-        let made = self.spawn(desk);
-        self.instance.count_finished(Some(0), 1);
-        made
+        sent.finish(&mut desk);
+        self.spawn(desk)
     }
 
     /// A whole invocation.

@@ -387,7 +387,7 @@ fn who_records_is_told_which_envelopes_a_box_keeps() {
     let mut queue = vec![first];
     let mut told = Vec::new();
     while let Some(task) = queue.pop() {
-        let is_keeper = task.index() == keeper;
+        let is_keeper = task.index == keeper;
         let begun = request.begin(task, Place(0));
         queue.extend(request.finish(begun, Place(0)));
         told.extend(request.facts().filter(|_| is_keeper).filter_map(|fact| match fact {

@@ -52,9 +52,14 @@ impl ContextRef {
     /// Of a task that no context counts.
     pub const NONE: ContextRef = ContextRef(ptr::null());
 
-    /// Of a task that is to be counted there.
-    pub fn new(context: &Context) -> ContextRef {
+    /// Of a task that is to be counted there. What the pointer may be used for is the caller's: a context may be the beginning of more.
+    pub fn new(context: *const Context) -> ContextRef {
         ContextRef(context)
+    }
+
+    /// Where it is.
+    pub fn as_ptr(self) -> *const Context {
+        self.0
     }
 
     /// The context.
@@ -109,7 +114,7 @@ impl Context {
     }
 
     /// For the children of a task that is one of `parent`'s, or of none. Without a parent, its owner waits for [`Wanted::Subtrees`]
-    /// before it is gone; else it may call [`Context::owner_ends`] instead.
+    /// before it is gone; else it may end before them ([`Context::ends_one`]).
     pub fn of_task(parent: Option<&Context>, request: RequestId, seat: SeatId) -> Context {
         let group = parent.map_or(ptr::null(), Context::group);
         Context::new(ContextKind::Task, parent.map_or(ptr::null(), ptr::from_ref), group, request, seat)
@@ -197,7 +202,7 @@ impl Context {
         let mut slot = self.panic.lock().expect("nothing panics under this lock");
         let other = if slot.is_none() { slot.replace(panic) } else { Some(panic) };
         drop(slot);
-        // A user's value may panic when it is dropped, and so may what it panics with.
+        // A user's value may panic when it is dropped, and so may what that panics with.
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(other))) {
             std::mem::forget(panic);
         }
@@ -230,7 +235,7 @@ impl Context {
     /// A task of this context has ended, which `seat` ran, and which had this context of its own if it has spawned any. `drops` gets
     /// what is not needed any more: that context, this one, those above; first their panics go up.
     ///
-    /// Returns a seat that is to be asked whether what it waits for is over. This context may be gone after this.
+    /// `asks` gets the seats that are to be asked whether what they wait for is over. This context may be gone after this.
     ///
     /// # Safety
     /// It is called once for each [`Context::begins_one`]. `own` is of [`Context::of_task`] with this context as its parent, and so is every
@@ -241,17 +246,18 @@ impl Context {
         &self,
         own: Option<*const Context>,
         seat: SeatId,
+        mut asks: impl FnMut(SeatId),
         drops: impl FnMut(*const Context),
-    ) -> Option<SeatId> {
+    ) {
         match own {
             None => match self.open.ends(seat, Ended::Both) {
-                Then::Nothing => None,
-                Then::Ask(seat) => Some(seat),
+                Then::Nothing => {}
+                Then::Ask(seat) => asks(seat),
                 // SAFETY: the caller's promise.
-                Then::Drop => unsafe { drop_upwards(self, seat, drops) },
+                Then::Drop => unsafe { drop_upwards(self, seat, asks, drops) },
             },
             // SAFETY: as above.
-            Some(own) => unsafe { self.ends_with(own, seat, drops) },
+            Some(own) => unsafe { self.ends_with(own, seat, asks, drops) },
         }
     }
 
@@ -263,28 +269,28 @@ impl Context {
         &self,
         own: *const Context,
         seat: SeatId,
+        mut asks: impl FnMut(SeatId),
         mut drops: impl FnMut(*const Context),
-    ) -> Option<SeatId> {
+    ) {
         // SAFETY: the caller's promise.
         if unsafe { (*own).is_done(Wanted::Subtrees) } {
             // SAFETY: as above.
             unsafe { (*own).hand_panic_up() };
             drops(own);
             // SAFETY: as above.
-            return unsafe { self.ends_one(None, seat, drops) };
+            return unsafe { self.ends_one(None, seat, asks, drops) };
         }
         // The subtree stays open, and keeps this context alive.
-        let asked = match self.open.ends(seat, Ended::Child) {
-            Then::Ask(seat) => Some(seat),
-            Then::Nothing => None,
+        match self.open.ends(seat, Ended::Child) {
+            Then::Ask(seat) => asks(seat),
+            Then::Nothing => {}
             Then::Drop => unreachable!("the child's subtree is open"),
-        };
+        }
         // SAFETY: as above; the last of its tasks may drop it after this.
-        let is_last = unsafe { (*own).open.owner_ends() };
-        // SAFETY: as above.
-        let above = if is_last { unsafe { drop_upwards(own, seat, drops) } } else { None };
-        // Both ask the owner of this context, if both ask.
-        asked.or(above)
+        if unsafe { (*own).open.owner_ends() } {
+            // SAFETY: as above.
+            unsafe { drop_upwards(own, seat, asks, drops) };
+        }
     }
 
     /// What a task panicked with is for those that wait for the owner, which did not wait itself.
@@ -303,7 +309,12 @@ impl Context {
 /// # Safety
 /// As [`Context::ends_one`]: the last one that counted there calls it.
 #[expect(unsafe_code, reason = "the caller promises what the type system can't see: who uses a context")]
-unsafe fn drop_upwards(context: *const Context, seat: SeatId, mut drops: impl FnMut(*const Context)) -> Option<SeatId> {
+unsafe fn drop_upwards(
+    context: *const Context,
+    seat: SeatId,
+    mut asks: impl FnMut(SeatId),
+    mut drops: impl FnMut(*const Context),
+) {
     let mut context = context;
     loop {
         // SAFETY: nothing uses it any more but this function; its parent is alive, since it counts there.
@@ -313,8 +324,8 @@ unsafe fn drop_upwards(context: *const Context, seat: SeatId, mut drops: impl Fn
         };
         drops(context);
         match parent.open.ends(seat, Ended::Subtree) {
-            Then::Nothing => return None,
-            Then::Ask(seat) => return Some(seat),
+            Then::Nothing => return,
+            Then::Ask(seat) => return asks(seat),
             Then::Drop => context = parent,
         }
     }

@@ -59,7 +59,7 @@ pub enum Then {
 
 const CHILD: u64 = 1;
 const SUBTREE: u64 = 1 << 32;
-/// More tasks than fit into the memory of a machine.
+/// So many tasks may end on other seats while the owner, which spawned them, neither sleeps nor ends: 2^28.
 const BIAS: u64 = (CHILD << 30) + (SUBTREE << 28);
 /// The owner sleeps, or has slept.
 const ASLEEP: u64 = 1 << 62;
@@ -92,7 +92,7 @@ impl Open {
         // Relaxed: the task that spawns it is counted itself or the owner, so that nothing is over meanwhile.
         if self.is_owners(seat) {
             let own = self.own.load(Ordering::Relaxed);
-            self.own.store(own + Ended::Both as i64, Ordering::Relaxed);
+            self.own.store(own.wrapping_add(Ended::Both as i64), Ordering::Relaxed);
         } else {
             self.others.fetch_add(Ended::Both as u64, Ordering::Relaxed);
         }
@@ -104,17 +104,18 @@ impl Open {
         let owner = self.seat.load(Ordering::Relaxed);
         if owner == seat.index() as u32 {
             let own = self.own.load(Ordering::Relaxed);
-            self.own.store(own - what as i64, Ordering::Relaxed);
+            self.own.store(own.wrapping_sub(what as i64), Ordering::Relaxed);
             return Then::Nothing;
         }
         // Release: what the task did is done for the one that waits. Acquire: what all did is done for the one that drops.
-        let now = self.others.fetch_sub(what as u64, Ordering::AcqRel) - what as u64;
+        let now = self.others.fetch_sub(what as u64, Ordering::AcqRel).wrapping_sub(what as u64);
         let sum = Sum(now);
         if now & LEFT != 0 {
             return if sum.is_done(Wanted::Subtrees) { Then::Drop } else { Then::Nothing };
         }
-        // The owner has moved its own count here before it slept. It may wait for either.
-        let is_asked = now & ASLEEP != 0 && (sum.is_done(Wanted::Children) || sum.is_done(Wanted::Subtrees));
+        // The owner has moved its own count here before it slept. It may wait for either. One that is about to leave looks itself.
+        let is_asked =
+            owner != NO_SEAT && now & ASLEEP != 0 && (sum.is_done(Wanted::Children) || sum.is_done(Wanted::Subtrees));
         if is_asked { Then::Ask(SeatId::new(owner as usize)) } else { Then::Nothing }
     }
 
@@ -277,6 +278,34 @@ mod loom_models {
             assert_eq!(model.open.ends(owner, Ended::Both), Then::Nothing);
             model.wait(Wanted::Children);
             seat.join().unwrap();
+        });
+    }
+
+    /// What happened: the owner had slept once, and was about to leave; a task that ended meanwhile asked a seat that there is not.
+    #[test]
+    fn loom_an_owner_that_leaves_is_not_asked() {
+        loom::model(|| {
+            let (model, [owner, other, third]) = (Model::new(), seats());
+            (0..2).for_each(|_| model.open.begins(owner));
+            // It slept until its children were over; their subtrees are not.
+            assert!(model.open.falls_asleep(Wanted::Children));
+            let _ = model.open.ends(other, Ended::Child);
+            let _ = model.open.ends(third, Ended::Child);
+            let seats = [(other, 0), (third, 1)].map(|(seat, task)| {
+                let model = Arc::clone(&model);
+                thread::spawn(move || {
+                    model.write(task);
+                    let then = model.open.ends(seat, Ended::Subtree);
+                    model.follow(then);
+                })
+            });
+            if model.open.owner_ends() {
+                model.follow(Then::Drop);
+            }
+            seats.into_iter().for_each(|seat| seat.join().unwrap());
+            #[expect(unsafe_code, reason = "loom's cell")]
+            // SAFETY: the other threads have ended.
+            model.drops.with(|cell| assert_eq!(unsafe { *cell }, 1));
         });
     }
 

@@ -5,7 +5,7 @@
 //! Leis, Boncz, Kemper, Neumann, "Morsel-driven parallelism", SIGMOD 2014, §4.4.
 
 use super::distinct::Wide;
-use super::parted::{Parted, Table};
+use super::parted::{Parted, Stopped, Table};
 use super::{Growth, Inputs, MOST_ATTACHED_TO_WAITING, attach, envelope_of, had, interleave, slices};
 use crate::algebra::Fold;
 use crate::evaluate::{Evaluator, FETCHED, Scratch, fetch};
@@ -382,6 +382,11 @@ impl Groups {
         self.row = values;
     }
 
+    /// What the expressions that are folded remember, in bytes: no part of the table.
+    fn remembered(&self) -> u64 {
+        self.evaluating.bytes()
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.count
     }
@@ -411,9 +416,14 @@ fn keys_of<'a>(spec: &'a AggregateSpec, row: &'a [u64]) -> impl Iterator<Item = 
 }
 
 /// What evaluates the expressions that are folded, if there are any, with what it remembers.
-fn evaluator_of<'a>(terms: &'a Arc<Terms>, spec: &AggregateSpec, remembered: &mut Scratch) -> Option<Evaluator<'a>> {
+fn evaluator_of<'a>(
+    terms: &'a Arc<Terms>,
+    spec: &AggregateSpec,
+    remembered: &mut Scratch,
+    stopped: Stopped<'a>,
+) -> Option<Evaluator<'a>> {
     let is_needed = spec.folds.iter().any(|fold| fold.value.is_some());
-    is_needed.then(|| Evaluator::new(terms).with(std::mem::take(remembered)))
+    is_needed.then(|| Evaluator::new(terms).until(stopped).with(std::mem::take(remembered)))
 }
 
 /// What a solution adds to an aggregate.
@@ -430,11 +440,14 @@ impl Table for Groups {
         self.terms.key.hash(keys_of(&self.spec, row))
     }
 
-    fn add(&mut self, rows: &[u64], _: &mut Vec<u32>) {
+    fn add(&mut self, rows: &[u64], _: &mut Vec<u32>, stopped: Stopped<'_>) {
         self.scratch.forget_made();
         let (terms, spec) = (Arc::clone(&self.terms), Arc::clone(&self.spec));
-        let mut evaluator = evaluator_of(&terms, &spec, &mut self.evaluating);
+        let mut evaluator = evaluator_of(&terms, &spec, &mut self.evaluating, stopped);
         for rows in rows.chunks(FETCHED * self.width) {
+            if evaluator.is_some() && stopped(0) {
+                break;
+            }
             spec.fetch(&terms, rows, self.width);
             rows.chunks_exact(self.width).for_each(|row| self.fold(row, evaluator.as_mut()));
         }
@@ -523,13 +536,14 @@ impl Aggregate {
         }
     }
 
-    fn add(&mut self, turn: &mut Turn<'_>, envelope: &Envelope) {
-        self.attach(envelope);
+    fn add(&mut self, turn: &Turn<'_>, envelope: &Envelope) {
+        self.attach(turn, envelope);
         rows_of(envelope, &mut self.rows);
         let mut all = &self.rows[..];
         while let Some(rows) = self.spec.next_rows(&mut all, self.width, self.may_grow) {
             let before = self.groups.bytes();
-            self.groups.add(rows, &mut |_, _| {});
+            let stopped = |more| self.made.gives_up(&self.terms, turn, before + more);
+            self.groups.add(rows, &stopped, &mut |_, _| {});
             self.may_grow = self.groups.bytes() > before + GROWS_MUCH;
             if self.made.gives_up(&self.terms, turn, self.groups.bytes()) {
                 break;
@@ -538,15 +552,27 @@ impl Aggregate {
     }
 
     /// Keeps alive what the rows of an envelope need as long as they may wait, or adds all that waits before it is too much.
-    fn attach(&mut self, envelope: &Envelope) {
+    fn attach(&mut self, turn: &Turn<'_>, envelope: &Envelope) {
         if envelope.attached().is_empty() || self.groups.is_one() {
             return;
         }
         if Attachment::bytes_of(&self.attached) > MOST_ATTACHED_TO_WAITING {
-            while self.groups.settle(&mut |_, _| {}) {}
+            while self.settle(turn) {}
             self.attached.clear();
         }
         Attachment::add_all(&mut self.attached, envelope.attached());
+    }
+
+    /// Adds rows that wait; false when there are none.
+    fn settle(&mut self, turn: &Turn<'_>) -> bool {
+        let held = self.groups.bytes();
+        let stopped = |more| self.made.gives_up(&self.terms, turn, held + more);
+        self.groups.settle(&stopped, &mut |_, _| {})
+    }
+
+    /// What it holds, in bytes, without kept terms.
+    fn bytes(&self) -> u64 {
+        self.groups.bytes() + self.groups.tables().map(Groups::remembered).sum::<u64>()
     }
 
     /// Sends the next groups; false when there are no more.
@@ -590,9 +616,9 @@ impl Operator for Aggregate {
         let mut inputs = self.inputs;
         let is_over = inputs.take(turn, |turn, envelope| self.add(turn, &envelope));
         self.inputs = inputs;
-        self.made.hold(&self.terms, turn, self.groups.bytes())?;
+        self.made.hold(&self.terms, turn, self.bytes())?;
         if is_over {
-            if self.groups.settle(&mut |_, _| {}) || self.put_out(turn) {
+            if self.settle(turn) || self.put_out(turn) {
                 turn.run_again();
             } else {
                 turn.send_pill(0);
@@ -663,12 +689,18 @@ impl PreAggregate {
     /// Each solution as a part.
     fn pass(&mut self, turn: &mut Turn<'_>, from: &Envelope) {
         let (terms, spec) = (Arc::clone(&self.groups.terms), Arc::clone(&self.groups.spec));
-        let mut evaluator = evaluator_of(&terms, &spec, &mut self.groups.evaluating);
+        let stopped = |more| self.made.gives_up(&terms, turn, more);
+        let mut evaluator = evaluator_of(&terms, &spec, &mut self.groups.evaluating, &stopped);
+        let (evaluates, mut is_over) = (evaluator.is_some(), false);
         let envelope = envelope_of(turn, spec.part_columns(), from.rows(), |builder| {
-            for row in self.rows.chunks_exact(self.groups.width) {
+            for (place, row) in self.rows.chunks_exact(self.groups.width).enumerate() {
+                if evaluates && place.is_multiple_of(FETCHED) {
+                    is_over = stopped(0);
+                }
                 keys_of(&spec, row).enumerate().for_each(|(column, key)| builder.u64s(column).push(key));
                 for (number, fold) in spec.folds.iter().enumerate() {
                     let id = match (&fold.value, &mut evaluator) {
+                        (Some(_), Some(_)) if is_over => Id::UNBOUND,
                         (Some(expr), Some(evaluator)) => {
                             let value = evaluator.number(expr, &|column| row[column]);
                             value.map_or(Id::UNBOUND, |value| evaluator.number_id(value))
@@ -698,15 +730,16 @@ impl Operator for PreAggregate {
         rows_of(&envelope, &mut self.rows);
         if self.directly > 0 && self.groups.len() == 0 {
             self.pass(turn, &envelope);
-            return self.made.hold(&self.groups.terms, turn, 0);
+            return self.made.hold(&self.groups.terms, turn, self.groups.remembered());
         }
         let mut fresh = Vec::new();
-        let (width, spec) = (self.groups.width, Arc::clone(&self.groups.spec));
+        let (width, spec, terms) = (self.groups.width, Arc::clone(&self.groups.spec), Arc::clone(&self.groups.terms));
         let all = std::mem::take(&mut self.rows);
         let mut rest = &all[..];
         while let Some(rows) = spec.next_rows(&mut rest, width, self.may_grow) {
             let before = self.groups.bytes();
-            Table::add(&mut self.groups, rows, &mut fresh);
+            let stopped = |more| self.made.gives_up(&terms, turn, before + more);
+            Table::add(&mut self.groups, rows, &mut fresh, &stopped);
             self.may_grow = self.groups.bytes() > before + GROWS_MUCH;
             self.taken += rows.len() / width;
             if self.groups.bytes() > self.cache {
@@ -717,6 +750,6 @@ impl Operator for PreAggregate {
             }
         }
         self.rows = all;
-        self.made.hold(&self.groups.terms, turn, self.groups.bytes())
+        self.made.hold(&terms, turn, self.groups.bytes() + self.groups.remembered())
     }
 }

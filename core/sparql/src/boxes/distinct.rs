@@ -4,7 +4,7 @@
 //! While the rows that were seen fit into the cache, a row is passed on as soon as it comes. When there are more, rows
 //! wait until there are enough of them for a part of the table: [`Parted`].
 
-use super::parted::{Parted, Table};
+use super::parted::{NEVER, Parted, Stopped, Table};
 use super::{Inputs, Outbox, had, slices};
 use crate::limits::Limits;
 use vicus_flow::library::HashKey;
@@ -109,11 +109,11 @@ impl<T: Table> Seen for Parted<T> {
     }
 
     fn add(&mut self, rows: &[u64], _: usize, added: &mut dyn FnMut(&[u64], &[u32])) {
-        Parted::add(self, rows, added);
+        Parted::add(self, rows, NEVER, added);
     }
 
     fn settle(&mut self, added: &mut dyn FnMut(&[u64], &[u32])) -> bool {
-        Parted::settle(self, added)
+        Parted::settle(self, NEVER, added)
     }
 
     fn bytes(&self) -> u64 {
@@ -217,7 +217,7 @@ impl<const N: usize> Table for Set<N> {
         self.by.hash(row.iter().copied())
     }
 
-    fn add(&mut self, rows: &[u64], fresh: &mut Vec<u32>) {
+    fn add(&mut self, rows: &[u64], fresh: &mut Vec<u32>, _: Stopped<'_>) {
         fresh.grow_or_give_up(rows.len() / N);
         // What the loops need lies in registers, and not behind references that they may have changed.
         let by = self.by;
@@ -335,7 +335,7 @@ impl Table for Wide {
         self.by.hash(row.iter().copied())
     }
 
-    fn add(&mut self, rows: &[u64], fresh: &mut Vec<u32>) {
+    fn add(&mut self, rows: &[u64], fresh: &mut Vec<u32>, _: Stopped<'_>) {
         fresh.grow_or_give_up(rows.len() / self.width);
         for (number, row) in rows.chunks_exact(self.width).enumerate() {
             if self.enter(row) {

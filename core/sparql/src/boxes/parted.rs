@@ -8,6 +8,12 @@
 use crate::limits::Limits;
 use vicus_flow::Grow;
 
+/// Whether the box that owns a table gives up, since so many bytes more are beyond what its request may hold, or it has ended.
+pub(crate) type Stopped<'a> = &'a dyn Fn(u64) -> bool;
+
+/// What never gives up: for tables that don't ask.
+pub(crate) const NEVER: Stopped<'static> = &|_| false;
+
 /// Rows with the same keys meet in it. Rows are flat: `width` ids for each, one after the other.
 pub(crate) trait Table: Send + Sized {
     /// How many ids a row has; at least one.
@@ -16,8 +22,9 @@ pub(crate) trait Table: Send + Sized {
     /// The hash of a row's keys.
     fn hash(&self, row: &[u64]) -> u64;
 
-    /// Adds rows, and appends the places of those among them whose keys are new.
-    fn add(&mut self, rows: &[u64], fresh: &mut Vec<u32>);
+    /// Adds rows, and appends the places of those among them whose keys are new. Where a row may take long or much memory, the
+    /// table asks `stopped`, with the bytes that this takes, whether to give up.
+    fn add(&mut self, rows: &[u64], fresh: &mut Vec<u32>, stopped: Stopped<'_>);
 
     /// What it occupies.
     fn bytes(&self) -> u64;
@@ -87,16 +94,21 @@ impl<T: Table> Parted<T> {
         Some(&self.parts.get(number)?.table)
     }
 
+    /// All tables with rows.
+    pub(crate) fn tables(&self) -> impl Iterator<Item = &T> {
+        self.parts.iter().map(|part| &part.table).chain(self.outgrown.iter().flatten())
+    }
+
     pub(crate) fn bytes(&self) -> u64 {
         let parts = self.parts.iter().map(|part| part.table.bytes() + part.waiting.capacity() as u64 * 8);
         parts.chain(self.outgrown.iter().flatten().map(T::bytes)).sum()
     }
 
     /// Takes rows. What has been added, they or earlier ones, goes to `added`: rows, and the places of the new ones.
-    pub(crate) fn add(&mut self, rows: &[u64], added: &mut dyn FnMut(&[u64], &[u32])) {
+    pub(crate) fn add(&mut self, rows: &[u64], stopped: Stopped<'_>, added: &mut dyn FnMut(&[u64], &[u32])) {
         if let [part] = &mut self.parts[..] {
             self.fresh.clear();
-            part.table.add(rows, &mut self.fresh);
+            part.table.add(rows, &mut self.fresh, stopped);
             added(rows, &self.fresh);
             self.split_if_large();
             return;
@@ -124,7 +136,7 @@ impl<T: Table> Parted<T> {
                     break;
                 }
                 rest -= part.waiting.len() as isize;
-                self.settle_part(number, added);
+                self.settle_part(number, stopped, added);
             }
             self.next = number + 1;
         }
@@ -132,10 +144,10 @@ impl<T: Table> Parted<T> {
     }
 
     /// Adds what waits for one of the parts; false when nothing waits any more.
-    pub(crate) fn settle(&mut self, added: &mut dyn FnMut(&[u64], &[u32])) -> bool {
+    pub(crate) fn settle(&mut self, stopped: Stopped<'_>, added: &mut dyn FnMut(&[u64], &[u32])) -> bool {
         let waits = |part: &Part<T>| !part.waiting.is_empty();
         if let Some(number) = self.parts.iter().position(waits) {
-            self.settle_part(number, added);
+            self.settle_part(number, stopped, added);
             self.parts[number].waiting = Vec::new();
             return true;
         }
@@ -143,11 +155,11 @@ impl<T: Table> Parted<T> {
         outgrown.inspect(|&number| self.move_outgrown(number)).is_some()
     }
 
-    fn settle_part(&mut self, number: usize, added: &mut dyn FnMut(&[u64], &[u32])) {
+    fn settle_part(&mut self, number: usize, stopped: Stopped<'_>, added: &mut dyn FnMut(&[u64], &[u32])) {
         if !self.outgrown.is_empty() {
             self.move_outgrown(number % self.outgrown.len());
         }
-        self.parts[number].settle(&mut self.fresh, added);
+        self.parts[number].settle(&mut self.fresh, stopped, added);
     }
 
     /// Moves a table that became too large to the parts that it became.
@@ -191,9 +203,9 @@ impl<T: Table> Parted<T> {
 }
 
 impl<T: Table> Part<T> {
-    fn settle(&mut self, fresh: &mut Vec<u32>, added: &mut dyn FnMut(&[u64], &[u32])) {
+    fn settle(&mut self, fresh: &mut Vec<u32>, stopped: Stopped<'_>, added: &mut dyn FnMut(&[u64], &[u32])) {
         fresh.clear();
-        self.table.add(&self.waiting, fresh);
+        self.table.add(&self.waiting, fresh, stopped);
         added(&self.waiting, fresh);
         self.waiting.clear();
     }
@@ -235,9 +247,9 @@ mod tests {
             let count = next(&mut state) % 400;
             let rows: Vec<u64> = (0..count * width as u64).map(|_| next(&mut state) % keys).collect();
             offered.extend(rows.chunks(width).map(<[u64]>::to_vec));
-            parted.add(&rows, &mut note);
+            parted.add(&rows, NEVER, &mut note);
         }
-        while parted.settle(&mut note) {}
+        while parted.settle(NEVER, &mut note) {}
         assert_eq!(found, offered, "seed {seed}");
         parted.parts.len()
     }

@@ -25,7 +25,7 @@ impl Evaluator<'_> {
                 if id.is_blank() {
                     return None;
                 }
-                Some(Val::String(self.lexical(&values[0])))
+                self.lexical(&values[0]).map(Val::String)
             }
             Function::Lang => self.terms.view(self.id_of(values[0].clone()), |view| match view {
                 TermView::LangString { language, .. } => Some(Val::String(language.to_owned())),
@@ -69,8 +69,8 @@ impl Evaluator<'_> {
                 Some(self.tagged(made, language))
             }
             Function::StrLen => {
-                let text = self.string(&values[0])?.0;
-                Some(Val::Number(Number::Integer(text.chars().count() as i64)))
+                let count = with_string(self.terms, &values[0], |text, _| text.chars().count())?;
+                Some(Val::Number(Number::Integer(count as i64)))
             }
             Function::UCase | Function::LCase => {
                 let (text, language) = self.string(&values[0])?;
@@ -126,16 +126,24 @@ impl Evaluator<'_> {
                 Some(self.tagged(made, language.filter(|_| agree)))
             }
             Function::EncodeForUri => {
-                let text = self.string(&values[0])?.0;
-                let mut made = String::with_capacity(text.len());
-                for byte in text.bytes() {
-                    if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {
-                        made.push(char::from(byte));
-                    } else {
-                        write!(made, "%{byte:02X}").expect("a string takes everything");
+                let encode = |text: &str, _: Option<&str>| {
+                    let is_kept = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
+                    let bytes = text.bytes().map(|byte| if is_kept(byte) { 1 } else { 3 }).sum();
+                    if !self.terms.fits(bytes) || bytes >= LONG && self.stops(bytes) {
+                        return None;
                     }
-                }
-                Some(Val::String(made))
+                    let mut made = with_room(bytes);
+                    for byte in text.bytes() {
+                        if is_kept(byte) {
+                            made.push(char::from(byte));
+                        } else {
+                            let digit = |value: u8| char::from(b"0123456789ABCDEF"[usize::from(value)]);
+                            made.extend(['%', digit(byte >> 4), digit(byte & 15)]);
+                        }
+                    }
+                    Some(Val::String(made))
+                };
+                with_string(self.terms, &values[0], encode)?
             }
             Function::Hash(hash) => {
                 let text = self.simple(&values[0])?;
@@ -216,7 +224,7 @@ impl Evaluator<'_> {
                     value => self.value(value),
                 };
                 if target == Cast::String && !matches!(value, Value::Number(_) | Value::Boolean(_) | Value::Lang(_)) {
-                    return Some(Val::String(self.lexical(&values[0])));
+                    return self.lexical(&values[0]).map(Val::String);
                 }
                 Some(match cast::cast(target, value)? {
                     Value::Number(number) => Val::Number(number),
@@ -232,11 +240,15 @@ impl Evaluator<'_> {
         Val::Id(self.terms.id(&NamedNode::new_unchecked(iri)))
     }
 
-    fn lexical(&self, value: &Val) -> String {
+    fn lexical(&self, value: &Val) -> Option<String> {
         self.terms.view(self.id_of(value.clone()), |view| {
-            let mut text = with_room(view.as_str().map_or(0, str::len));
+            let bytes = view.as_str().map_or(0, str::len);
+            if bytes >= LONG && self.stops(bytes) {
+                return None;
+            }
+            let mut text = with_room(bytes);
             view.write_lexical(&mut text).expect("a string takes everything");
-            text
+            Some(text)
         })
     }
 

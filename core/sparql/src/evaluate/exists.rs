@@ -19,6 +19,7 @@ use crate::stack::deep;
 use crate::terms::Terms;
 use crate::value::total_order;
 use hashbrown::{HashMap, HashSet};
+use std::cell::Cell;
 use std::sync::Arc;
 use vicus_flow::library::HashKey;
 use vicus_rdf::{Id, Order};
@@ -93,8 +94,10 @@ pub(super) fn exists(
     let width = asked.width;
     let mut row = vec![0; width];
     given.iter().for_each(|(slot, bits)| row[slot.0] = *bits);
-    let evaluator = Evaluator::new(terms).with(std::mem::take(&mut asked.nested));
-    let mut solver = Solver { terms, evaluator, given: row, stopped, looked_at: 0, held: 0 };
+    let held = Cell::new(0);
+    let with_held = |more: u64| stopped.is_some_and(|stopped| stopped(held.get() + more));
+    let evaluator = Evaluator::new(terms).until(&with_held).with(std::mem::take(&mut asked.nested));
+    let mut solver = Solver { terms, evaluator, given: row, stopped: &with_held, looked_at: 0, held: &held };
     let mut found = false;
     let nothing = vec![0; width];
     solver.solve(node, &nothing, &mut |solver, row| {
@@ -116,11 +119,12 @@ struct Solver<'a> {
     terms: &'a Arc<Terms>,
     evaluator: Evaluator<'a>,
     given: Row,
-    stopped: Option<&'a dyn Fn(u64) -> bool>,
+    /// Whether to give up, with so many bytes more than are held.
+    stopped: &'a dyn Fn(u64) -> bool,
     /// Triples and collected solutions so far.
     looked_at: u32,
     /// Bytes of the solutions that are collected.
-    held: u64,
+    held: &'a Cell<u64>,
 }
 
 /// Whether an operand of a join sees the values that are known where it stands.
@@ -151,12 +155,16 @@ impl Solver<'_> {
     }
 
     fn gives_up(&self) -> bool {
-        self.stopped.is_some_and(|stopped| stopped(self.held))
+        (self.stopped)(0)
+    }
+
+    fn holds_more(&self, bytes: u64) {
+        self.held.set(self.held.get() + bytes);
     }
 
     /// A solution is kept for a while. True if there is to be no more.
     fn keeps(&mut self, row: &[u64]) -> bool {
-        self.held += (size_of_val(row) + size_of::<Row>()) as u64;
+        self.holds_more((size_of_val(row) + size_of::<Row>()) as u64);
         self.is_stopped()
     }
 
@@ -484,7 +492,7 @@ impl Solver<'_> {
         let mut before = groups.bytes();
         self.solve(&group.inner, &nothing, &mut |solver, row| {
             groups.add(row);
-            solver.held += groups.bytes() - before;
+            solver.holds_more(groups.bytes() - before);
             before = groups.bytes();
             !solver.is_stopped()
         });

@@ -332,7 +332,7 @@ const LONG: usize = 64 << 10;
 
 /// A copy of a text. Where it is so long that functions of it may not find memory for what they make, the box gives up.
 fn copied(text: &str) -> String {
-    // As it is, and three times as long: what percent signs make of it.
+    // As it is, and three times as long: what capitals of a few letters take.
     const TIMES: usize = 4;
     if text.len() >= LONG {
         drop(with_room(TIMES * text.len()));

@@ -11,9 +11,9 @@ use vicus_schedule::{Context, Kind, Wanted};
 
 /// Spawns a child of the task that runs, an immediate task. The task may end before it. It is waited for by
 /// [`wait_for_children`] in the task that spawned it, by the group that was open ([`open_group`]) and those around it, by the scope
-/// in which that task was spawned, and by the task on which all this stands: [`Runtime::run`](crate::Runtime::run), a request, a
-/// box's invocation, or a closure of [`join`](crate::join) or [`for_each`](crate::for_each), which are over when what they have
-/// spawned is.
+/// in which that task was spawned, and by the task on which all this stands: [`Runtime::run`](crate::Runtime::run), a request, or a
+/// box's invocation on a seat. Where another thread runs a closure of [`join`](crate::join) or iterations of
+/// [`for_each`](crate::for_each), these are a task of their own, which waits for all that it has spawned.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -33,16 +33,17 @@ use vicus_schedule::{Context, Kind, Wanted};
 /// ```
 ///
 /// # Panics
-/// Outside of tasks. What the child panics with goes to whatever waits for it first.
+/// Outside of tasks; a box that its caller runs ([`Runtime::submit_here`](crate::Runtime::submit_here)) is none, and uses
+/// [`scope`](crate::scope). What the child panics with goes to whatever waits for it first.
 pub fn spawn_child(f: impl FnOnce() + Send + 'static) {
     let at_once = with_worker(|worker| {
         let context = worker.context();
         #[expect(unsafe_code, reason = "makes a task of a context of this task")]
         // SAFETY: the closure borrows nothing; the context is alive as long as the task, and longer if it has open tasks.
-        let task = unsafe { Job::task(worker, context.as_ref(), move |_: &Context| f()) };
+        let task = unsafe { Job::task(worker, context.as_ptr(), move |_| f()) };
         worker.spawn(task, Kind::Immediate, None)
     });
-    at_once.expect("spawn_child is called in a task; Runtime::run makes one").run();
+    at_once.expect("spawn_child is called in a task on a seat; Runtime::run makes one, and scope does without").run();
 }
 
 /// Waits for the children of the task that runs, not for what these have spawned. Its thread runs other tasks of the request
@@ -105,11 +106,11 @@ pub fn close_group() {
     }
 }
 
-/// Drops the tasks of the innermost group that the task that runs has opened, or else of the one that it belongs to, so far as they
-/// have not begun. Those that run may ask [`is_cancelled`](crate::is_cancelled).
+/// Drops the tasks of the innermost group that the task that runs has opened, or else of the group or scope that it belongs to, so far
+/// as they have not begun. Those that run may ask [`is_cancelled`](crate::is_cancelled).
 ///
 /// # Panics
-/// If there is no such group.
+/// If there is no such group or scope.
 pub fn cancel_group() {
     let is_cancelled = with_worker(|worker| {
         #[expect(unsafe_code, reason = "follows a pointer")]

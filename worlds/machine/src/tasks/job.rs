@@ -7,7 +7,7 @@ use crate::heaps;
 use crate::worker::{Worker, in_task, with_shared};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
-use vicus_schedule::{Context, ContextRef, TaskClass, TaskHeader, TaskRef};
+use vicus_schedule::{Context, ContextRef, SeatId, TaskClass, TaskHeader, TaskRef};
 
 /// A closure in a block: one of the seat's slab, or one of the heap if it is large.
 #[repr(C)]
@@ -17,7 +17,7 @@ pub(super) struct Job<F> {
     f: F,
 }
 
-impl<F: FnOnce(&Context) + Send> Job<F> {
+impl<F: FnOnce(ContextRef) + Send> Job<F> {
     const CLASS: &'static TaskClass = &closure_class(run::<F>);
 
     /// Whether it fits into a block of the slab.
@@ -26,13 +26,15 @@ impl<F: FnOnce(&Context) + Send> Job<F> {
     /// A task of this context, for a queue.
     ///
     /// # Safety
-    /// What the closure borrows lives until the context has no open tasks; so does the context.
+    /// What the closure borrows lives until the context has no open tasks; so does the context. The closure gets this pointer.
     #[inline]
     #[expect(unsafe_code, reason = "the caller promises what the type system can't see: the closure's lifetime")]
-    pub(super) unsafe fn task(worker: &mut Worker, context: &Context, f: F) -> TaskRef {
+    pub(super) unsafe fn task(worker: &mut Worker, context: *const Context, f: F) -> TaskRef {
         let number = worker.recorder.number();
-        context.begins_one(worker.seat);
         let context_ref = ContextRef::new(context);
+        // SAFETY: the caller's promise.
+        let context = unsafe { &*context };
+        context.begins_one(worker.seat);
         let header = TaskHeader { class: Self::CLASS, context: context_ref, request: context.request(), number };
         let job = Job { header, f };
         let block: *mut Job<F> = if Self::IS_SMALL {
@@ -74,7 +76,7 @@ impl<F: FnOnce(&Context) + Send> Job<F> {
 /// Runs a job that was taken out of a queue.
 #[expect(unsafe_code, reason = "the type of a class's functions")]
 // SAFETY of callers: `task` is of a `Job<F>` that was not run.
-unsafe fn run<F: FnOnce(&Context) + Send>(task: TaskRef) {
+unsafe fn run<F: FnOnce(ContextRef) + Send>(task: TaskRef) {
     let (job, is_stopped) = in_task(|worker| {
         worker.begins(task);
         let is_stopped = worker.shared.requests_of_tasks.is_stopped(task.header().request);
@@ -85,7 +87,7 @@ unsafe fn run<F: FnOnce(&Context) + Send>(task: TaskRef) {
     // SAFETY: the context counts this job until `end` below.
     let context = unsafe { header.context.get() }.expect("a job has a context");
     let is_dropped = is_stopped || context.is_cancelled();
-    let call = AssertUnwindSafe(|| if is_dropped { drop(f) } else { f(context) });
+    let call = AssertUnwindSafe(|| if is_dropped { drop(f) } else { f(header.context) });
     if let Err(panic) = catch_unwind(call) {
         context.keep_panic(panic);
     }
@@ -110,9 +112,7 @@ unsafe fn end(header: &TaskHeader, context: &Context) {
     }
     heaps::finish_task();
     // SAFETY: by the caller's promise it is the one end of the job; contexts are as `free` takes them.
-    if let Some(seat) = unsafe { context.ends_one(None, seat, free) } {
-        with_shared(|shared| shared.ask(seat));
-    }
+    unsafe { context.ends_one(None, seat, ask, free) };
 }
 
 /// # Safety
@@ -127,10 +127,12 @@ unsafe fn end_with_children(header: &TaskHeader, context: &Context) {
     });
     heaps::finish_task();
     // SAFETY: as in `end`; `own` was made for the job's children, with this context as its parent.
-    let asked = unsafe { context.ends_one(own.map(|own| own.as_ptr().cast_const()), seat, free) };
-    if let Some(seat) = asked {
-        with_shared(|shared| shared.ask(seat));
-    }
+    unsafe { context.ends_one(own.map(|own| own.as_ptr().cast_const()), seat, ask, free) };
+}
+
+/// Asks a seat whether what it waits for is over.
+fn ask(seat: SeatId) {
+    with_shared(|shared| shared.ask(seat));
 }
 
 /// Frees the context of a task that has ended.

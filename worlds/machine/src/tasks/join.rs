@@ -119,6 +119,7 @@ impl Worker {
             return Ok(self.remove(queue, task));
         }
         if !self.refused.is_empty() && self.takes_refused(task) {
+            self.took_back(task);
             return Ok(true);
         }
         match self.own().and_then(Deque::pop) {

@@ -5,7 +5,7 @@ use super::scope::keep_first;
 use super::{closure_class, ends, wait_for_descendants};
 use crate::runtime::{Runtime, Shared};
 use crate::sync::Padded;
-use crate::worker::{self, in_task, is_seated};
+use crate::worker::{self, in_task, is_seated, outside};
 use std::any::Any;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -77,7 +77,7 @@ fn pieces(range: Range<usize>, f: &(dyn Fn(Range<usize>) + Sync)) {
         return Runtime::of_this_thread().run(|| pieces(range, f));
     }
     let (shared, seat, request, context) =
-        in_task(|worker| (Arc::clone(&worker.shared), worker.seat, worker.frame.request, worker.frame.surroundings()));
+        in_task(|worker| (Arc::clone(&worker.shared), worker.seat, worker.frame.request, worker.frame.parent));
     let work = Arc::new(Loop { context, ..Loop::new(&shared, seat, request, range, f) });
     for other in (0..work.parts.len()).map(SeatId::new).filter(|&other| other != seat) {
         // Who has not come to several loops by now is busy with something longer.
@@ -199,7 +199,7 @@ impl Loop {
         if self.state.fetch_add(1, Ordering::AcqRel) & CLOSED == 0 {
             self.help(shared, seat);
             if let Some(panic) = wait_for_descendants() {
-                keep_first(&self.panic, panic);
+                outside(|| keep_first(&self.panic, panic));
             }
         }
         // Release: what was done here, for the caller.

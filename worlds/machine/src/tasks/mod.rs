@@ -33,7 +33,8 @@ pub(crate) use slab::{Blocks, Slab};
 pub(crate) use waits::Waits;
 
 use crate::heaps;
-use crate::worker::{Worker, in_task};
+use crate::worker::{Worker, in_task, outside};
+use std::any::Any;
 use vicus_schedule::{RunTask, TaskClass, TaskHeader, TaskRef};
 
 /// What a seat waits for.
@@ -54,9 +55,24 @@ const fn closure_class(run: RunTask) -> TaskClass {
 /// What a closure returned that no context counts, after all that it has spawned is over; or what one of these panicked with.
 #[inline]
 fn with_descendants<R>(result: std::thread::Result<R>) -> std::thread::Result<R> {
-    match (result, wait_for_descendants()) {
-        (Ok(_), Some(panic)) => Err(panic),
-        (result, _) => result,
+    match wait_for_descendants() {
+        None => result,
+        Some(panic) => instead(result, panic),
+    }
+}
+
+/// The first panic counts. What it replaces is dropped outside of the task, which waits for no children any more.
+#[cold]
+fn instead<R>(result: std::thread::Result<R>, panic: Box<dyn Any + Send>) -> std::thread::Result<R> {
+    match result {
+        Ok(returned) => {
+            outside(|| drop_quietly(returned));
+            Err(panic)
+        }
+        Err(first) => {
+            outside(|| drop_quietly(panic));
+            Err(first)
+        }
     }
 }
 
@@ -71,7 +87,7 @@ impl Worker {
     /// For a closure that is a part of the task that runs, which waits for it: it is cancelled with that, and counted with it.
     #[inline]
     fn header(&self, class: &'static TaskClass, number: u32) -> TaskHeader {
-        TaskHeader { class, context: self.frame.surroundings(), request: self.frame.request, number }
+        TaskHeader { class, context: self.frame.parent, request: self.frame.request, number }
     }
 
     /// A closure's task begins.
@@ -79,7 +95,9 @@ impl Worker {
     fn begins(&mut self, task: TaskRef) {
         self.frame.request = task.header().request;
         if self.recorder.is_on() {
-            self.recorder.task_taken(task, self.frame.way, self.is_far());
+            let way = self.frame.way;
+            let is_far = way.queue().is_some_and(|queue| self.is_far(queue));
+            self.recorder.task_taken(task, way, is_far);
             self.recorder.task_begins(task);
         }
     }

@@ -4,7 +4,7 @@ use super::run::Done;
 use super::scope::drop_quietly;
 use super::{closure_class, ends, with_descendants};
 use crate::runtime::{Runtime, Shared};
-use crate::worker::{Worker, in_task, with_worker};
+use crate::worker::{Worker, in_task, outside, with_worker};
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -26,8 +26,8 @@ impl fmt::Display for Cancelled {
 
 impl std::error::Error for Cancelled {}
 
-/// Whether the request, the scope or the group of the task that runs was cancelled: a long task asks now and then, and returns early.
-/// `false` outside of tasks.
+/// Whether the request, the scope or the group that the task that runs belongs to was cancelled: a long task asks now and then, and
+/// returns early. `false` outside of tasks.
 ///
 /// ```
 /// use std::sync::mpsc;
@@ -271,5 +271,5 @@ unsafe fn run<F: FnOnce() -> R, R>(task: TaskRef) {
     shared.requests_of_tasks.end(header.request);
     answer.set(result.transpose());
     // If nobody wants the result, it is dropped here.
-    drop_quietly(answer);
+    outside(|| drop_quietly(answer));
 }

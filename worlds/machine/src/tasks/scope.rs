@@ -11,7 +11,7 @@ use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr;
 use std::sync::{Arc, Mutex};
-use vicus_schedule::{Context, Kind, Node, QueueId, Queued, SeatId, TaskRef, Wanted};
+use vicus_schedule::{Context, ContextRef, Kind, Node, QueueId, Queued, SeatId, TaskRef, Wanted};
 
 /// Runs a closure that may spawn tasks, and returns when all of them are over. Tasks may borrow what lives longer than the
 /// scope.
@@ -168,16 +168,16 @@ impl<'scope> Scope<'scope> {
     /// A task of this scope, for a queue.
     #[inline]
     fn job(&self, worker: &mut Worker, f: impl FnOnce(&Scope<'scope>) + Send + 'scope) -> TaskRef {
-        let f = |context: &Context| {
-            let scope: *const Scope<'scope> = ptr::from_ref(context).cast();
+        let f = |context: ContextRef| {
+            let scope: *const Scope<'scope> = context.as_ptr().cast();
             #[expect(unsafe_code, reason = "a scope begins with its context")]
-            // SAFETY: the context is that of the scope which made this closure, and which waits for it.
+            // SAFETY: the pointer is to the whole of the scope which made this closure, and which waits for it.
             f(unsafe { &*scope });
         };
         #[expect(unsafe_code, reason = "the closure's lifetime is forgotten")]
         // SAFETY: the closure lives as long as the scope, whose owner waits for it.
         unsafe {
-            Job::task(worker, &self.context, f)
+            Job::task(worker, ptr::from_ref(self).cast(), f)
         }
     }
 }

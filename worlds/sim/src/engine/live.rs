@@ -3,7 +3,7 @@
 use super::{Engine, TaskState};
 use crate::reenact::{Acting, Flow, Next, Stage};
 use crate::{Cost, Program, Reenacted, Reenactment, SimError, Step, TaskRecord, TaskSpec, Work};
-use vicus_flow::stepwise::Queued;
+use vicus_flow::Activation;
 use vicus_flow::{FlowError, Place};
 use vicus_schedule::{Access, Mode, RequestId};
 use vicus_trace::BoxId;
@@ -24,7 +24,7 @@ pub(super) struct Live<'a> {
 enum Part {
     /// The first task, which submits the requests.
     First,
-    Queued(usize, Queued),
+    Queued(usize, Activation),
     Begun(usize, Acting),
     Over,
 }
@@ -68,8 +68,8 @@ impl<'a> Live<'a> {
             None => self.envelopes(copy, heads, Mode::Read).collect(),
         };
         let spec = TaskSpec {
-            kind: task.kind(),
-            of_box: Some(task.index().index() as u32),
+            kind: task.kind,
+            of_box: Some(task.index.index() as u32),
             request: RequestId(u64::from(flow.request) + self.requests * copy as u64),
             accesses,
             goes_home: part.is_some(),
@@ -119,7 +119,7 @@ impl<'a> Live<'a> {
         let (index, hands_out) = (acting.index, self.enacted.hands_out(&flow.scripts[acting.index]));
         let next = self.stages[stage].finish(acting, place);
         // It may have itself queued again.
-        let is_handed = |next: &Next| hands_out && next.task.index().index() != index;
+        let is_handed = |next: &Next| hands_out && next.task.index.index() != index;
         Some(
             next.into_iter()
                 .map(|next| {

@@ -3,8 +3,8 @@
 use super::script::{Done, Progress, Script, Via};
 use crate::recorded::Envelope;
 use std::sync::{Arc, Mutex, MutexGuard};
-use vicus_flow::stepwise::{Begun, Queued, Request};
-use vicus_flow::{BoxCounts, BoxError, Column, FlowError, Model, Operator, Place, Turn};
+use vicus_flow::stepwise::{Begun, Request};
+use vicus_flow::{Activation, BoxCounts, BoxError, Column, FlowError, Model, Operator, Place, Turn};
 
 /// A recorded request.
 pub(crate) struct Flow {
@@ -131,7 +131,7 @@ pub(crate) struct Stage {
 
 /// A box to be queued.
 pub(crate) struct Next {
-    pub(crate) task: Queued,
+    pub(crate) task: Activation,
     /// The envelopes that it will find.
     pub(crate) heads: Vec<usize>,
     /// The stretch of the store that it reads next.
@@ -159,7 +159,7 @@ impl Acting {
 
 impl Stage {
     /// Sets a request up. Gives its first task.
-    pub(crate) fn new(flow: &Flow, envelopes: &Arc<Vec<Envelope>>) -> (Stage, Queued) {
+    pub(crate) fn new(flow: &Flow, envelopes: &Arc<Vec<Envelope>>) -> (Stage, Activation) {
         let boxes = flow.scripts.len();
         let shared = Shared {
             scripts: Arc::clone(&flow.scripts),
@@ -176,8 +176,8 @@ impl Stage {
     }
 
     /// Begins an invocation: what it takes, sends and costs.
-    pub(crate) fn begin(&mut self, task: Queued, place: Place) -> Acting {
-        let index = task.index().index();
+    pub(crate) fn begin(&mut self, task: Activation, place: Place) -> Acting {
+        let index = task.index.index();
         let begun = self.request.begin(task, place);
         let mut shared = lock(&self.shared);
         let done = if begun.acted() {
@@ -201,7 +201,7 @@ impl Stage {
         queued
             .into_iter()
             .map(|task| {
-                let index = task.index().index();
+                let index = task.index.index();
                 let reads = shared.boxes[index].reads_next(&shared.scripts[index]);
                 Next { heads: shared.heads(index), reads, task }
             })

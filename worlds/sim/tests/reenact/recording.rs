@@ -3,7 +3,7 @@
 use rand_pcg::Pcg64;
 use rand_pcg::rand_core::{RngCore, SeedableRng};
 use std::sync::Arc;
-use vicus_flow::stepwise::{Queued, Request};
+use vicus_flow::stepwise::Request;
 use vicus_flow::{
     Bound, BoxCounts, BoxError, BoxModel, Envelope, Fact, Model, ModelBuilder, Operator, Place, Schema, Turn, Type,
     library,
@@ -199,10 +199,10 @@ pub(crate) fn record(model: &Arc<Model>, seed: u64) -> Recording {
     request.record();
     log.record(now, What::RequestSubmitted { request: REQUEST });
     log.record(now, What::Enqueued { who: who(0), kind: TaskKind::Deferred, by: BoxId::NOBODY });
-    let mut queue: Vec<Queued> = vec![first];
+    let mut queue = vec![first];
     while !queue.is_empty() {
         let task = queue.swap_remove((chance.next_u64() % queue.len() as u64) as usize);
-        let index = task.index().index();
+        let index = task.index.index();
         log.record(now, What::Taken { who: who(index), rule: 1, far: false });
         log.record(now, What::InvocationBegins { who: who(index) });
         let begun = request.begin(task, Place(0));
@@ -224,8 +224,8 @@ pub(crate) fn record(model: &Arc<Model>, seed: u64) -> Recording {
         log.record(now, What::InvocationEnds { who: who(index) });
         now += 7;
         for task in &next {
-            let kind = if task.kind() == Kind::Deferred { TaskKind::Deferred } else { TaskKind::Immediate };
-            log.record(now, What::Enqueued { who: who(task.index().index()), kind, by: index as u32 });
+            let kind = if task.kind == Kind::Deferred { TaskKind::Deferred } else { TaskKind::Immediate };
+            log.record(now, What::Enqueued { who: who(task.index.index()), kind, by: index as u32 });
         }
         queue.extend(next);
     }

@@ -1,0 +1,138 @@
+//! A box that is queued, and how it becomes one that runs.
+//!
+//! A world drives a request by values, of which each is the evidence for the next step: [`Queued`] is made when a box has to run,
+//! [`Queued::begin`] turns it into a [`Running`], [`Running::send`] into a [`Sent`](crate::Sent), and that is finished. They count
+//! themselves, and a request is over when none is left. Until then its instance is alive: it holds itself from
+//! [`Instance::start`] to [`Instance::settle`].
+
+use crate::instance::BoxCell;
+use crate::{BoxId, Desk, Instance, Place, Running};
+use std::fmt;
+use std::mem::ManuallyDrop;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use vicus_schedule::{RequestId, RunTask, TaskClass, TaskHeader, TaskRef};
+
+/// A box that has to be run. The value is the evidence that it is in no queue, that it does not run, and that its request knows of
+/// it. If it is dropped, it is not run.
+#[must_use = "a box that is dropped is not run"]
+pub struct Queued(NonNull<BoxCell>);
+
+#[expect(unsafe_code, reason = "it has a pointer")]
+// SAFETY: the cell is made for several threads, and lives until the value has ended.
+unsafe impl Send for Queued {}
+
+impl fmt::Debug for Queued {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Queued({:?} of {:?})", self.index(), self.request())
+    }
+}
+
+impl Queued {
+    /// A box whose state word has just become queued.
+    #[inline]
+    pub(crate) fn new(cell: &BoxCell, seat: Option<usize>) -> Queued {
+        cell.instance().count_queued(seat);
+        Queued(NonNull::from(cell))
+    }
+
+    /// What a queue holds. [`Queued::from_task`] gives the value back.
+    #[inline]
+    pub fn into_task(self) -> TaskRef {
+        let queued = ManuallyDrop::new(self);
+        #[expect(unsafe_code, reason = "makes the word that queues hold")]
+        // SAFETY: the header is the first field of the #[repr(C)] cell, and the pointer is to the whole cell; the instance holds itself
+        // until the task was run or dropped.
+        unsafe {
+            TaskRef::new(queued.0.cast::<TaskHeader>())
+        }
+    }
+
+    /// A box that was taken out of a queue.
+    ///
+    /// # Safety
+    /// `task` is from [`Queued::into_task`], and nothing else has made it a value again since.
+    #[inline]
+    #[expect(unsafe_code, reason = "the caller promises what the type system can't see: that it was taken once")]
+    pub unsafe fn from_task(task: TaskRef) -> Queued {
+        Queued(task.as_ptr().cast())
+    }
+
+    #[inline]
+    pub(crate) fn cell(&self) -> &BoxCell {
+        #[expect(unsafe_code, reason = "follows a pointer to a box")]
+        // SAFETY: the request knows of this value, so its instance holds itself.
+        unsafe {
+            self.0.as_ref()
+        }
+    }
+
+    /// Its instance.
+    #[inline]
+    pub fn instance(&self) -> &Instance {
+        self.cell().instance()
+    }
+
+    /// A reference to its instance, to be kept beyond the value.
+    pub fn share(&self) -> Arc<Instance> {
+        self.instance().share()
+    }
+
+    /// Its request.
+    #[inline]
+    pub fn request(&self) -> RequestId {
+        self.instance().id()
+    }
+
+    /// Which box.
+    #[inline]
+    pub fn index(&self) -> BoxId {
+        BoxId(self.cell().index)
+    }
+
+    /// Whether it is to be run, and not dropped; see [`Instance::is_wanted`].
+    #[inline]
+    pub fn is_wanted(&self) -> bool {
+        self.instance().is_wanted(self.index())
+    }
+
+    /// What it will find: of each input's head that is no pill, where it was sent from, and its bytes.
+    pub fn heads(&self, mut each: impl FnMut(Place, u64)) {
+        // The consumer's end of its rings is this value's owner's: the state word has made it the only one that may have the box run
+        // (its acquire saw what the last runner did), and the next runner gets the box from here, by way of a queue.
+        let heads = self.cell().inputs.iter().filter_map(|input| input.ring.head());
+        heads.filter(|head| !head.is_pill()).for_each(|head| each(head.place(), head.bytes()));
+    }
+
+    /// Drops it unrun: `seat` counts it as finished. If it was the last one, the caller, which has a reference of its own to the instance,
+    /// settles it.
+    pub fn discard(self, seat: Option<usize>) {
+        let queued = ManuallyDrop::new(self);
+        queued.instance().count_finished(seat);
+    }
+
+    /// Begins an invocation: tries again to send what was refused, then takes the snapshot of the inputs.
+    #[inline]
+    pub fn begin(self, desk: &mut Desk) -> Running {
+        let queued = ManuallyDrop::new(self);
+        Running::begin(queued.0, desk)
+    }
+}
+
+impl Drop for Queued {
+    fn drop(&mut self) {
+        self.instance().count_finished(None);
+    }
+}
+
+/// The class of the boxes of a world that runs them with this function.
+pub const fn box_class(run: RunTask) -> TaskClass {
+    #[expect(unsafe_code, reason = "the type of a class's functions")]
+    // SAFETY of callers: the task is from `Queued::into_task`, and not a value again.
+    unsafe fn is_unwanted(task: TaskRef) -> bool {
+        // SAFETY: the caller's promise; the value is not dropped here, so that the task stays what it is.
+        let queued = ManuallyDrop::new(unsafe { Queued::from_task(task) });
+        !queued.is_wanted()
+    }
+    TaskClass { run, runs_inline: false, is_unwanted: Some(is_unwanted) }
+}
