@@ -83,8 +83,8 @@ fn a_load_that_has_too_little_memory_says_what_for() {
     for (data, rows) in [(&plain, 20_000), (&nested, 21_000)] {
         let query = "SELECT (COUNT(*) AS ?rows) { ?s ?p ?o }";
         let args = ["query", "--threads", "2", "--format", "csv", "--data", data, query];
-        // Every limit takes a load: the optimised tests try more of them.
-        let steps = if cfg!(debug_assertions) { 6 } else { 20 };
+        // Every limit takes a load: the optimised tests try more of them, and others.
+        let steps = if cfg!(debug_assertions) { 6 } else { 11 };
         try_limits(&args, 400_000, steps, &format!("\r\n{rows}\r\n"));
     }
 }

@@ -461,9 +461,11 @@ fn compare(
 
 #[test]
 fn the_engine_finds_what_the_naive_evaluator_finds() {
-    let checked = (0..4000).filter(|&seed| check(seed)).count();
-    println!("seeds 0..4000: {checked} queries were checked");
-    assert!(checked > 2000, "most random queries are good ones, but only {checked} were");
+    // The optimised tests take as long for more of them.
+    let seeds = if cfg!(debug_assertions) { 1000 } else { 4000 };
+    let checked = (0..seeds).filter(|&seed| check(seed)).count();
+    println!("seeds 0..{seeds}: {checked} queries were checked");
+    assert!(checked as u64 > seeds / 2, "most random queries are good ones, but only {checked} were");
 }
 
 /// Many triples about many subjects, and a query whose left side has few rows and whose optional side alone has many.

@@ -149,9 +149,11 @@ fn check(seed: u64) -> usize {
 
 #[test]
 fn values_are_what_the_naive_evaluator_computes() {
-    let values: usize = (0..600).map(check).sum();
-    println!("seeds 0..600: {values} of 12000 expressions have a value");
-    assert!(values > 2500, "{values}");
+    // The optimised tests take as long for more of them.
+    let seeds = if cfg!(debug_assertions) { 150 } else { 600 };
+    let values: usize = (0..seeds).map(check).sum();
+    println!("seeds 0..{seeds}: {values} of {} expressions have a value", 20 * seeds);
+    assert!(values as u64 > 4 * seeds, "{values}");
 }
 
 /// Sums of parts of moments, of integers and of decimals are added up in place as long as they are short, without a term for
