@@ -28,7 +28,7 @@ use tell::tell;
 /// the command says so.
 #[global_allocator]
 static ALLOCATOR: vicus::Allocator<vicus::LastWords> =
-    vicus::Allocator::with_small(vicus::LastWords::new(|_| doing::last_words()));
+    vicus::Allocator::with_small(vicus::LastWords::new(doing::last_words));
 
 /// Locality-aware parallel data processing: load RDF, ask SPARQL, look at the machine.
 #[derive(Parser)]
