@@ -1,8 +1,8 @@
 //! The live copy of a model: its boxes are the tasks.
 //!
 //! Flow owns the whole protocol of a box; a world owns when and where. Four calls, so that a simulator can put virtual
-//! time between them and a recorder its events: [`begin`] takes the snapshot, [`Running::act`] runs the user's code,
-//! [`Running::send`] sends what it made, [`Running::finish`] lets the box go; `desk` then has what is to be queued.
+//! time between them and a recorder its events: `Queued::begin` takes the snapshot, `Running::act` runs the user's code,
+//! `Running::send` sends what it made, `Sent::finish` lets the box go; `desk` then has what is to be queued.
 //!
 //! When is a request over? Each seat counts the tasks of the request that it queued and those that it finished, in
 //! counters of its own. A task is counted as queued before it can be taken, and as finished only after all that it
@@ -252,7 +252,7 @@ impl Output {
 
 impl Instance {
     /// A live copy of a model. `seats` is how many seats may run its tasks; `class` is what its world's boxes are
-    /// ([`box_class`]); `operators` replaces the operator of some boxes, such as a sink that belongs to this request alone.
+    /// ([`crate::box_class`]); `operators` replaces the operator of some boxes, such as a sink that belongs to this request alone.
     pub fn new(
         model: &Arc<Model>,
         id: RequestId,
