@@ -9,6 +9,7 @@ use crate::instance::BoxCell;
 use crate::{BoxId, Desk, Instance, Place, Running};
 use std::fmt;
 use std::mem::ManuallyDrop;
+use std::ops::Deref;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use vicus_schedule::{RequestId, RunTask, TaskClass, TaskHeader, TaskRef};
@@ -16,11 +17,28 @@ use vicus_schedule::{RequestId, RunTask, TaskClass, TaskHeader, TaskRef};
 /// A box that has to be run. The value is the evidence that it is in no queue, that it does not run, and that its request knows of
 /// it. If it is dropped, it is not run.
 #[must_use = "a box that is dropped is not run"]
-pub struct Queued(NonNull<BoxCell>);
+pub struct Queued(CellRef);
+
+/// A box of whose run its request knows: it is queued, or runs. Invariant: so its instance holds itself, and the cell with it.
+#[derive(Clone, Copy)]
+pub(crate) struct CellRef(NonNull<BoxCell>);
 
 #[expect(unsafe_code, reason = "it has a pointer")]
-// SAFETY: the cell is made for several threads, and lives until the value has ended.
-unsafe impl Send for Queued {}
+// SAFETY: the cell is made for several threads, and lives as long as the value is of use.
+unsafe impl Send for CellRef {}
+
+impl Deref for CellRef {
+    type Target = BoxCell;
+
+    #[inline]
+    fn deref(&self) -> &BoxCell {
+        #[expect(unsafe_code, reason = "follows a pointer to a box")]
+        // SAFETY: by the type's invariant.
+        unsafe {
+            self.0.as_ref()
+        }
+    }
+}
 
 impl fmt::Debug for Queued {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -33,7 +51,7 @@ impl Queued {
     #[inline]
     pub(crate) fn new(cell: &BoxCell, seat: Option<usize>) -> Queued {
         cell.instance().count_queued(seat);
-        Queued(NonNull::from(cell))
+        Queued(CellRef(NonNull::from(cell)))
     }
 
     /// What a queue holds. [`Queued::from_task`] gives the value back.
@@ -44,7 +62,7 @@ impl Queued {
         // SAFETY: the header is the first field of the #[repr(C)] cell, and the pointer is to the whole cell; the instance holds itself
         // until the task was run or dropped.
         unsafe {
-            TaskRef::new(queued.0.cast::<TaskHeader>())
+            TaskRef::new(queued.0.0.cast::<TaskHeader>())
         }
     }
 
@@ -55,22 +73,13 @@ impl Queued {
     #[inline]
     #[expect(unsafe_code, reason = "the caller promises what the type system can't see: that it was taken once")]
     pub unsafe fn from_task(task: TaskRef) -> Queued {
-        Queued(task.as_ptr().cast())
-    }
-
-    #[inline]
-    pub(crate) fn cell(&self) -> &BoxCell {
-        #[expect(unsafe_code, reason = "follows a pointer to a box")]
-        // SAFETY: the request knows of this value, so its instance holds itself.
-        unsafe {
-            self.0.as_ref()
-        }
+        Queued(CellRef(task.as_ptr().cast()))
     }
 
     /// Its instance.
     #[inline]
     pub fn instance(&self) -> &Instance {
-        self.cell().instance()
+        self.0.instance()
     }
 
     /// A reference to its instance, to be kept beyond the value.
@@ -87,7 +96,7 @@ impl Queued {
     /// Which box.
     #[inline]
     pub fn index(&self) -> BoxId {
-        BoxId(self.cell().index)
+        BoxId(self.0.index)
     }
 
     /// Whether it is to be run, and not dropped; see [`Instance::is_wanted`].
@@ -100,7 +109,7 @@ impl Queued {
     pub fn heads(&self, mut each: impl FnMut(Place, u64)) {
         // The consumer's end of its rings is this value's owner's: the state word has made it the only one that may have the box run
         // (its acquire saw what the last runner did), and the next runner gets the box from here, by way of a queue.
-        let heads = self.cell().inputs.iter().filter_map(|input| input.ring.head());
+        let heads = self.0.inputs.iter().filter_map(|input| input.ring.head());
         heads.filter(|head| !head.is_pill()).for_each(|head| each(head.place(), head.bytes()));
     }
 

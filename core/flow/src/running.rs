@@ -2,20 +2,19 @@
 
 use crate::desk::{Activation, Desk, Fact};
 use crate::instance::{Body, BoxCell, Instance, Output, Receiver, Seen};
+use crate::queued::CellRef;
 use crate::ring::{Put, Ring};
 use crate::sync::{Ordering, fence};
 use crate::{BoxId, Envelope, Operator, Turn, World};
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::ptr::NonNull;
 use vicus_schedule::Kind;
 
 /// A box that is being run. The value is the evidence that no other seat runs it. One that is never finished keeps its request from
 /// ending, unless it is abandoned ([`Instance::abandon`]).
 #[must_use = "its request does not end before the invocation does"]
 pub struct Running {
-    /// Invariant: of an instance that is alive, since the request knows that the box runs.
-    cell: NonNull<BoxCell>,
+    cell: CellRef,
     /// [`DUE`] and [`BLOCKED`]. In one byte, so that the value is passed in registers: on the way of each invocation, two bytes that are
     /// written apart and read as one would wait for each other.
     flags: u8,
@@ -33,16 +32,15 @@ pub struct Sent(Running);
 impl Running {
     /// See [`Queued::begin`](crate::Queued::begin), which gives the cell.
     #[inline]
-    pub(crate) fn begin(cell: NonNull<BoxCell>, desk: &mut Desk) -> Running {
+    pub(crate) fn begin(cell: CellRef, desk: &mut Desk) -> Running {
         let mut running = Running { cell, flags: 0 };
         running.take_snapshot(desk);
         running
     }
 
     fn take_snapshot(&mut self, desk: &mut Desk) {
-        #[expect(unsafe_code, reason = "follows a pointer to a box")]
-        // SAFETY: by the field's invariant.
-        let cell = unsafe { self.cell.as_ref() };
+        let own = self.cell;
+        let cell: &BoxCell = &own;
         let instance = cell.instance();
         self.flags = if cell.state.begin() { DUE } else { 0 };
         if desk.recording {
@@ -154,15 +152,6 @@ impl Body {
 }
 
 impl Running {
-    #[inline]
-    fn cell(&self) -> &BoxCell {
-        #[expect(unsafe_code, reason = "follows a pointer to a box")]
-        // SAFETY: by the field's invariant.
-        unsafe {
-            self.cell.as_ref()
-        }
-    }
-
     /// Whether user code is to be run: something arrived or the box asked for it, and nothing that it sent still waits.
     pub fn is_due(&self) -> bool {
         self.flags & (DUE | BLOCKED) == DUE
@@ -170,20 +159,19 @@ impl Running {
 
     /// Whether it is one of this instance's.
     pub(crate) fn is_of(&self, instance: &Instance) -> bool {
-        std::ptr::eq(self.cell().instance(), instance)
+        std::ptr::eq(self.cell.instance(), instance)
     }
 
     /// Which box.
     pub fn index(&self) -> BoxId {
-        BoxId(self.cell().index)
+        BoxId(self.cell.index)
     }
 
     /// `f` gets the body and `due`, and says whether the box is blocked.
     #[inline]
     fn with_body(&mut self, f: impl FnOnce(&mut Body, &mut bool) -> bool) {
-        #[expect(unsafe_code, reason = "follows a pointer to a box")]
-        // SAFETY: by the field's invariant.
-        let cell = unsafe { self.cell.as_ref() };
+        let own = self.cell;
+        let cell: &BoxCell = &own;
         cell.body.with_mut(|body| {
             #[expect(unsafe_code, reason = "the runner owns the body")]
             // SAFETY: `self` is the evidence that the state word says Running, which one runner at a time can make it
@@ -197,9 +185,8 @@ impl Running {
 
     /// Runs the user's code. An error or a panic fails the request.
     pub fn act(&mut self, world: &dyn World, desk: &mut Desk) {
-        #[expect(unsafe_code, reason = "follows a pointer to a box")]
-        // SAFETY: by the field's invariant.
-        let cell = unsafe { self.cell.as_ref() };
+        let own = self.cell;
+        let cell: &BoxCell = &own;
         let instance = cell.instance();
         instance.count_act(desk.seat);
         self.with_body(|body, due| {
@@ -247,9 +234,8 @@ impl Running {
     /// Sends what the action made, and resumes senders that it made room for. Receivers that have to be queued are left
     /// in `desk.activations`.
     pub fn send(mut self, desk: &mut Desk) -> Sent {
-        #[expect(unsafe_code, reason = "follows a pointer to a box")]
-        // SAFETY: by the field's invariant.
-        let cell = unsafe { self.cell.as_ref() };
+        let own = self.cell;
+        let cell: &BoxCell = &own;
         let instance = cell.instance();
         if instance.has_failed() {
             // Nothing of it will be run any more; what it holds is dropped with the instance.
@@ -294,9 +280,8 @@ impl Sent {
     /// was the last task.
     pub fn finish(self, desk: &mut Desk) {
         let mut running = self.0;
-        #[expect(unsafe_code, reason = "follows a pointer to a box")]
-        // SAFETY: by the field's invariant.
-        let cell = unsafe { running.cell.as_ref() };
+        let own = running.cell;
+        let cell: &BoxCell = &own;
         let instance = cell.instance();
         // User code that was due and not run, because what it had sent still waits, stays due.
         let mut due_again = running.flags & DUE != 0;

@@ -32,7 +32,7 @@ mod valid;
 
 pub use access::{Access, Mode};
 pub use by_request::ByRequest;
-pub use context::{Context, ContextRef, Node, Queued, Then, Wanted};
+pub use context::{Context, ContextRef, Node, Queued, Wanted};
 pub use dealing::{Dealing, Dealt, Shares, Whereabouts};
 pub use depend::Dependences;
 pub use look::{DEEP, Found, Queues, QueuesByRequest, look, look_waiting};

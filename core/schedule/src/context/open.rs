@@ -48,7 +48,7 @@ pub(crate) enum Ended {
 
 /// What is to be done by the seat that ended a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Then {
+pub(crate) enum Then {
     /// Nothing.
     Nothing,
     /// This seat may sleep, and waits for what is over now: it is to look again.

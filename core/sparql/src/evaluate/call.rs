@@ -116,7 +116,7 @@ impl Evaluator<'_> {
                         }
                     })?;
                 }
-                if !self.terms.fits(bytes) || bytes >= LONG && self.stops(bytes) {
+                if !self.has_room(bytes) {
                     return None;
                 }
                 let mut made = with_room(bytes);
@@ -129,7 +129,7 @@ impl Evaluator<'_> {
                 let encode = |text: &str, _: Option<&str>| {
                     let is_kept = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
                     let bytes = text.bytes().map(|byte| if is_kept(byte) { 1 } else { 3 }).sum();
-                    if !self.terms.fits(bytes) || bytes >= LONG && self.stops(bytes) {
+                    if !self.has_room(bytes) {
                         return None;
                     }
                     let mut made = with_room(bytes);
@@ -238,6 +238,11 @@ impl Evaluator<'_> {
 
     fn iri(&self, iri: String) -> Val {
         Val::Id(self.terms.id(&NamedNode::new_unchecked(iri)))
+    }
+
+    /// Whether a string of so many bytes may be made.
+    fn has_room(&self, bytes: usize) -> bool {
+        self.terms.fits(bytes) && !(bytes >= LONG && self.stops(bytes))
     }
 
     fn lexical(&self, value: &Val) -> Option<String> {
