@@ -9,9 +9,6 @@ use std::ptr::NonNull;
 /// How a world takes a block back, on whichever thread its last reader runs.
 type Free = unsafe fn(NonNull<u8>, Layout);
 
-/// Blocks of fewer bytes are asked for as any other small thing is: an allocator that ends the process for those may do so.
-const SMALL: usize = 8 << 10;
-
 /// Memory with one owner.
 pub struct Block {
     at: NonNull<u8>,
@@ -49,9 +46,7 @@ impl Block {
         #[expect(unsafe_code, reason = "asks for memory")]
         // SAFETY: the size is not zero, says the only caller.
         let ask = || unsafe { alloc::alloc(layout) };
-        // Who asks so is counted in a line of memory that all threads share: too dear for the few values of a small block.
-        let at = if layout.size() < SMALL { ask() } else { crate::refusable(ask) };
-        let at = NonNull::new(at).ok_or(NoMemory { bytes: layout.size() as u64 })?;
+        let at = NonNull::new(crate::refusable(ask)).ok_or(NoMemory { bytes: layout.size() as u64 })?;
         Ok(Block { at, layout, free: None })
     }
 

@@ -6,10 +6,10 @@
 use crate::{NoMemory, give_up};
 use std::alloc::{self, Layout};
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::OnceLock;
 
-/// How many threads ask at the moment so that they can be refused.
-static ASKING: AtomicUsize = AtomicUsize::new(0);
+/// See [`tell_of_asking`].
+static TOLD: OnceLock<fn(bool)> = OnceLock::new();
 
 /// Asks an allocator for memory whose lack the caller survives. All of [`Grow`] asks so; for other collections.
 ///
@@ -33,24 +33,28 @@ static ASKING: AtomicUsize = AtomicUsize::new(0);
 /// ```
 #[inline]
 pub fn refusable<R>(ask: impl FnOnce() -> R) -> R {
-    /// Dropped also where the question ends in a panic: one that is never over would have everything refused from then on.
-    struct Asking;
+    /// Dropped also where the question ends in a panic: all that the thread asks for from then on would be refused otherwise.
+    struct Asking(fn(bool));
 
     impl Drop for Asking {
         fn drop(&mut self) {
-            ASKING.fetch_sub(1, Ordering::Relaxed);
+            self.0(false);
         }
     }
 
-    ASKING.fetch_add(1, Ordering::Relaxed);
-    let _asking = Asking;
+    let _asking = TOLD.get().map(|told| {
+        told(true);
+        Asking(*told)
+    });
     ask()
 }
 
-/// Whether what an allocator is asked for may be refused, for an allocator that ends the process otherwise: some thread of the
-/// process asks with [`refusable`].
-pub fn is_refusable() -> bool {
-    ASKING.load(Ordering::Relaxed) > 0
+/// `told` is called with true where [`refusable`] begins, and with false on the same thread where it ends. A world does this whose
+/// allocator ends the process when a block is refused that the program can't do without: a thread that asks for one that it can do
+/// without must be known to it. The first call counts.
+pub fn tell_of_asking(told: fn(bool)) {
+    // What was set before stays.
+    let _ = TOLD.set(told);
 }
 
 /// A collection whose memory can be refused.
@@ -230,16 +234,6 @@ mod tests {
         assert_eq!(Vec::<u64>::zeroed(1 << 61), Err(NoMemory { bytes: u64::MAX }));
         assert_eq!(Vec::<u64>::ones(1 << 59), Err(NoMemory { bytes: 1 << 62 }));
         assert_eq!(NoMemory { bytes: 128 << 20 }.to_string(), "128.0 MiB of memory can't be had");
-    }
-
-    /// A question that ended in a panic, of a hash in `try_reserve` say, was never over: from then on the process took each block
-    /// for one that may be refused, and ended by a signal where it would have said why.
-    #[test]
-    fn a_question_that_panics_is_over() {
-        let panicked = std::panic::catch_unwind(|| refusable(|| -> () { panic!("while it asks") }));
-        assert!(panicked.is_err());
-        // Other tests ask as well, but none for long.
-        assert!((0..1_000_000).any(|_| !is_refusable()), "{} ask", ASKING.load(Ordering::Relaxed));
     }
 
     #[test]

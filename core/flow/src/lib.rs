@@ -38,7 +38,7 @@ pub use counts::{BoxCounts, InputCounts, OutputCounts, Place};
 pub use desk::{Activation, Desk, Fact};
 pub use envelope::{Attachment, Envelope};
 pub use error::{FlowError, NoMemory, OverBudget, SentTooMuch, give_up};
-pub use grow::{Grow, Plain, is_refusable, refusable};
+pub use grow::{Grow, Plain, refusable, tell_of_asking};
 pub use instance::{Instance, Totals};
 pub use model::{BoxId, BoxModel, InputId, LinkOptions, Model, ModelBox, ModelBuilder, ModelError, OutputId};
 pub use operator::{BoxError, Operator, Turn, World};

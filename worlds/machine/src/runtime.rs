@@ -2,6 +2,7 @@
 
 use crate::caller::{Callers, LONG};
 use crate::inbox::Inbox;
+use crate::last_words::know_who_asks;
 use crate::queues::SharedQueues;
 use crate::recorder::Recording;
 use crate::sleep::{Barrier, SleepPool, Wake};
@@ -116,6 +117,7 @@ impl RuntimeBuilder {
         }
         let (topology, plan) = self.planned(&mut warnings);
         let threads = plan.threads();
+        know_who_asks();
         let memory = heaps::memory_for(&topology, &mut warnings);
         let barrier = Barrier::new();
         if !barrier.is_expedited() {

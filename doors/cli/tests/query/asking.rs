@@ -292,7 +292,7 @@ fn a_deep_query_needs_no_large_stack_of_the_shell() {
 }
 
 /// A query whose memory could not be had, under `ulimit -v` for one, ended the process: `memory allocation of 134217728 bytes
-/// failed`, and SIGABRT.
+/// failed`, and SIGABRT. What grew in small steps ended it by `vicus: 49152 bytes of memory can't be had`, with no box.
 #[test]
 fn memory_that_can_not_be_had_is_an_error_of_the_box_that_asked() {
     let line =
@@ -308,12 +308,15 @@ fn memory_that_can_not_be_had_is_an_error_of_the_box_that_asked() {
         ("sort", format!("SELECT * {{ {pairs} }} ORDER BY ?w ?v")),
         ("aggregate", format!("SELECT ?a ?b (SUM(?v) AS ?sum) {{ {pairs} }} GROUP BY ?a ?b")),
     ];
-    for (name, query) in &queries {
-        let limited =
-            "ulimit -v 800000; exec \"$0\" query --threads 2 --memory-limit 100G --format count --data \"$1\" \"$2\"";
+    let limits = [800_000, 400_000, 600_000, 700_000];
+    let all = queries.iter().flat_map(|query| limits.map(|limit| (query, limit)));
+    for ((name, query), limit) in all.filter(|((name, _), limit)| *name == "aggregate" || *limit == limits[0]) {
+        let limited = format!(
+            "ulimit -v {limit}; exec \"$0\" query --threads 2 --memory-limit 100G --format count --data \"$1\" \"$2\""
+        );
         let mut command = Command::new("sh");
         let output = command
-            .args(["-c", limited, env!("CARGO_BIN_EXE_vicus"), &data, query])
+            .args(["-c", &limited, env!("CARGO_BIN_EXE_vicus"), &data, query])
             .output()
             .expect("there is a shell");
         let said = stderr(&output);
