@@ -34,7 +34,7 @@ mod sync;
 pub use block::{Block, Blocks};
 pub use builder::{EnvelopeBuilder, Room};
 pub use column::{Column, Values};
-pub use counts::{BoxCounts, InputCounts, OutputCounts, Place};
+pub use counts::{BoxCounts, InputCounts, OutputCounts};
 pub use desk::{Activation, Desk, Fact};
 pub use envelope::{Attachment, Envelope};
 pub use error::{FlowError, NoMemory, OverBudget, SentTooMuch, give_up};

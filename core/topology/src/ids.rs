@@ -1,4 +1,4 @@
-//! Dense indices that can't be mistaken for each other.
+//! Dense indices that can't be mistaken for each other. The default one is the first.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -6,7 +6,7 @@ use std::fmt;
 macro_rules! id {
     ($(#[doc = $doc:literal] $name:ident $word:literal;)*) => {$(
         #[doc = $doc]
-        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(transparent)]
         pub struct $name(u32);
 
