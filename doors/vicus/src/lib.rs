@@ -1,6 +1,6 @@
 //! Vicus for Rust users: networks of single-threaded boxes on threads that stay near their data.
 //!
-//! One import, about ten lines:
+//! The [`guide`] explains the model (box, via, envelope, pill, request, kinds) with a picture. One import, about ten lines:
 //!
 //! ```
 //! use vicus::{BoxModel, Column, Envelope, ModelBuilder, Runtime, Schema, Turn, Type, library};
@@ -84,6 +84,9 @@ pub use vicus_machine::{
     Allocator, DiscoverError, Discovered, LastWords, Level, Request, Runtime, RuntimeBuilder, StartError, describe,
     from_synthetic, from_xml, this_machine,
 };
+#[doc = include_str!("guide.md")]
+pub mod guide {}
+
 /// Tasks that are closures.
 ///
 /// ```
