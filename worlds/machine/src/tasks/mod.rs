@@ -23,8 +23,7 @@ pub use child::{cancel_group, close_group, open_group, spawn_child, wait_for_chi
 pub use data::{Append, Data, Part, Shared, TaskBuilder, Views};
 pub use join::join;
 pub use loops::{for_each, for_each_mut};
-pub use place::Place;
-pub(crate) use place::{GroupQueues, distance};
+pub(crate) use place::GroupQueues;
 pub(crate) use request::Requests;
 pub use request::{Cancelled, TaskRequest, is_cancelled};
 pub(crate) use run::Done;
