@@ -23,7 +23,7 @@ mod seats;
 
 #[cfg(any(test, feature = "fixtures"))]
 pub use fixtures::fixtures;
-pub use ids::{CacheId, CoreId, GroupId, NodeId, PuId};
+pub use ids::{CacheId, CoreId, GroupId, LocationId, NodeId, PuId};
 pub use notation::NotationError;
 pub use place::{ByPlace, NoSuchPlace, Place};
 
