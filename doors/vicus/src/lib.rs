@@ -113,7 +113,7 @@ pub mod guide {}
 /// They run in the runtime whose task calls them ([`Runtime::run`]), else in [`Runtime::global`].
 pub mod tasks {
     pub use vicus_machine::{
-        Cancelled, Part, Place, Scope, Shared, TaskBuilder, TaskRequest, cancel_group, close_group, collect, for_each,
+        Cancelled, Part, Scope, Shared, TaskBuilder, TaskRequest, cancel_group, close_group, collect, for_each,
         for_each_mut, in_place_scope, is_cancelled, join, map_reduce, open_group, scope, spawn_child,
         wait_for_children,
     };
@@ -199,7 +199,7 @@ pub mod memory {
 }
 
 pub use vicus_schedule::{ALL as STRATEGIES, Parameter, Plan, Setting, SettingError, Settings, Strategy, Values};
-pub use vicus_topology::{GroupId, NodeId, Topology};
+pub use vicus_topology::{GroupId, NoSuchPlace, NodeId, Place, Topology};
 
 /// The README's program is a test.
 #[cfg(doctest)]
