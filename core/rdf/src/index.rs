@@ -138,10 +138,8 @@ impl Index {
     /// Rows as work for [`split`](vicus_flow::library::split), cut where they begin to lie on another node. All levels lie
     /// there but the first.
     pub fn pieces(&self, rows: Range<usize>) -> Vec<Piece> {
-        let piece = |(rows, home): (Range<usize>, Option<NodeId>)| Piece {
-            range: rows.start as u64..rows.end as u64,
-            home,
-        };
+        let piece =
+            |(rows, home): (Range<usize>, Option<NodeId>)| Piece { range: rows.start as u64..rows.end as u64, home };
         self.third.homes(rows).into_iter().map(piece).collect()
     }
 
