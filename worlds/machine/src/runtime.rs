@@ -5,7 +5,7 @@ use crate::inbox::Inbox;
 use crate::last_words::know_who_asks;
 use crate::queues::SharedQueues;
 use crate::recorder::Recording;
-use crate::sleep::{Barrier, SleepPool, Wake};
+use crate::sleep::{Barrier, SleepPool};
 use crate::takes::Level;
 use crate::tasks::{self, Blocks, Done, GroupQueues, Requests, Waits};
 use crate::worker::{Worker, with_worker};
@@ -21,7 +21,7 @@ use std::time::Duration;
 use vicus_flow::{BoxCounts, BoxId, FlowError, Instance, Model, Operator, Queued, Totals};
 use vicus_memory::distribution::Distribution;
 use vicus_memory::{Memory, PlaceError, Placed};
-use vicus_schedule::{Kind, MOST_THREADS, Plan, PoolId, QueueId, RequestId, SeatId, Setting, TaskRef};
+use vicus_schedule::{Kind, MOST_THREADS, Plan, PoolId, QueueId, RequestId, SeatId, Setting, TaskRef, Wake};
 use vicus_topology::{NodeId, Place, Topology};
 
 /// What to start a [`Runtime`] with.
@@ -437,19 +437,11 @@ impl Shared {
     /// Wakes one thread for a task, after [`Barrier::before_look`].
     #[inline]
     fn wake(&self, wake: Wake) -> Option<PoolId> {
-        let spec = &self.plan.queues[wake.queue.index()];
-        let near = spec.wake.iter().copied().find(|pool| self.pools[pool.index()].wake_one(wake));
-        if near.is_some() || spec.robbers.is_empty() { near } else { self.wake_robber(wake) }
+        let length = || self.queues.len(wake.queue);
+        self.plan.wake_one(wake.queue, length, |pool| self.pools[pool.index()].wake_one(wake))
     }
 
-    fn wake_robber(&self, wake: Wake) -> Option<PoolId> {
-        let length = self.queues.len(wake.queue);
-        let robbers = self.plan.queues[wake.queue.index()].robbers.iter();
-        let mut robbers = robbers.filter(|robber| length > robber.longer_than as usize).map(|robber| robber.pool);
-        robbers.find(|pool| self.pools[pool.index()].wake_one(wake))
-    }
-
-    /// Who was woken for a task has something else to do: somebody else is to look.
+    /// Wakes another seat for a task that one was woken for which has something else to do.
     pub(crate) fn pass_on(&self, wake: Wake) {
         self.barrier.before_look(true);
         self.wake(wake);
