@@ -41,7 +41,7 @@ pub use arrow::FromArrowError;
 pub use block::{Block, Blocks};
 pub use builder::EnvelopeBuilder;
 pub use column::Column;
-pub use counts::{BoxCounts, InputCounts, OutputCounts, Place};
+pub use counts::{BoxCounts, InputCounts, OutputCounts};
 pub use desk::{Activation, Desk, Fact};
 pub use envelope::{Attachment, Envelope};
 pub use error::{FlowError, NoMemory, OverBudget, SentTooMuch, give_up};
