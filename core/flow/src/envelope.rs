@@ -215,8 +215,7 @@ impl Envelope {
         assert!(rows.start <= rows.end && rows.end <= self.rows(), "{rows:?} are not all of {} rows", self.rows());
         let columns = self.0.columns.iter().map(|column| column.slice(rows.clone())).collect();
         let mut slice = Envelope::of_rows(columns, rows.len()).at_home(self.0.home).with(&self.0.attached);
-        slice.set_place(self.0.place, self.0.blocks);
-        slice.set_stamp(self.0.stamp);
+        (slice.0.node, slice.0.stamp, slice.0.blocks) = (self.0.node, self.0.stamp, self.0.blocks);
         slice
     }
 
