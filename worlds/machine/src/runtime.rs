@@ -570,17 +570,12 @@ impl Drop for LentThread {
 /// Threads that work as a strategy says. Dropping it cancels what still runs and waits for its threads.
 ///
 /// ```
-/// use vicus_flow::{BoxModel, Envelope, ModelBuilder, Schema, Turn, Type};
+/// use vicus_flow::{Envelope, ModelBuilder, Schema, Type, library};
 /// use vicus_machine::Runtime;
 ///
 /// let schema = Schema::new([("n", Type::U64)]);
 /// let mut net = ModelBuilder::new("one envelope");
-/// let source = net.source(BoxModel::new("source", || |turn: &mut Turn<'_>| {
-///     turn.take(0);
-///     turn.send(0, Envelope::new([vec![1u64].into()]));
-///     turn.send_pill(0);
-///     Ok(())
-/// }).output(&schema));
+/// let source = net.source(library::source("source", &schema, || [Envelope::new([vec![1u64].into()])]));
 /// net.end(source.output(0));
 ///
 /// let runtime = Runtime::builder().threads(2).start();
@@ -822,15 +817,10 @@ impl Request {
     /// what stayed on a NUMA node, far what went from one to another.
     ///
     /// ```
-    /// # use vicus_flow::{BoxModel, Envelope, ModelBuilder, Schema, Turn, Type};
+    /// # use vicus_flow::{Envelope, ModelBuilder, Schema, Type, library};
     /// # let schema = Schema::new([("n", Type::U64)]);
     /// # let mut net = ModelBuilder::new("one envelope");
-    /// # let source = net.source(BoxModel::new("source", || |turn: &mut Turn<'_>| {
-    /// #     turn.take(0);
-    /// #     turn.send(0, Envelope::new([vec![1u64, 2, 3].into()]));
-    /// #     turn.send_pill(0);
-    /// #     Ok(())
-    /// # }).output(&schema));
+    /// # let source = net.source(library::source("source", &schema, || [Envelope::new([vec![1u64, 2, 3].into()])]));
     /// # net.end(source.output(0));
     /// # let model = net.build().unwrap();
     /// # let runtime = vicus_machine::Runtime::builder().threads(1).start();

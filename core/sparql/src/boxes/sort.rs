@@ -5,6 +5,7 @@ use crate::terms::Terms;
 use crate::value::total_order;
 use std::cmp::Ordering;
 use std::sync::Arc;
+use vicus_flow::library::sort_unless;
 use vicus_flow::{BoxError, Envelope, Grow, Operator, Turn};
 use vicus_rdf::{Id, Kind};
 
@@ -93,46 +94,6 @@ impl Rows {
 /// search.
 const NUMBERS: usize = 1 << 17;
 const OTHERS: usize = 1 << 12;
-
-/// Sorts, but gives up with `None` soon after `stopped` says so: in short runs, which are then merged. The order is total,
-/// so that stability does not matter.
-fn sort_unless<T: Copy>(
-    items: &mut Vec<T>,
-    shortest: usize,
-    compare: impl Fn(&T, &T) -> Ordering,
-    stopped: &dyn Fn() -> bool,
-) -> Option<()> {
-    for run in items.chunks_mut(shortest) {
-        if stopped() {
-            return None;
-        }
-        run.sort_unstable_by(&compare);
-    }
-    let mut run = shortest;
-    while run < items.len() {
-        let mut merged = had(Vec::with_room(items.len()));
-        for pair in items.chunks(2 * run) {
-            let (mut a, mut b) = pair.split_at(run.min(pair.len()));
-            while let (Some(first), Some(second)) = (a.first(), b.first()) {
-                if compare(second, first).is_lt() {
-                    merged.push(*second);
-                    b = &b[1..];
-                } else {
-                    merged.push(*first);
-                    a = &a[1..];
-                }
-                if merged.len().is_multiple_of(shortest) && stopped() {
-                    return None;
-                }
-            }
-            merged.extend_from_slice(a);
-            merged.extend_from_slice(b);
-        }
-        *items = merged;
-        run *= 2;
-    }
-    Some(())
-}
 
 /// Whether ids of this kind are ordered as ORDER BY orders their terms.
 pub(crate) fn is_ordered(bits: u64) -> bool {
@@ -224,43 +185,5 @@ impl Operator for Sort {
             turn.run_again()
         }
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::cell::Cell;
-
-    #[test]
-    fn many_rows_are_sorted_in_runs_and_a_stop_is_noticed() {
-        let mut state = 1u64;
-        let items: Vec<u64> = (0..700_000)
-            .map(|_| {
-                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                state >> 40
-            })
-            .collect();
-        let mut expected = items.clone();
-        expected.sort_unstable();
-        for shortest in [NUMBERS, OTHERS] {
-            let asked = Cell::new(0);
-            let stopped_at = |last: usize| {
-                asked.set(asked.get() + 1);
-                asked.get() == last
-            };
-            let mut sorted = items.clone();
-            sort_unless(&mut sorted, shortest, Ord::cmp, &|| stopped_at(0)).expect("nobody stops it");
-            assert_eq!(sorted, expected);
-            let all = asked.take();
-            assert!(
-                all >= 2 * items.len() / shortest,
-                "it asks for each run, and as often at least while it merges: {all}"
-            );
-            for last in [1, all] {
-                assert_eq!(sort_unless(&mut items.clone(), shortest, Ord::cmp, &|| stopped_at(last)), None);
-                assert_eq!(asked.take(), last);
-            }
-        }
     }
 }

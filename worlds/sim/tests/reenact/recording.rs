@@ -29,21 +29,7 @@ fn rows(columns: usize, rows: usize) -> Envelope {
 
 /// Sends an envelope of each size, one in each invocation.
 fn source(columns: usize, sizes: Vec<usize>) -> BoxModel {
-    let operator = move || {
-        let mut sizes = sizes.clone().into_iter();
-        move |turn: &mut Turn<'_>| -> Result<(), BoxError> {
-            turn.take(0);
-            match sizes.next() {
-                Some(size) => {
-                    turn.send(0, rows(columns, size));
-                    turn.run_again();
-                }
-                None => turn.send_pill(0),
-            }
-            Ok(())
-        }
-    };
-    BoxModel::new("source", operator).output(&schema(columns))
+    library::source("source", &schema(columns), move || sizes.clone().into_iter().map(move |size| rows(columns, size)))
 }
 
 /// Keeps all until the input ends; then sends it in two invocations.
