@@ -1,4 +1,4 @@
-//! A machine that a user names: a file, a line, or one that this program or the simulator knows.
+//! Machines that a user names: a file, a line, or a machine known to this program or to the simulator.
 
 use anyhow::{Context, anyhow, bail};
 use std::path::Path;
@@ -20,7 +20,7 @@ pub(crate) fn named(text: &str) -> anyhow::Result<Topology> {
     }
 }
 
-/// A machine with what things cost on it: one of those that come with the simulator, or that of a machine file.
+/// A machine with its costs: one that comes with the simulator, or one of a machine file.
 pub(crate) fn with_costs(text: &str) -> anyhow::Result<Option<Machine>> {
     if let Some(machine) = Machine::by_name(text) {
         return Ok(Some(machine));
