@@ -1,4 +1,4 @@
-//! ORDER BY: collects everything, sorts by integers, and puts it out in envelopes.
+//! ORDER BY: collects all rows, sorts them by integer keys, and sends them in envelopes.
 
 use super::{Growth, collected, had};
 use crate::terms::Terms;
@@ -25,7 +25,7 @@ pub(crate) struct Sort {
     growth: Growth,
 }
 
-/// Rows that were collected, by columns.
+/// The collected rows, as columns.
 #[derive(Default)]
 pub(crate) struct Rows {
     pub(crate) columns: Vec<Vec<u64>>,
@@ -47,7 +47,7 @@ impl Rows {
         self.columns.iter().map(|column| column.capacity() as u64 * 8).sum()
     }
 
-    /// Some of the rows in this order.
+    /// The rows with these numbers, in this order.
     pub(crate) fn envelope(&self, turn: &Turn<'_>, order: &[u32]) -> Envelope {
         super::envelope_of(turn, self.columns.len(), order.len(), |builder| {
             for (place, column) in self.columns.iter().enumerate() {
@@ -56,10 +56,10 @@ impl Rows {
         })
     }
 
-    /// The numbers of the rows as the keys order them; rows with equal keys stay as they came. `None` if `stopped` says
-    /// that nobody waits for them any more.
+    /// The numbers of the rows in the order of the keys; rows with equal keys stay in the order of their arrival. `None` if
+    /// `stopped` says that the request was cancelled.
     pub(crate) fn order(&self, terms: &Terms, by: &[By], stopped: &dyn Fn() -> bool) -> Option<Vec<u32>> {
-        // Before the first envelope there are no columns either.
+        // Before the first envelope, there are no columns yet.
         if self.count == 0 {
             return Some(Vec::new());
         }
@@ -90,18 +90,18 @@ impl Rows {
     }
 }
 
-/// So many items are sorted in some milliseconds if they are numbers, and if looking at one is a miss of the cache or a
+/// Sorting this many numbers takes some milliseconds. The second constant is for items whose comparison is a cache miss or a
 /// search.
 const NUMBERS: usize = 1 << 17;
 const OTHERS: usize = 1 << 12;
 
-/// Whether ids of this kind are ordered as ORDER BY orders their terms.
+/// Whether ids of this kind are in the order that ORDER BY gives their terms.
 pub(crate) fn is_ordered(bits: u64) -> bool {
     let id = Id::from_bits(bits);
     !id.is_computed() && bits < Id::ranked(Kind::Typed, 0).bits()
 }
 
-/// Orders two rows as [`Sort`] does: by ids where their order is that of terms, else by terms.
+/// Compares two rows as [`Sort`] does: by ids where their order is that of the terms, else by terms.
 pub(crate) fn compare(terms: &Terms, by: &[By], a: (&Envelope, usize), b: (&Envelope, usize)) -> Ordering {
     let order = |by: &By| {
         let (a, b) = (a.0.column(by.column).u64s()[a.1], b.0.column(by.column).u64s()[b.1]);
@@ -115,7 +115,7 @@ pub(crate) fn compare(terms: &Terms, by: &[By], a: (&Envelope, usize), b: (&Enve
     by.iter().map(order).find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
 }
 
-/// Integers that are ordered as the column's terms are: the ids themselves, or the places of the distinct ids in order.
+/// Integers in the order of the column's terms: the ids themselves, or the ranks of the distinct ids.
 fn sort_keys(terms: &Terms, column: &[u64], stopped: &dyn Fn() -> bool) -> Option<Vec<u64>> {
     if column.iter().all(|&bits| is_ordered(bits)) {
         return Some(had(Vec::copied(column)));
@@ -160,7 +160,7 @@ impl Operator for Sort {
             match turn.take(0) {
                 None => return Ok(()),
                 Some(pill) if pill.is_pill() => {
-                    // Each key is copied, next to the row's number.
+                    // Besides the rows, there is a copy of each key next to its row's number.
                     turn.holds(self.rows.bytes() + (self.rows.count * 16 * self.by.len().max(1)) as u64)?;
                     self.order = self.rows.order(&self.terms, &self.by, &|| turn.is_stopped());
                 }
