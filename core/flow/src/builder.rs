@@ -392,7 +392,7 @@ impl EnvelopeBuilder {
         }
         #[expect(unsafe_code, reason = "a part of the block")]
         // SAFETY: by the invariant of `start`; the builder is borrowed, which alone has the block.
-        let values = unsafe { part(&self.block, *start, capacity) };
+        let values = unsafe { part(&self.block, *start, capacity).as_mut() };
         Room { values, len }
     }
 
@@ -417,8 +417,9 @@ impl EnvelopeBuilder {
         // SAFETY: by the invariants of `start` and `text`; they don't overlap, and the builder is borrowed, which alone has the
         // block. The ends are those behind the first one, which was written when the block was taken.
         let (ends, bytes) = unsafe {
-            let ends = part(&self.block, *start + kind.width(), capacity);
-            (ends, part(&self.block, beside.text, beside.text_capacity))
+            let mut ends = part(&self.block, *start + kind.width(), capacity);
+            let mut bytes = part(&self.block, beside.text, beside.text_capacity);
+            (ends.as_mut(), bytes.as_mut())
         };
         let (ends, bytes) = (Room { values: ends, len }, Room { values: bytes, len: &mut beside.text_len });
         TextRoom { ends, bytes, of: PhantomData }
@@ -465,8 +466,8 @@ impl EnvelopeBuilder {
         #[expect(unsafe_code, reason = "bits that are there")]
         // SAFETY: by the invariant of `bits`; they were filled with ones when the block was taken.
         let bits = unsafe {
-            let bits: &mut [MaybeUninit<u8>] = part(&self.block, beside.bits, capacity.div_ceil(8));
-            &mut *(std::ptr::from_mut(bits) as *mut [u8])
+            let bits = part::<u8>(&self.block, beside.bits, capacity.div_ceil(8));
+            &mut *(bits.as_ptr() as *mut [u8])
         };
         if clear(bits, row) {
             beside.nulls += 1;
@@ -533,15 +534,17 @@ impl EnvelopeBuilder {
     }
 }
 
-/// A part of the block; empty if there is none.
+/// A part of the block, to be read and written while the builder is borrowed; empty if there is no block.
 ///
 /// # Safety
-/// There is room for so many values there, aligned for them, and nothing else reads or writes them meanwhile.
+/// There is room for so many values there, aligned for them.
 #[expect(unsafe_code, reason = "a part of the block as a slice")]
-unsafe fn part<'b, T>(block: &'b Option<Block>, start: usize, count: usize) -> &'b mut [MaybeUninit<T>] {
-    let Some(block) = block else { return &mut [] };
-    // SAFETY: as the caller promises.
-    unsafe { NonNull::slice_from_raw_parts(block.at().add(start).cast(), count).as_mut() }
+unsafe fn part<T>(block: &Option<Block>, start: usize, count: usize) -> NonNull<[MaybeUninit<T>]> {
+    match block {
+        // SAFETY: it is within the block, says the caller.
+        Some(block) => NonNull::slice_from_raw_parts(unsafe { block.at().add(start) }.cast(), count),
+        None => NonNull::slice_from_raw_parts(NonNull::dangling(), 0),
+    }
 }
 
 /// More bytes of text than a column's ends can count.

@@ -54,7 +54,7 @@ fn tables_are_the_same_in_arrow_and_back_whole_and_sliced() {
         let from = chance.below(table.rows.len() + 1);
         let to = from + chance.below(table.rows.len() - from + 1);
         let what = format!("seed {seed}, rows {from} to {to} of {}", table.schema);
-        let envelope = table.envelope().slice(from..to);
+        let envelope = tables::envelope(&table.schema, &table.rows).slice(from..to);
         let batch = envelope.to_arrow(&table.schema);
         for array in batch.columns() {
             array.to_data().validate_full().unwrap_or_else(|error| panic!("{what}: {error}"));
@@ -133,7 +133,8 @@ fn numbers_texts_and_nulls_are_not_copied_either_way() {
     for kind in TYPES {
         let chance = &mut Chance::of_seed(1);
         let field = Field { name: "c".into(), kind, nullable: false };
-        let column = Table::of(vec![field], chance, 100).envelope().column(0).clone();
+        let table = Table::of(vec![field], chance, 100);
+        let column = tables::envelope(&table.schema, &table.rows).column(0).clone();
         let shares = Column::from_arrow(&through_c(&column.to_arrow())).unwrap();
         let (before, after) = (column.to_arrow().to_data(), shares.to_arrow().to_data());
         assert_eq!(before.buffers()[0].as_ptr() == after.buffers()[0].as_ptr(), kind != Type::Bool, "{kind:?}");

@@ -1,8 +1,10 @@
 //! The library's boxes over random tables of all types, in every order that a seed can think of. Failing cases print their seed.
 
 mod tables;
+mod trials;
 
-use tables::{Chance, Table, Trial, assert_same, keep, rows, seen};
+use tables::{Chance, Table, assert_same, rows};
+use trials::{Trial, envelopes, keep, seen};
 use vicus_flow::library::{self, Grouping, HashKey, More, SortKey};
 use vicus_flow::{Column, Envelope, FlowError, ModelBuilder, Schema, Type, sequential};
 
@@ -22,7 +24,7 @@ fn a_builder_makes_of_rows_what_they_were() {
     for seed in 0..200 {
         let chance = &mut Chance::of_seed(seed);
         let table = Table::random(chance, 300);
-        let envelopes = table.envelopes(chance);
+        let envelopes = envelopes(&table, chance);
         let at_once = 1 + chance.below(4);
         let mut net = ModelBuilder::new("rows filled in");
         let source = net.source(library::fill("rows", &table.schema, move || {

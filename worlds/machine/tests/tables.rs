@@ -2,8 +2,11 @@
 
 #[path = "../../../core/flow/tests/tables/mod.rs"]
 mod tables;
+#[path = "../../../core/flow/tests/trials/mod.rs"]
+mod trials;
 
-use tables::{Chance, Table, Trial, keep, rows, seen};
+use tables::{Chance, Table, assert_same, rows};
+use trials::{Trial, keep, seen};
 use vicus_flow::library::{self, Grouping, HashKey, SortKey};
 use vicus_flow::{Column, Envelope, Field, FlowError, ModelBuilder, OverBudget, Schema, Type};
 use vicus_machine::Runtime;
@@ -62,7 +65,7 @@ fn texts_that_a_builder_fills_lie_in_one_block() {
     let field = |kind| Field { name: "c".into(), kind, nullable: true };
     let table =
         Table::of(vec![field(Type::Text), field(Type::Binary), field(Type::U64)], &mut Chance::of_seed(5), 3000);
-    let (schema, envelope) = (table.schema.clone(), table.envelope());
+    let (schema, envelope) = (table.schema.clone(), tables::envelope(&table.schema, &table.rows));
     let runtime = Runtime::builder().threads(1).quiet().start();
     let mut net = ModelBuilder::new("texts");
     let given = envelope.clone();
@@ -79,7 +82,7 @@ fn texts_that_a_builder_fills_lie_in_one_block() {
     net.end(sink.output(0));
     runtime.submit(&net.build().unwrap()).wait().unwrap();
     let made = kept.lock().unwrap().pop().unwrap();
-    tables::assert_same(&rows(&made), &table.rows, "filled in");
+    assert_same(&rows(&made), &table.rows, "filled in");
     let one = made.column(2).u64s().as_ptr().addr();
     let text = made.column(0).texts().find(|text| !text.is_empty()).unwrap().as_ptr().addr();
     assert!(one.abs_diff(text) < made.held_bytes() as usize, "{one:x} and {text:x} in {} bytes", made.held_bytes());

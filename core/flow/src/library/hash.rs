@@ -232,6 +232,28 @@ mod tests {
         }
     }
 
+    /// Tables are dealt by one box and looked up by others, each of which hashes rows for itself.
+    #[test]
+    fn rows_are_hashed_as_their_words_are_wherever_they_lie() {
+        let by = HashKey::of_seed(3);
+        let texts: crate::Column = vec![Some("near"), None, Some("far away"), Some("near"), Some("")].into();
+        let numbers = vec![7i64, -1, 0, 7, 7];
+        let rows = Envelope::new([numbers.clone().into(), vec![1u8; 5].into(), texts]);
+        let mut hashes = Vec::new();
+        hash_rows(&rows, &[0, 1], by, &mut hashes).unwrap();
+        assert!(hashes.iter().zip(&numbers).all(|(&hash, &number)| hash == by.hash([number as u64, 1])));
+        hash_rows(&rows, &[2, 0], by, &mut hashes).unwrap();
+        let near = by.hash([u64::from_le_bytes(*b"near\0\0\0\0"), 4, 7]);
+        assert_eq!([hashes[0], hashes[3]], [near; 2], "a text's bytes, eight at a time, and their number");
+        assert_eq!(hashes[2], by.hash([u64::from_le_bytes(*b"far away"), 8, 0]));
+        assert_eq!([hashes[1], hashes[4]], [by.hash([NULL, u64::MAX]), by.hash([0, 7])]);
+        let before = hashes.split_off(1);
+        hash_rows(&rows.slice(1..5), &[2, 0], by, &mut hashes).unwrap();
+        assert_eq!(hashes, before);
+        hash_rows(&rows, &[], by, &mut hashes).unwrap();
+        assert_eq!(hashes, [0; 5]);
+    }
+
     #[test]
     fn small_numbers_are_spread_with_any_key() {
         type Pattern = (&'static str, fn(u64) -> u64);

@@ -29,7 +29,7 @@ use crate::{BoxError, BoxModel, Operator, Schema, Turn};
 /// net.connect(union.output(0), end.input(0));
 /// net.end(end.output(0));
 /// sequential::run(&net.build().unwrap(), Vec::new(), |_| 0).unwrap();
-/// assert_eq!(receive.try_iter().sum::<u64>(), (0..10).map(|n| n * n).sum());
+/// assert_eq!(receive.try_iter().sum::<u64>(), 285);
 /// ```
 pub fn spread(schema: &Schema, parts: usize) -> BoxModel {
     let model = BoxModel::new("spread", || Spread { next: 0 });
