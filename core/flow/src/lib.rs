@@ -9,6 +9,7 @@
 //! [`Running::act`], [`Running::send`] and [`Sent::finish`].
 
 mod block;
+mod budget;
 mod builder;
 mod column;
 mod counts;
@@ -32,6 +33,7 @@ pub mod stepwise;
 mod sync;
 
 pub use block::{Block, Blocks};
+pub use budget::{Budget, Grants};
 pub use builder::{EnvelopeBuilder, Room};
 pub use column::{Column, Values};
 pub use counts::{BoxCounts, InputCounts, OutputCounts, Place};

@@ -10,7 +10,7 @@ use crate::optimise;
 use crate::parse::Parsed;
 use crate::planner::{Physical, Planner};
 use crate::stack::{Deep, of_planned};
-use crate::stop::{Costs, Stop};
+use crate::stop::{Costs, Stop, Watch};
 use crate::terms::{Moment, Terms};
 use crate::translate;
 use crate::value::Numbers;
@@ -127,7 +127,8 @@ pub fn plan(store: &Arc<Store>, parsed: &Parsed, options: &Options) -> Result<Pl
     plan_until(store, parsed, options, &|| false)
 }
 
-/// As [`plan()`], but gives up soon after `stopped` says so; it is asked for each term and each operator of the query.
+/// As [`plan()`], but gives up soon after `watch` says so ([`Watch`]); it is asked for each term and each operator of the query, and
+/// for memory.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -147,11 +148,11 @@ pub fn plan_until(
     store: &Arc<Store>,
     parsed: &Parsed,
     options: &Options,
-    stopped: &dyn Fn() -> bool,
+    watch: &dyn Watch,
 ) -> Result<Plan, QueryError> {
     // What calls may have any stack, and the query's text decides how deep this goes.
     let most = Costs { steps: options.plan_steps, bytes: options.plan_bytes };
-    of_planned(parsed.query.depth, || planned(store, parsed, options, &Stop::within(stopped, most)))
+    of_planned(parsed.query.depth, || planned(store, parsed, options, &Stop::within(watch, most)))
 }
 
 /// Steps that finding a term takes.
