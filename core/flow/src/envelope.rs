@@ -1,13 +1,14 @@
 //! An envelope: a small table, column by column. Cloning it copies no data.
 
+use crate::Schema;
 use crate::block::Blocks;
 use crate::builder;
 use crate::column::{Column, held_bytes};
 use crate::ring::Load;
-use crate::{Place, Schema};
 use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
+use vicus_topology::NodeId;
 
 /// For less than so many bytes a copy is not worth it.
 const LITTLE: u64 = 4096;
@@ -38,9 +39,9 @@ struct Table {
     rows: u32,
     pill: bool,
     /// Where it was sent from.
-    place: Place,
+    node: NodeId,
     /// Where the data lies that it tells of.
-    home: Option<Place>,
+    home: Option<NodeId>,
     /// The sender's logical time, where the run is traced; else 0.
     stamp: u64,
     /// Where a copy's memory comes from, if a column that is shared is to be changed.
@@ -129,13 +130,13 @@ impl Envelope {
 
     /// The same, with a home: where the data lies that it tells of, such as the rows of a range. A world whose strategy
     /// knows homes invokes the receiver there, if it is not queued or running already.
-    pub fn at_home(mut self, home: Option<Place>) -> Envelope {
+    pub fn at_home(mut self, home: Option<NodeId>) -> Envelope {
         self.0.home = home;
         self
     }
 
     /// Where the data lies that it tells of, if that was said.
-    pub fn home(&self) -> Option<Place> {
+    pub fn home(&self) -> Option<NodeId> {
         self.0.home
     }
 
@@ -164,12 +165,12 @@ impl Envelope {
         self.0.columns
     }
 
-    pub(crate) fn place(&self) -> Place {
-        self.0.place
+    pub(crate) fn node(&self) -> NodeId {
+        self.0.node
     }
 
-    pub(crate) fn set_place(&mut self, place: Place, blocks: Blocks) {
-        self.0.place = place;
+    pub(crate) fn set_node(&mut self, node: NodeId, blocks: Blocks) {
+        self.0.node = node;
         self.0.blocks = blocks;
     }
 

@@ -72,9 +72,9 @@ pub struct Totals {
     pub taken: [u64; RULES],
     /// Tasks whose queue was at home on another node than the seat that took them.
     pub far: u64,
-    /// Bytes that its boxes took at the place where they were sent; see [`crate::InputCounts::near_bytes`].
+    /// Bytes that its boxes took on the node where they were sent; see [`crate::InputCounts::near_bytes`].
     pub near_bytes: u64,
-    /// Bytes that its boxes took at another place.
+    /// Bytes that its boxes took on another node.
     pub far_bytes: u64,
 }
 

@@ -36,7 +36,7 @@ pub use block::{Block, Blocks};
 pub use budget::{Budget, Grants};
 pub use builder::{EnvelopeBuilder, Room};
 pub use column::{Column, Values};
-pub use counts::{BoxCounts, InputCounts, OutputCounts, Place};
+pub use counts::{BoxCounts, InputCounts, OutputCounts};
 pub use desk::{Activation, Desk, Fact};
 pub use envelope::{Attachment, Envelope};
 pub use error::{FlowError, NoMemory, OverBudget, SentTooMuch, give_up};

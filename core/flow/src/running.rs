@@ -199,9 +199,9 @@ impl Running {
             body.taken_bytes = 0;
             cell.tally.acted();
             let before = if desk.recording { cell.tally.bytes() } else { (0, 0) };
-            let Desk { place, blocks, asks_world, .. } = *desk;
+            let Desk { node, blocks, asks_world, .. } = *desk;
             let held = Cell::new(None);
-            let mut turn = Turn { cell, body, world, instance, place, blocks, asks_world, held };
+            let mut turn = Turn { cell, body, world, instance, node, blocks, asks_world, held };
             let done = catch_unwind(AssertUnwindSafe(|| operator.act(&mut turn)));
             let held = turn.held.get();
             body.operator = operator;
@@ -359,7 +359,7 @@ impl Instance {
         let kind = if sender == 0 { Kind::Deferred } else { Kind::Immediate };
         for (output, mut envelope) in body.outbox.drain(..) {
             self.cells[sender].tally.sent(output, &envelope);
-            envelope.set_place(desk.place, desk.blocks);
+            envelope.set_node(desk.node, desk.blocks);
             if desk.recording {
                 desk.note(Fact::Sent {
                     output,

@@ -26,9 +26,10 @@
 //! ```
 
 use crate::stepwise::Request;
-use crate::{BoxCounts, BoxId, FlowError, Model, Operator, Place, Totals};
+use crate::{BoxCounts, BoxId, FlowError, Model, Operator, Totals};
 use std::sync::Arc;
 use vicus_schedule::Kind;
+use vicus_topology::NodeId;
 
 /// Runs one request of a model to its end. `operators` replaces operators as in [`crate::Instance::new`]; `choose` picks the
 /// next of so many queued tasks by its index (0: the one queued last), so that tests can try every order.
@@ -70,8 +71,8 @@ pub fn run_counted(
             0
         }) % queue.len();
         let task = queue.remove(queue.len() - 1 - picked);
-        let begun = request.begin(task, Place::default());
-        for task in request.finish(begun, Place::default()) {
+        let begun = request.begin(task, NodeId::default());
+        for task in request.finish(begun, NodeId::default()) {
             match task.kind {
                 Kind::Immediate => queue.push(task),
                 Kind::Deferred => queue.insert(0, task),

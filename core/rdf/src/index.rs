@@ -15,7 +15,7 @@ use crate::ids::Id;
 use crate::placed::{Access, PlacedVec, Placement};
 use std::ops::Range;
 use vicus_flow::library::Piece;
-use vicus_flow::{Grow, NoMemory, Place, Room};
+use vicus_flow::{Grow, NoMemory, Room};
 use vicus_topology::NodeId;
 
 /// A place in a triple.
@@ -138,16 +138,14 @@ impl Index {
     /// Rows as work for [`split`](vicus_flow::library::split), cut where they begin to lie on another node. All levels lie
     /// there but the first.
     pub fn pieces(&self, rows: Range<usize>) -> Vec<Piece> {
-        let piece = |(rows, home): (Range<usize>, Option<NodeId>)| Piece {
-            range: rows.start as u64..rows.end as u64,
-            home: home.map(Place::from),
-        };
+        let piece =
+            |(rows, home): (Range<usize>, Option<NodeId>)| Piece { range: rows.start as u64..rows.end as u64, home };
         self.third.homes(rows).into_iter().map(piece).collect()
     }
 
     /// Where a row lies, if that is known. Panics if there is no such row.
-    pub fn home(&self, row: usize) -> Option<Place> {
-        self.third.home(row).map(Place::from)
+    pub fn home(&self, row: usize) -> Option<NodeId> {
+        self.third.home(row)
     }
 
     /// Which order this is.

@@ -7,7 +7,7 @@ use crate::tasks::{drop_quietly, wait_for_descendants};
 use crate::worker::{Worker, in_task, outside, with_shared, with_worker};
 use std::any::Any;
 use std::sync::Arc;
-use vicus_flow::{Activation, BoxId, Desk, FlowError, Instance, Place, Queued, World, box_class};
+use vicus_flow::{Activation, BoxId, Desk, FlowError, Instance, Queued, World, box_class};
 use vicus_schedule::{Found, Kind, PoolId, QueueId, RequestId, TaskClass, TaskRef};
 use vicus_topology::NodeId;
 use vicus_trace::Outcome;
@@ -222,8 +222,8 @@ impl Worker {
     }
 
     /// The queue of a box whose data lies elsewhere.
-    fn home_queue(&self, home: Place, index: BoxId) -> Option<QueueId> {
-        self.shared.plan.home_queue(self.seat, NodeId::new(home.0.into()), index.index())
+    fn home_queue(&self, home: NodeId, index: BoxId) -> Option<QueueId> {
+        self.shared.plan.home_queue(self.seat, home, index.index())
     }
 
     /// The queue of a box that names no place, if the plan deals in turn, unless that is this seat's own.
@@ -246,8 +246,8 @@ impl Worker {
         let Worker { shared, shares, seat, .. } = self;
         let dealing = shared.plan.dealing.as_ref()?;
         shares.clear();
-        let (node, index) = (|place: Place| NodeId::new(place.0.into()), queued.index().index());
-        queued.heads(|place, bytes| shares.add(dealing, node(place), index, bytes));
+        let index = queued.index().index();
+        queued.heads(|node, bytes| shares.add(dealing, node, index, bytes));
         let queue = dealing.deal_shares(shares)?;
         (queue != shared.plan.seats[seat.index()].place[kind as usize]).then_some(queue)
     }

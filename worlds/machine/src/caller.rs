@@ -18,8 +18,9 @@ use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-use vicus_flow::{Activation, Blocks, BoxId, Budget, Desk, FlowError, Instance, Model, Operator, Place, Queued, World};
+use vicus_flow::{Activation, Blocks, BoxId, Budget, Desk, FlowError, Instance, Model, Operator, Queued, World};
 use vicus_schedule::Kind;
+use vicus_topology::NodeId;
 
 /// How long a caller works for its request before the seats do, unless the runtime was told otherwise.
 /// What is left after that long wakes threads and finds their caches cold: some 60 µs, which then weigh little.
@@ -172,8 +173,8 @@ impl Caller<'_> {
         let instance = self.instance();
         let seat = Some(self.slot);
         self.tasks.borrow_mut().put(self.state.instance.start(seat));
-        let place = heaps::process().map_or(Place(0), |process| Place::from(heaps::node_of_thread(process)));
-        let mut desk = Desk { place, blocks: Blocks::of(column_block), asks_world: true, seat, ..Desk::default() };
+        let node = heaps::process().map_or(NodeId::default(), heaps::node_of_thread);
+        let mut desk = Desk { node, blocks: Blocks::of(column_block), asks_world: true, seat, ..Desk::default() };
         // A time that no clock reaches is none.
         let until = Instant::now().checked_add(self.shared.caller_works);
         // As for a worker: whatever panics in an invocation and is not caught there fails the request.

@@ -5,8 +5,9 @@
 
 use crate::runtime::{Request, Runtime};
 use std::sync::{Arc, Mutex};
-use vicus_flow::{BoxModel, FlowError, Model, ModelBuilder, Place, Schema, Turn};
+use vicus_flow::{BoxModel, FlowError, Model, ModelBuilder, Schema, Turn};
 use vicus_memory::distribution::Location;
+use vicus_topology::NodeId;
 
 impl Runtime {
     /// Does pieces of work on its threads, each where its data lies, if there is a seat. A thread takes what lies on its own
@@ -45,8 +46,8 @@ impl Runtime {
             self.topology().nodes.iter().map(|node| memory.locations_near(node.id).collect()).collect()
         });
         let piles = Piles::new(locations, orders, work);
-        let body = |place: Place| {
-            while let Some(piece) = piles.take(place) {
+        let body = |node: NodeId| {
+            while let Some(piece) = piles.take(node) {
                 f(piece);
             }
         };
@@ -79,16 +80,16 @@ impl<W> Piles<W> {
         Piles { piles: piles.into_iter().map(|pile| Mutex::new(pile.into_iter())).collect(), orders }
     }
 
-    /// A piece for a seat at a place.
-    fn take(&self, place: Place) -> Option<W> {
+    /// A piece for a seat on a node.
+    fn take(&self, node: NodeId) -> Option<W> {
         let pop = |&at: &Location| self.piles[at].lock().expect("nothing panics under this lock").next();
-        self.orders.get(usize::from(place.0))?.iter().find_map(pop)
+        self.orders.get(node.index())?.iter().find_map(pop)
     }
 }
 
 /// What each seat does, though its caller has it on the stack.
 #[derive(Clone, Copy)]
-struct Body(*const (dyn Fn(Place) + Sync));
+struct Body(*const (dyn Fn(NodeId) + Sync));
 
 #[expect(unsafe_code, reason = "it has a pointer")]
 // SAFETY: what it points to can be called by several threads at once.
@@ -99,18 +100,20 @@ unsafe impl Send for Body {}
 unsafe impl Sync for Body {}
 
 impl Body {
-    fn new<'a>(body: &'a (dyn Fn(Place) + Sync + 'a)) -> Body {
+    fn new<'a>(body: &'a (dyn Fn(NodeId) + Sync + 'a)) -> Body {
         #[expect(unsafe_code, reason = "a model outlives whoever makes it")]
         // SAFETY: both are pointers to the same thing, and only `act` follows this one.
-        Body(unsafe { std::mem::transmute::<*const (dyn Fn(Place) + Sync + 'a), *const (dyn Fn(Place) + Sync)>(body) })
+        Body(unsafe {
+            std::mem::transmute::<*const (dyn Fn(NodeId) + Sync + 'a), *const (dyn Fn(NodeId) + Sync)>(body)
+        })
     }
 
-    fn act(self, place: Place) {
+    fn act(self, node: NodeId) {
         #[expect(unsafe_code, reason = "follows a pointer into another thread's stack")]
         // SAFETY: called in a request's invocations alone; `each_near` waits for all requests, and a request is over only
         // when no invocation of it runs or will run.
         unsafe {
-            (*self.0)(place);
+            (*self.0)(node);
         }
     }
 }
@@ -120,7 +123,7 @@ fn model(body: Body) -> Arc<Model> {
     let operator = move || {
         move |turn: &mut Turn<'_>| {
             turn.take(0);
-            body.act(turn.place());
+            body.act(turn.node());
             turn.send_pill(0);
             Ok(())
         }
@@ -151,9 +154,9 @@ mod tests {
         let orders = vec![vec![0, 2, 1], vec![1, 0, 2], vec![2, 1, 0]];
         let work = [('a', 1), ('b', 0), ('c', 2), ('d', 0)];
         let piles = Piles::new(3, orders, work);
-        let taken: Vec<char> = std::iter::from_fn(|| piles.take(Place(0))).collect();
+        let taken: Vec<char> = std::iter::from_fn(|| piles.take(NodeId::new(0))).collect();
         assert_eq!(taken, ['b', 'd', 'c', 'a']);
-        assert_eq!(piles.take(Place(1)), None);
+        assert_eq!(piles.take(NodeId::new(1)), None);
     }
 
     #[test]

@@ -24,7 +24,7 @@ use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use vicus_flow::{Blocks, BoxId, Desk, Instance, Place};
+use vicus_flow::{Blocks, BoxId, Desk, Instance};
 use vicus_schedule::{
     Context, ContextRef, DEEP, Found, Idle, Kind, PoolId, QueueId, RequestId, SeatId, SeatPlan, Shares, TaskRef, look,
     look_waiting,
@@ -273,9 +273,9 @@ impl Worker {
 
     /// What boxes of this seat are run with.
     pub(crate) fn new_desk(&self) -> Box<Desk> {
-        let (place, blocks) = (Place::from(self.node()), Blocks::of(column_block));
+        let (node, blocks) = (self.node(), Blocks::of(column_block));
         let seat = Some(self.seat.index());
-        Box::new(Desk { recording: self.recorder.keeps_events(), place, blocks, seat, ..Desk::default() })
+        Box::new(Desk { recording: self.recorder.keeps_events(), node, blocks, seat, ..Desk::default() })
     }
 
     /// Works until `goes_on` says no. It is asked between two tasks and around sleep.

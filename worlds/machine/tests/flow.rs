@@ -4,12 +4,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 use vicus_flow::{
-    Bound, BoxError, BoxModel, Column, Envelope, EnvelopeBuilder, FlowError, Model, ModelBuilder, Place, Schema, Turn,
-    Type, library,
+    Bound, BoxError, BoxModel, Column, Envelope, EnvelopeBuilder, FlowError, Model, ModelBuilder, Schema, Turn, Type,
+    library,
 };
 use vicus_machine::Runtime;
 use vicus_memory::Region;
-use vicus_topology::Topology;
+use vicus_topology::{NodeId, Topology};
 
 fn runtime(strategy: &str, threads: usize) -> Runtime {
     Runtime::builder().strategy(strategy.parse().unwrap()).threads(threads).quiet().record(1 << 18).start()
@@ -516,7 +516,7 @@ fn las_reads_what_lies_on_a_node_there() {
         .input(&library::range_schema())
         .output(&numbers())
     };
-    let pieces = [0u16, 1].map(|node| library::Piece { range: 0..10, home: Some(Place(node)) });
+    let pieces = [0, 1].map(|node| library::Piece { range: 0..10, home: Some(NodeId::new(node)) });
     let mut net = ModelBuilder::new("two ranges");
     let split = net.source(library::split(pieces, 2, 10));
     let readers = [0, 1].map(|output| {

@@ -1,20 +1,21 @@
 //! Hands a range of work out, part by part, to whoever has room.
 
-use crate::{BoxError, BoxModel, Envelope, Operator, Place, Schema, Turn, Type};
+use crate::{BoxError, BoxModel, Envelope, Operator, Schema, Turn, Type};
 use std::ops::Range;
+use vicus_topology::NodeId;
 
 /// What a splitter sends: the part's number, its first place, and the place behind its last one.
 pub fn range_schema() -> Schema {
     Schema::new([("index", Type::U64), ("from", Type::U64), ("to", Type::U64)])
 }
 
-/// A range of work that lies at one place.
+/// A range of work that lies on one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Piece {
     /// The work.
     pub range: Range<u64>,
     /// Where its data lies, if that is known.
-    pub home: Option<Place>,
+    pub home: Option<NodeId>,
 }
 
 impl From<Range<u64>> for Piece {
@@ -108,8 +109,10 @@ mod tests {
             let mut net = ModelBuilder::new("split");
             net.default_bound(Bound { envelopes: 1, ..Bound::default() });
             let cuts = [10, 10 + places / 3, 10 + places / 3, 10 + places / 2, 10 + places];
-            let pieces =
-                cuts.windows(2).zip(0..).map(|(cut, home)| Piece { range: cut[0]..cut[1], home: Some(Place(home)) });
+            let pieces = cuts
+                .windows(2)
+                .zip(0..)
+                .map(|(cut, home)| Piece { range: cut[0]..cut[1], home: Some(NodeId::new(home)) });
             let pieces: Vec<Piece> = if seed % 3 == 0 { vec![(10..10 + places).into()] } else { pieces.collect() };
             let split = net.source(split(pieces.clone(), replicas, 1 + seed % 9));
             let union = net.add(union_of(replicas));

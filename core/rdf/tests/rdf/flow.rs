@@ -6,11 +6,11 @@ use proptest::prelude::*;
 use std::collections::BTreeSet;
 use std::io::{self, Read};
 use std::sync::{Arc, OnceLock};
-use vicus_flow::{FlowError, Place, sequential};
+use vicus_flow::{FlowError, sequential};
 use vicus_memory::{FakePages, Memory, Options, Region};
 use vicus_rdf::load::{Load, LoadError, LoadOptions, Loaded, Phase, Progress, Source, Syntax};
 use vicus_rdf::{Id, Kind, Loader, OnError, Order, Placement, Store};
-use vicus_topology::Topology;
+use vicus_topology::{NodeId, Topology};
 
 /// Gives its bytes a few at a time, and then an error if it is told to.
 struct Pipe {
@@ -138,7 +138,7 @@ fn a_large_store_is_laid_over_the_nodes_and_stays_the_same() {
             assert_eq!(pieces.len(), nodes, "a range on each node");
             assert_eq!((pieces[0].range.start, pieces[nodes - 1].range.end), (5, 59_000));
             for (node, piece) in pieces.iter().enumerate() {
-                assert_eq!(piece.home, Some(Place(node as u16)));
+                assert_eq!(piece.home, Some(NodeId::new(node)));
                 let rows = piece.range.start as usize..piece.range.end as usize;
                 assert_eq!([index.home(rows.start), index.home(rows.end - 1)], [piece.home; 2]);
                 if nodes > 1 {

@@ -4,8 +4,9 @@ use super::{Engine, TaskState};
 use crate::reenact::{Acting, Flow, Next, Stage};
 use crate::{Cost, Program, Reenacted, Reenactment, SimError, Step, TaskRecord, TaskSpec, Work};
 use vicus_flow::Activation;
-use vicus_flow::{FlowError, Place};
+use vicus_flow::FlowError;
 use vicus_schedule::{Access, Mode, RequestId};
+use vicus_topology::NodeId;
 use vicus_trace::BoxId;
 
 /// The requests on stage.
@@ -84,14 +85,14 @@ impl<'a> Live<'a> {
         envelopes.into_iter().filter_map(move |envelope| layout.envelope(copy, envelope, mode))
     }
 
-    /// A task begins at a place: what it does. Nothing, if its request is over.
-    fn begin(&mut self, task: usize, place: Place) -> Option<Work> {
+    /// A task begins on a node: what it does. Nothing, if its request is over.
+    fn begin(&mut self, task: usize, node: NodeId) -> Option<Work> {
         let part = std::mem::replace(&mut self.parts[task], Part::Over);
         let Part::Queued(stage, queued) = part else {
             self.parts[task] = part;
             return None;
         };
-        let acting = self.stages[stage].begin(queued, place);
+        let acting = self.stages[stage].begin(queued, node);
         let (copy, flow) = self.flow(stage);
         let work = (!acting.was_dropped()).then(|| {
             let done = &acting.done;
@@ -112,12 +113,12 @@ impl<'a> Live<'a> {
     }
 
     /// A task's work is done: the tasks that it lets go. `None` if that was asked before.
-    fn end(&mut self, task: usize, place: Place) -> Option<Vec<TaskSpec>> {
+    fn end(&mut self, task: usize, node: NodeId) -> Option<Vec<TaskSpec>> {
         let part = std::mem::replace(&mut self.parts[task], Part::Over);
         let Part::Begun(stage, acting) = part else { return None };
         let (_, flow) = self.flow(stage);
         let (index, hands_out) = (acting.index, self.enacted.hands_out(&flow.scripts[acting.index]));
-        let next = self.stages[stage].finish(acting, place);
+        let next = self.stages[stage].finish(acting, node);
         // It may have itself queued again.
         let is_handed = |next: &Next| hands_out && next.task.index.index() != index;
         Some(
@@ -142,23 +143,23 @@ impl<'a> Live<'a> {
 }
 
 impl Engine<'_> {
-    fn place(&self, seat: usize) -> Place {
-        Place::from(self.seats[seat].node)
+    fn node(&self, seat: usize) -> NodeId {
+        self.seats[seat].node
     }
 
     /// A task begins: if it is a live box's, what it does is known from here on.
     pub(super) fn begin_act(&mut self, seat: usize, task: u32) {
-        let place = self.place(seat);
+        let node = self.node(seat);
         let Some(live) = &mut self.live else { return };
-        if let Some(work) = live.begin(task as usize, place) {
+        if let Some(work) = live.begin(task as usize, node) {
             self.program.to_mut().tasks[task as usize].steps = vec![Step::Work(work)];
         }
     }
 
     /// A task has gone through its steps: a live box's gets further ones for the boxes that it lets go. Says whether it did.
     pub(super) fn end_act(&mut self, seat: usize, task: u32) -> bool {
-        let place = self.place(seat);
-        let Some(next) = self.live.as_mut().and_then(|live| live.end(task as usize, place)) else { return false };
+        let node = self.node(seat);
+        let Some(next) = self.live.as_mut().and_then(|live| live.end(task as usize, node)) else { return false };
         let first = self.program.tasks.len() as u32;
         let steps = &mut self.program.to_mut().tasks[task as usize].steps;
         if let Some(Step::Work(work)) = steps.first_mut() {

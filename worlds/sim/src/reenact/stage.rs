@@ -4,7 +4,8 @@ use super::script::{Done, Progress, Script, Via};
 use crate::recorded::Envelope;
 use std::sync::{Arc, Mutex, MutexGuard};
 use vicus_flow::stepwise::{Begun, Request};
-use vicus_flow::{Activation, BoxCounts, BoxError, Column, FlowError, Model, Operator, Place, Turn};
+use vicus_flow::{Activation, BoxCounts, BoxError, Column, FlowError, Model, Operator, Turn};
+use vicus_topology::NodeId;
 
 /// A recorded request.
 pub(crate) struct Flow {
@@ -176,9 +177,9 @@ impl Stage {
     }
 
     /// Begins an invocation: what it takes, sends and costs.
-    pub(crate) fn begin(&mut self, task: Activation, place: Place) -> Acting {
+    pub(crate) fn begin(&mut self, task: Activation, node: NodeId) -> Acting {
         let index = task.index.index();
-        let begun = self.request.begin(task, place);
+        let begun = self.request.begin(task, node);
         let mut shared = lock(&self.shared);
         let done = if begun.acted() {
             std::mem::take(&mut shared.done)
@@ -192,8 +193,8 @@ impl Stage {
     }
 
     /// Ends it. Gives the boxes to be queued.
-    pub(crate) fn finish(&mut self, acting: Acting, place: Place) -> Vec<Next> {
-        let queued = self.request.finish(acting.begun, place);
+    pub(crate) fn finish(&mut self, acting: Acting, node: NodeId) -> Vec<Next> {
+        let queued = self.request.finish(acting.begun, node);
         let mut shared = lock(&self.shared);
         for made in &acting.done.makes {
             shared.boxes[acting.index].sent[usize::from(made.output)] += 1;

@@ -5,10 +5,10 @@ use rand_pcg::rand_core::{RngCore, SeedableRng};
 use std::sync::Arc;
 use vicus_flow::stepwise::Request;
 use vicus_flow::{
-    Bound, BoxCounts, BoxError, BoxModel, Envelope, Fact, Model, ModelBuilder, Operator, Place, Schema, Turn, Type,
-    library,
+    Bound, BoxCounts, BoxError, BoxModel, Envelope, Fact, Model, ModelBuilder, Operator, Schema, Turn, Type, library,
 };
 use vicus_schedule::Kind;
+use vicus_topology::NodeId;
 use vicus_trace::{BoxId, BoxInfo, Header, Log, ModelInfo, Outcome, Source, TaskKind, Trace, What};
 
 /// A run, and what is known of it without the trace.
@@ -159,7 +159,7 @@ pub(crate) fn parts() -> Arc<Model> {
     let scan = || {
         |turn: &mut Turn<'_>| -> Result<(), BoxError> {
             match turn.take(0) {
-                Some(part) if !part.is_pill() => turn.has_read(Place(0), PART),
+                Some(part) if !part.is_pill() => turn.has_read(NodeId::new(0), PART),
                 Some(_) => turn.send_pill(0),
                 None => {}
             }
@@ -205,7 +205,7 @@ pub(crate) fn record(model: &Arc<Model>, seed: u64) -> Recording {
         let index = task.index.index();
         log.record(now, What::Taken { who: who(index), rule: 1, far: false });
         log.record(now, What::InvocationBegins { who: who(index) });
-        let begun = request.begin(task, Place(0));
+        let begun = request.begin(task, NodeId::new(0));
         if !begun.was_dropped() {
             invocations += 1;
         }
@@ -215,7 +215,7 @@ pub(crate) fn record(model: &Arc<Model>, seed: u64) -> Recording {
             _ => 0,
         });
         let ns = takes_ns(model, index, read.sum());
-        let next = request.finish(begun, Place(0));
+        let next = request.finish(begun, NodeId::new(0));
         (now, work_ns) = (now + ns, work_ns + ns);
         seen.extend(request.facts());
         for fact in seen {
