@@ -20,6 +20,7 @@ mod access;
 mod by_request;
 mod context;
 mod dealing;
+mod decision;
 mod depend;
 mod look;
 mod plan;
@@ -36,6 +37,7 @@ pub use access::{Access, Mode};
 pub use by_request::ByRequest;
 pub use context::{Context, ContextRef, Node, Queued, Wanted};
 pub use dealing::{Dealing, Dealt, Shares, Whereabouts};
+pub use decision::{Decision, TaskName};
 pub use depend::Dependences;
 pub use look::{DEEP, Found, Queues, QueuesByRequest, Way, look, look_waiting};
 pub use plan::{

@@ -21,7 +21,7 @@ use std::time::Duration;
 use vicus_flow::{BoxCounts, BoxId, FlowError, Instance, Model, Operator, Queued, Totals};
 use vicus_memory::distribution::Distribution;
 use vicus_memory::{Memory, PlaceError, Placed};
-use vicus_schedule::{Kind, MOST_THREADS, Plan, PoolId, QueueId, RequestId, SeatId, Setting, TaskRef, Wake};
+use vicus_schedule::{Decision, Kind, MOST_THREADS, Plan, PoolId, QueueId, RequestId, SeatId, Setting, TaskRef, Wake};
 use vicus_topology::{NodeId, Topology};
 
 /// What to start a [`Runtime`] with.
@@ -32,6 +32,7 @@ pub struct RuntimeBuilder {
     strategy: Option<Setting>,
     events: Option<usize>,
     counts_takes: bool,
+    decides: bool,
     quiet: bool,
     distribution: Option<Distribution>,
     caller_works: Option<Duration>,
@@ -73,6 +74,12 @@ impl RuntimeBuilder {
     /// Counts the tasks that are taken; see [`Runtime::takes`]. Each take then costs some nanoseconds more.
     pub fn count_takes(mut self) -> Self {
         self.counts_takes = true;
+        self
+    }
+
+    /// Writes down what its seats decide; see [`Runtime::decisions`]. Room is taken as it is needed.
+    pub fn write_decisions(mut self) -> Self {
+        self.decides = true;
         self
     }
 
@@ -136,8 +143,8 @@ impl RuntimeBuilder {
             inboxes: plan.seats.iter().map(|_| Inbox::default()).collect(),
             spares: spares.collect(),
             lent: plan.seats.iter().map(|_| Lent::default()).collect(),
-            recording: (self.events.is_some() || self.counts_takes)
-                .then(|| Recording::new(self.events, &plan, &topology)),
+            recording: (self.events.is_some() || self.counts_takes || self.decides)
+                .then(|| Recording::new(self.events, self.decides, &plan, &topology)),
             topology,
             memory,
             distribution: self.distribution,
@@ -736,6 +743,24 @@ impl Runtime {
     /// ```
     pub fn takes(&self) -> BTreeMap<(u8, Level), u64> {
         self.shared.recording.as_ref().map(Recording::takes).unwrap_or_default()
+    }
+
+    /// Ends the runtime and hands out what each of its seats has decided, in its order; nothing if it was not asked to write that
+    /// down. A seat of worlds/sim decides the same in the same place.
+    ///
+    /// ```
+    /// use vicus_machine::{Runtime, scope};
+    /// use vicus_schedule::Decision;
+    ///
+    /// let runtime = Runtime::builder().threads(1).write_decisions().start();
+    /// runtime.run(|| scope(|scope| scope.spawn(|_| ())));
+    /// let ran = runtime.decisions()[0].iter().filter(|decision| matches!(decision, Decision::Runs(..))).count();
+    /// assert_eq!(ran, 2);
+    /// ```
+    pub fn decisions(self) -> Vec<Vec<Decision>> {
+        let shared = Arc::clone(&self.shared);
+        drop(self);
+        shared.recording.as_ref().map(Recording::decisions).unwrap_or_default()
     }
 
     /// Ends the runtime and hands out what it recorded; `None` if it was not asked to record.

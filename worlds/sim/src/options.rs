@@ -18,6 +18,8 @@ pub struct Options {
     pub faults: Vec<Fault>,
     /// For how many events of each seat a trace has room; `None` records none.
     pub trace: Option<usize>,
+    /// Whether what each seat decides is written down ([`Outcome::decisions`](crate::Outcome::decisions)).
+    pub decisions: bool,
 }
 
 /// Something that goes wrong.
