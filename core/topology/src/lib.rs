@@ -14,16 +14,18 @@
 //! ```
 
 mod distance;
-#[cfg(feature = "fixtures")]
+#[cfg(any(test, feature = "fixtures"))]
 mod fixtures;
 mod ids;
 mod notation;
+mod place;
 mod seats;
 
-#[cfg(feature = "fixtures")]
+#[cfg(any(test, feature = "fixtures"))]
 pub use fixtures::fixtures;
-pub use ids::{CacheId, CoreId, GroupId, NodeId, PuId};
+pub use ids::{CacheId, CoreId, GroupId, LocationId, NodeId, PuId};
 pub use notation::NotationError;
+pub use place::{ByPlace, NoSuchPlace, Place};
 
 use serde::{Deserialize, Serialize};
 

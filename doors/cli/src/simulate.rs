@@ -41,7 +41,8 @@ pub(crate) struct Args {
     #[command(subcommand)]
     command: Option<Command>,
     /// The machine: one of those that come with the simulator, a machine file (.toml), an XML file that hwloc wrote, one line
-    /// such as "node:4 core:8", or one that `vicus topology --from` knows; the last three with default costs. `--machines` lists the first.
+    /// such as "node:4 core:8", or a name such as AMD-19h-Zen3-2xEpyc-7763; the last three with default costs. `--machines` lists
+    /// the first.
     #[arg(long, value_name = "NAME|FILE|LINE", required_unless_present = "machines")]
     machine: Option<String>,
     /// Lists the machines that come with the simulator.
@@ -177,7 +178,7 @@ fn list() -> String {
 fn machine(text: &str) -> anyhow::Result<Machine> {
     match machine::with_costs(text)? {
         Some(machine) => Ok(machine),
-        None => Ok(Machine::from_topology(machine::named_otherwise(text)?)),
+        None => Ok(Machine::from_topology(machine::named(text)?)),
     }
 }
 

@@ -48,7 +48,7 @@ fn planned(setting: &Setting, machine: Option<&str>, threads: Option<usize>) -> 
             (Topology { name: machine.name, ..machine.topology }, latencies)
         }
         // A machine that is only described is not measured.
-        None => (machine::named_otherwise(text)?, None),
+        None => (machine::named(text)?, None),
     };
     let threads = threads.unwrap_or_else(|| machine.default_threads().min(MOST_THREADS));
     engine::check_threads_of(&machine, threads)?;

@@ -15,15 +15,16 @@ use vicus_topology::{PuId, Topology};
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Another machine than this one: an XML file that hwloc wrote (`lstopo machine.xml`), one line such as
-    /// "node:2 l3:2 core:4 pu:2", or one that is known by name, such as AMD-19h-Zen3-2xEpyc-7763.
-    #[arg(long, value_name = "FILE.xml|LINE|NAME")]
-    from: Option<String>,
+    /// "node:2 l3:2 core:4 pu:2", or one that is known by name, such as AMD-19h-Zen3-2xEpyc-7763; or one that `vicus simulate`
+    /// knows, such as opteron-6172, or a machine file (.toml).
+    #[arg(long, value_name = "FILE|LINE|NAME", alias = "from")]
+    machine: Option<String>,
     /// How to show it.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
     /// Also show each node's memory: its size, what is free, what Vicus holds, and how many pages lie where they were
     /// asked to lie. Some memory is asked for on each node to find out.
-    #[arg(long, conflicts_with_all = ["from", "format"])]
+    #[arg(long, conflicts_with_all = ["machine", "format"])]
     memory: bool,
 }
 
@@ -38,7 +39,7 @@ enum Format {
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
-    let machine = match args.from {
+    let machine = match args.machine {
         Some(text) => crate::machine::named(&text)?,
         None => {
             let Discovered { topology, warnings } = vicus::this_machine();

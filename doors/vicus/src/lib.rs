@@ -1,6 +1,6 @@
 //! Vicus for Rust users: networks of single-threaded boxes on threads that stay near their data.
 //!
-//! One import, about ten lines:
+//! The [`guide`] explains the model (box, via, envelope, pill, request, kinds) with a picture. One import, about ten lines:
 //!
 //! ```
 //! use vicus::{BoxModel, Column, Envelope, ModelBuilder, Runtime, Schema, Turn, Type, library};
@@ -84,13 +84,17 @@ pub use vicus_machine::{
     Allocator, DiscoverError, Discovered, LastWords, Level, Request, Runtime, RuntimeBuilder, StartError, describe,
     from_synthetic, from_xml, this_machine,
 };
+#[doc = include_str!("guide.md")]
+pub mod guide {}
+
 /// Tasks that are closures.
 ///
 /// ```
-/// use vicus::tasks::{for_each_mut, join, scope};
+/// use vicus::tasks::{collect, for_each_mut, join, map_reduce, scope};
 ///
-/// let mut numbers: Vec<u64> = vec![0; 10_000];
-/// for_each_mut(&mut numbers, |index, number| *number = index as u64);
+/// let mut numbers: Vec<u64> = collect(0..10_000, |n| n as u64);
+/// assert_eq!(map_reduce(0..10_000, |n| numbers[n], |a, b| a + b), Some(49_995_000));
+/// for_each_mut(&mut numbers, |index, number| assert_eq!(*number, index as u64));
 /// let (low, high) = numbers.split_at(5_000);
 /// let (low, high): (u64, u64) = join(|| low.iter().sum(), || high.iter().sum());
 /// assert_eq!(low + high, 49_995_000);
@@ -109,8 +113,9 @@ pub use vicus_machine::{
 /// They run in the runtime whose task calls them ([`Runtime::run`]), else in [`Runtime::global`].
 pub mod tasks {
     pub use vicus_machine::{
-        Cancelled, Part, Place, Scope, Shared, TaskBuilder, TaskRequest, cancel_group, close_group, for_each,
-        for_each_mut, in_place_scope, is_cancelled, join, open_group, scope, spawn_child, wait_for_children,
+        Cancelled, Part, Scope, Shared, TaskBuilder, TaskRequest, cancel_group, close_group, collect, for_each,
+        for_each_mut, in_place_scope, is_cancelled, join, map_reduce, open_group, scope, spawn_child,
+        wait_for_children,
     };
     pub use vicus_schedule::{Access, Kind, Mode};
 }
@@ -194,7 +199,7 @@ pub mod memory {
 }
 
 pub use vicus_schedule::{ALL as STRATEGIES, Parameter, Plan, Setting, SettingError, Settings, Strategy, Values};
-pub use vicus_topology::{GroupId, NodeId, Topology};
+pub use vicus_topology::{GroupId, NoSuchPlace, NodeId, Place, Topology};
 
 /// The README's program is a test.
 #[cfg(doctest)]

@@ -7,7 +7,7 @@ use crate::queues::SharedQueues;
 use crate::recorder::Recording;
 use crate::sleep::{Barrier, SleepPool};
 use crate::takes::Level;
-use crate::tasks::{self, Blocks, Done, GroupQueues, Place, Requests, Waits};
+use crate::tasks::{self, Blocks, Done, GroupQueues, Requests, Waits};
 use crate::worker::{Worker, with_worker};
 use crate::{boxes, heaps, latency, pin};
 use std::alloc::Layout;
@@ -22,7 +22,7 @@ use vicus_flow::{BoxCounts, BoxId, FlowError, Instance, Model, Operator, Queued,
 use vicus_memory::distribution::Distribution;
 use vicus_memory::{Memory, PlaceError, Placed};
 use vicus_schedule::{Decision, Kind, MOST_THREADS, Plan, PoolId, QueueId, RequestId, SeatId, Setting, TaskRef, Wake};
-use vicus_topology::{NodeId, Topology};
+use vicus_topology::{NodeId, Place, Topology};
 
 /// What to start a [`Runtime`] with.
 #[derive(Clone, Debug, Default)]
@@ -668,29 +668,12 @@ impl Runtime {
         &self.shared.topology
     }
 
-    /// How far two places are from one another, nodes or core groups. What goes through memory is as far as the operating system
-    /// says of their nodes, of two ways the longer: 10 inside of a node on most machines, and so between its core groups, which
-    /// share nothing nearer. Groups of two nodes that have a cache in common are as far as its level, less than that; and a
-    /// group is at 0 from itself.
-    ///
-    /// ```
-    /// use vicus_machine::Runtime;
-    /// use vicus_topology::Topology;
-    ///
-    /// // Two nodes of two L3 caches.
-    /// let machine = Topology::parse("node:2 l3:2 core:1").unwrap();
-    /// let runtime = Runtime::builder().topology(machine).threads(1).quiet().start();
-    /// let machine = runtime.topology();
-    /// let (node, group) = (machine.nodes[0].id, machine.core_groups[0].id);
-    /// assert_eq!(runtime.distance(node, node), machine.distances[0][0]);
-    /// assert_eq!(runtime.distance(group, group), 0);
-    /// assert!(runtime.distance(group, machine.core_groups[1].id) < runtime.distance(group, machine.nodes[1].id));
-    /// ```
+    /// How far two places of its machine are from one another, nodes or core groups: [`Topology::place_distance`].
     ///
     /// # Panics
     /// If the machine has no such place, with its name and how many there are.
     pub fn distance(&self, a: impl Into<Place>, b: impl Into<Place>) -> u32 {
-        tasks::distance(&self.shared.topology, a.into(), b.into())
+        self.shared.topology.place_distance(a, b)
     }
 
     /// Memory in whole pages, zeroed, that lies over the nodes as chosen, until it is dropped. `None` takes the runtime's

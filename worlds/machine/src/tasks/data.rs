@@ -1,7 +1,6 @@
 //! Tasks that say what they read and write: they run in that order, where their bytes are.
 
 use super::alive::ByAddress;
-use super::place::Place;
 use super::scope::Scope;
 use crate::locality::{self, Everywhere};
 use crate::worker::{Worker, in_task};
@@ -9,6 +8,7 @@ use std::marker::PhantomData;
 use std::ops::{Bound, Range, RangeBounds};
 use std::sync::Arc;
 use vicus_schedule::{Access, Kind, Mode, Node, QueueId, Queued, TaskRef};
+use vicus_topology::Place;
 
 /// Elements that several tasks of a scope read and write, in the order that they say. Copies tell of the same elements. Made
 /// by [`Scope::share`].

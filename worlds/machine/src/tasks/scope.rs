@@ -3,7 +3,6 @@
 use super::child::wait_for;
 use super::data::{Said, Turn};
 use super::job::Job;
-use super::place::Place;
 use crate::runtime::Runtime;
 use crate::worker::{AtOnce, Worker, in_task, is_seated, with_worker};
 use std::any::Any;
@@ -12,6 +11,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr;
 use std::sync::{Arc, Mutex};
 use vicus_schedule::{Context, ContextRef, Kind, Node, Put, QueueId, Queued, SeatId, TaskRef, Wanted};
+use vicus_topology::Place;
 
 /// Runs a closure that may spawn tasks, and returns when all of them are over. Tasks may borrow what lives longer than the
 /// scope.
