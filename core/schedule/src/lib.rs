@@ -2,8 +2,8 @@
 //!
 //! No threads, no clock, no operating system. A strategy looks at a [`Topology`](vicus_topology::Topology) once and
 //! answers with a [`Plan`]: plain data that says which queues exist, where each seat puts each kind of task, in which
-//! order it looks for work, and whom a spawn wakes. Worlds interpret the plan; [`look`] is the interpreter that they
-//! share. Which tasks wait for which others, [`Dependences`] finds out from what they read and write.
+//! order it looks for work, and whom a spawn wakes. A [`Seat`] decides by it what its worker does next, and worlds carry that
+//! out; [`look`] is how it goes through the plan's probes. Which tasks wait for which others, [`Dependences`] finds out from what they read and write.
 //!
 //! ```
 //! use vicus_schedule::{Setting, Strategy};

@@ -62,7 +62,7 @@ impl World {
     fn find(&mut self) -> Option<(Task, Way, Option<Wake>)> {
         let called = || self.called.pop();
         let run = self.seat.find(&self.plan.seats[0], &mut self.queues, called)?;
-        Some((run.task, run.way, run.wakes))
+        Some((run.task, run.way, if run.leaves { self.seat.passes_on() } else { None }))
     }
 
     fn none(&mut self, idle_ns: u64) -> Rest {

@@ -8,7 +8,7 @@ use rand_pcg::rand_core::{RngCore, SeedableRng};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, mpsc};
 use vicus::tasks::{Access, Kind, Mode, Scope, in_place_scope, join};
-use vicus::{NodeId, Plan, Runtime, STRATEGIES, Setting, Topology};
+use vicus::{NodeId, Plan, Runtime, STRATEGIES, Setting, Topology, this_machine};
 use vicus_schedule::{Decision, QueueId, RequestId, Way};
 use vicus_sim::{ArraySpec, Machine, Options, Program, Step, TaskSpec, simulate};
 
@@ -29,7 +29,11 @@ enum Op {
 
 /// By task, what it does. The first ones are requests, if they are not pinned to a seat each.
 #[derive(Debug, Default)]
-struct Tasks(Vec<Vec<Op>>);
+struct Tasks {
+    does: Vec<Vec<Op>>,
+    /// Whether several change the same cell: one of them lets the next one go then.
+    share: bool,
+}
 
 struct Chance(Pcg64);
 
@@ -39,24 +43,22 @@ impl Chance {
     }
 }
 
-const CELLS: usize = 3;
-
 impl Tasks {
     /// So many that others spawn, with all that they spawn in turn.
     fn random(chance: &mut Chance, first: usize, depth: usize, nodes: usize) -> Tasks {
-        let mut tasks = Tasks((0..first).map(|_| Vec::new()).collect());
+        let mut tasks = Tasks { does: (0..first).map(|_| Vec::new()).collect(), share: depth > 0 };
         for task in 0..first {
             let count = 1 + chance.below(3);
-            tasks.0[task] = (0..count).map(|_| tasks.waits(chance, depth, nodes)).collect();
+            tasks.does[task] = (0..count).map(|_| tasks.waits(chance, depth, nodes)).collect();
         }
         tasks
     }
 
     fn task(&mut self, chance: &mut Chance, depth: usize, nodes: usize) -> usize {
-        let task = self.0.len();
-        self.0.push(Vec::new());
+        let task = self.does.len();
+        self.does.push(Vec::new());
         if depth > 0 && chance.below(3) > 0 {
-            self.0[task] = vec![self.waits(chance, depth - 1, nodes)];
+            self.does[task] = vec![self.waits(chance, depth - 1, nodes)];
         }
         task
     }
@@ -71,8 +73,9 @@ impl Tasks {
             0 if depth > 0 => self.waits(chance, depth - 1, nodes),
             1 | 2 => Op::At(chance.below(nodes), self.task(chance, depth, nodes)),
             3 | 4 => {
-                let (cell, immediate) = (chance.below(CELLS), chance.below(2) == 0);
-                Op::Changes { cell, immediate, task: self.task(chance, depth, nodes) }
+                let (cell, immediate) = (chance.below(3), chance.below(2) == 0);
+                let task = self.task(chance, depth, nodes);
+                Op::Changes { cell: if self.share { cell } else { task }, immediate, task }
             }
             kind => {
                 let kind = if kind < 7 { Kind::Immediate } else { Kind::Deferred };
@@ -84,19 +87,19 @@ impl Tasks {
 
     /// Each task waits for a task that waits for a task, and so on: more than a stack has before it counts as deep.
     fn deep(chance: &mut Chance, levels: usize) -> Tasks {
-        let mut tasks = Tasks(vec![Vec::new()]);
+        let mut tasks = Tasks { does: vec![Vec::new()], share: true };
         let mut at = 0;
         for _ in 0..levels {
             let mut add = || {
-                tasks.0.push(Vec::new());
-                tasks.0.len() - 1
+                tasks.does.push(Vec::new());
+                tasks.does.len() - 1
             };
             let [leaf, next, second, other] = [(); 4].map(|()| add());
             let kind = |chance: &mut Chance| [Kind::Immediate, Kind::Deferred][chance.below(2)];
             let mut spawned = vec![Op::Spawn(kind(chance), leaf), Op::Spawn(kind(chance), next)];
             spawned.push(Op::Join(Vec::new(), second));
             spawned.push(Op::Changes { cell: 0, immediate: chance.below(2) == 0, task: other });
-            tasks.0[at] = vec![Op::Scope(spawned)];
+            tasks.does[at] = vec![Op::Scope(spawned)];
             at = next;
         }
         tasks
@@ -113,7 +116,7 @@ struct OnThreads {
 impl OnThreads {
     fn run(&self, task: usize) {
         self.begun.lock().unwrap().push(task);
-        self.tasks.0[task].iter().for_each(|op| self.op(op, None));
+        self.tasks.does[task].iter().for_each(|op| self.op(op, None));
     }
 
     fn op<'scope>(&'scope self, op: &'scope Op, scope: Option<&Scope<'scope>>) {
@@ -135,7 +138,7 @@ impl OnThreads {
     }
 }
 
-/// Nobody's memory: these bytes lie nowhere.
+/// No memory of this process. Where there is one node, all bytes lie on it; else these lie nowhere.
 fn changes(cell: usize) -> Access {
     Access::new((1 << 21) + cell * 64, 64, Mode::ReadWrite)
 }
@@ -146,18 +149,21 @@ const PART: usize = 1 << 21;
 fn program(tasks: &Tasks, first: usize, pinned: bool, nodes: usize) -> Program {
     let array = |number: usize, distribution: &str| ArraySpec {
         base: (number + 1) * PART,
-        bytes: 4096,
+        bytes: PART,
         distribution: distribution.parse().unwrap(),
     };
     let homes = (0..nodes).map(|node| array(node + 1, &format!("on:{node}")));
     let mut program = Program {
         name: "both".to_owned(),
-        arrays: [array(0, "standard")].into_iter().chain(homes).collect(),
-        tasks: vec![TaskSpec::default(); tasks.0.len() + 1],
+        arrays: [array(0, if this_machine().topology.nodes.len() == 1 { "on:0" } else { "standard" })]
+            .into_iter()
+            .chain(homes)
+            .collect(),
+        tasks: vec![TaskSpec::default(); tasks.does.len() + 1],
         ..Program::default()
     };
     program.tasks[0].pinned = Some(0);
-    program.tasks[0].steps = vec![Step::Spawn(1..1 + first as u32), Step::Wait];
+    program.tasks[0].steps = vec![Step::Spawn(1..1 + first as u32)];
     for task in 0..first {
         let spec = &mut program.tasks[task + 1];
         spec.outside = !pinned;
@@ -165,56 +171,47 @@ fn program(tasks: &Tasks, first: usize, pinned: bool, nodes: usize) -> Program {
         spec.request = RequestId(if pinned { 0 } else { 1 + task as u64 });
     }
     // Tasks stand behind those that spawn them.
-    for task in 0..tasks.0.len() {
+    for task in 0..tasks.does.len() {
         let mut steps = Vec::new();
         let request = program.tasks[task + 1].request;
-        tasks.0[task].iter().for_each(|op| steps_of(op, request, &mut [None; CELLS], &mut program.tasks, &mut steps));
+        tasks.does[task].iter().for_each(|op| steps_of(op, request, &mut Last::new(), &mut program.tasks, &mut steps));
         program.tasks[task + 1].steps = steps;
     }
     program.check().unwrap();
     program
 }
 
-/// `last`: by cell, the last task of the scope that changes it.
-fn steps_of(
-    op: &Op,
-    request: RequestId,
-    last: &mut [Option<u32>; CELLS],
-    specs: &mut [TaskSpec],
-    steps: &mut Vec<Step>,
-) {
-    let mut spawn = |task: usize, spec: TaskSpec| {
+/// By cell, the last task of a scope that changes it.
+type Last = HashMap<usize, u32>;
+
+fn steps_of(op: &Op, request: RequestId, last: &mut Last, specs: &mut [TaskSpec], steps: &mut Vec<Step>) {
+    let spawn = |task: usize, spec: TaskSpec, specs: &mut [TaskSpec], steps: &mut Vec<Step>| {
         let number = task as u32 + 1;
         specs[number as usize] = TaskSpec { request, ..spec };
         steps.push(Step::Spawn(number..number + 1));
         number
     };
     match *op {
-        Op::Spawn(kind, task) => _ = spawn(task, TaskSpec { kind, ..TaskSpec::default() }),
+        Op::Spawn(kind, task) => _ = spawn(task, TaskSpec { kind, ..TaskSpec::default() }, specs, steps),
         Op::At(node, task) => {
             let accesses = vec![Access::new((node + 2) * PART, 64, Mode::Read)];
-            spawn(task, TaskSpec { accesses, goes_home: true, ..TaskSpec::default() });
+            spawn(task, TaskSpec { accesses, goes_home: true, ..TaskSpec::default() }, specs, steps);
         }
         Op::Changes { cell, immediate, task } => {
             let kind = if immediate { Kind::Immediate } else { Kind::Deferred };
-            let (accesses, after) = (vec![changes(cell)], last[cell].into_iter().collect());
-            last[cell] = Some(spawn(task, TaskSpec { kind, accesses, after, ..TaskSpec::default() }));
+            let (accesses, after) = (vec![changes(cell)], last.get(&cell).copied().into_iter().collect());
+            last.insert(cell, spawn(task, TaskSpec { kind, accesses, after, ..TaskSpec::default() }, specs, steps));
         }
         Op::Scope(ref ops) => {
             steps.push(Step::Open);
-            let mut last = [None; CELLS];
+            let mut last = Last::new();
             ops.iter().for_each(|op| steps_of(op, request, &mut last, specs, steps));
             steps.push(Step::Wait);
         }
         Op::Join(ref first, second) => {
             steps.push(Step::Open);
-            let number = {
-                let number = second as u32 + 1;
-                specs[number as usize] = TaskSpec { request, kind: Kind::Immediate, ..TaskSpec::default() };
-                steps.push(Step::Spawn(number..number + 1));
-                number
-            };
-            first.iter().for_each(|op| steps_of(op, request, &mut [None; CELLS], specs, steps));
+            let number = spawn(second, TaskSpec { kind: Kind::Immediate, ..TaskSpec::default() }, specs, steps);
+            first.iter().for_each(|op| steps_of(op, request, &mut Last::new(), specs, steps));
             steps.extend([Step::TakeBack(number), Step::Wait]);
         }
     }
@@ -250,14 +247,14 @@ fn on_a_thread(machine: &Topology, strategy: &str, tasks: Tasks, first: usize) -
     before.wait().unwrap();
     requests.into_iter().for_each(|request| request.wait().unwrap());
     let plan = runtime.plan().clone();
-    let decisions = runtime.decisions().swap_remove(0);
+    let decisions = runtime.recorded().0.swap_remove(0);
     // What was run is told apart by the order in which it began.
     let runs = decisions.iter().filter_map(|decision| match decision {
         Decision::Runs(task, _) => Some(task.number),
         _ => None,
     });
     let begun = world.begun.lock().unwrap();
-    assert_eq!(begun.len(), world.tasks.0.len(), "each task runs once");
+    assert_eq!(begun.len(), world.tasks.does.len(), "each task runs once");
     let names: HashMap<u32, usize> = runs.skip(1).zip(begun.iter().copied()).collect();
     let did = decisions.iter().filter_map(|decision| match *decision {
         Decision::Puts(task, queue) => Some(Did::Puts(names[&task.number], queue)),
@@ -352,7 +349,7 @@ fn several_seats_put_the_same_into_the_same_queues() {
                 };
                 decisions.iter().map(|seat| seat.iter().filter_map(queue).collect()).collect()
             };
-            let threads = puts(runtime.decisions());
+            let threads = puts(runtime.recorded().0);
             let program = program(&tasks(), SEATS, true, 3);
             let options = Options { seed, decisions: true, ..Options::default() };
             let outcome = simulate(&Machine::from_topology(machine), &plan, &program, &options).unwrap();

@@ -77,7 +77,7 @@ impl RuntimeBuilder {
         self
     }
 
-    /// Writes down what its seats decide; see [`Runtime::decisions`]. Room is taken as it is needed.
+    /// Writes down what its seats decide; see [`Runtime::recorded`]. Room is taken as it is needed.
     pub fn write_decisions(mut self) -> Self {
         self.decides = true;
         self
@@ -728,8 +728,13 @@ impl Runtime {
         self.shared.recording.as_ref().map(Recording::takes).unwrap_or_default()
     }
 
-    /// Ends the runtime and hands out what each of its seats has decided, in its order; nothing if it was not asked to write that
-    /// down. A seat of worlds/sim decides the same in the same place.
+    /// Ends the runtime and hands out what it recorded; `None` if it was not asked to record.
+    pub fn trace(self) -> Option<vicus_trace::Trace> {
+        self.recorded().1
+    }
+
+    /// The same, behind what each of its seats has decided, in its order; nothing if it was not asked to write that down
+    /// ([`RuntimeBuilder::write_decisions`]). A seat of worlds/sim decides the same in the same place.
     ///
     /// ```
     /// use vicus_machine::{Runtime, scope};
@@ -737,21 +742,16 @@ impl Runtime {
     ///
     /// let runtime = Runtime::builder().threads(1).write_decisions().start();
     /// runtime.run(|| scope(|scope| scope.spawn(|_| ())));
-    /// let ran = runtime.decisions()[0].iter().filter(|decision| matches!(decision, Decision::Runs(..))).count();
+    /// let (decisions, _) = runtime.recorded();
+    /// let ran = decisions[0].iter().filter(|decision| matches!(decision, Decision::Runs(..))).count();
     /// assert_eq!(ran, 2);
     /// ```
-    pub fn decisions(self) -> Vec<Vec<Decision>> {
+    pub fn recorded(self) -> (Vec<Vec<Decision>>, Option<vicus_trace::Trace>) {
         let shared = Arc::clone(&self.shared);
         drop(self);
-        shared.recording.as_ref().map(Recording::decisions).unwrap_or_default()
-    }
-
-    /// Ends the runtime and hands out what it recorded; `None` if it was not asked to record.
-    pub fn trace(self) -> Option<vicus_trace::Trace> {
-        let shared = Arc::clone(&self.shared);
-        drop(self);
-        let recording = shared.recording.as_ref().filter(|recording| recording.keeps_events());
-        recording.map(|recording| recording.collect(&shared.plan, &shared.topology))
+        let Some(recording) = &shared.recording else { return (Vec::new(), None) };
+        let trace = recording.keeps_events().then(|| recording.collect(&shared.plan, &shared.topology));
+        (recording.decisions(), trace)
     }
 }
 

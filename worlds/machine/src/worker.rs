@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 use vicus_flow::{Blocks, BoxId, Desk, Instance};
 use vicus_schedule::{
     After, Context, ContextRef, Decision, Kind, PoolId, QueueId, RequestId, Rest, Run, Seat, SeatId, SeatPlan, Sleeper,
-    TaskRef, Wake, Way,
+    TaskRef, Way,
 };
 
 /// What a thread needs to work on a seat.
@@ -487,24 +487,25 @@ impl<'a> Seated<'a> {
 /// A task for the calling thread's seat.
 #[inline]
 fn find(shared: &Shared) -> Option<(TaskRef, Way)> {
-    let Run { task, way, wakes } = in_task(|worker| worker.find(shared, false))?;
-    if let Some(wake) = wakes {
-        pass_on(shared, wake);
+    let Run { task, way, leaves } = in_task(|worker| worker.find(shared, false))?;
+    if leaves {
+        leave_to_others(shared);
     }
     Some((task, way))
 }
 
-/// The seat was woken for a task, and has something else to do. Another seat is to look.
+/// If the seat was woken for a task, it has something else to do: another seat is to look.
 fn leave_to_others(shared: &Shared) {
-    if let Some(wake) = in_task(|worker| worker.state.passes_on()) {
-        pass_on(shared, wake);
+    let woken = in_task(|worker| {
+        let woken = worker.state.passes_on();
+        if let Some(wake) = woken {
+            worker.recorder.decides(|| Decision::PassesOn(wake.queue));
+        }
+        woken
+    });
+    if let Some(wake) = woken {
+        shared.pass_on(wake);
     }
-}
-
-#[cold]
-fn pass_on(shared: &Shared, wake: Wake) {
-    in_task(|worker| worker.recorder.decides(|| Decision::PassesOn(wake.queue)));
-    shared.pass_on(wake);
 }
 
 /// Runs a task that was taken out of its queue.

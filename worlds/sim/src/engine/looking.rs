@@ -25,13 +25,13 @@ impl Engine<'_> {
         let Engine { plan, seats, queues, program, .. } = self;
         let Thread { state, pinned, .. } = &mut seats[seat];
         let called = || pinned.pop_front().map(|task| (task, program.tasks[task as usize].request));
-        let Some(Run { task, way, wakes }) = state.find(&plan.seats[seat], queues, called) else {
+        let Some(Run { task, way, leaves }) = state.find(&plan.seats[seat], queues, called) else {
             return self.idle(seat);
         };
         self.seats[seat].idle_since = None;
         let (begin, cost) = self.took(seat, task.0, way);
-        if let Some(wake) = wakes {
-            self.pass_on(seat, wake);
+        if leaves {
+            self.pass_on(seat);
         }
         self.spend(seat, begin, cost);
         if way.queue().is_some() {

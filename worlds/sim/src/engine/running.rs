@@ -97,12 +97,8 @@ impl Engine<'_> {
 
     /// What a task waited for is over.
     fn goes_on(&mut self, seat: usize) {
-        let state = &mut self.seats[seat].state;
-        let (wakes, next) = (state.passes_on(), state.goes_on());
-        if let Some(wake) = wakes {
-            self.pass_on(seat, wake);
-        }
-        if let Some(((next, _), queue)) = next {
+        self.pass_on(seat);
+        if let Some(((next, _), queue)) = self.seats[seat].state.goes_on() {
             self.put(seat, next, queue);
         }
     }

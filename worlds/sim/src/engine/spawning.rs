@@ -139,7 +139,9 @@ impl Engine<'_> {
 
     /// A task goes into a queue, and a seat is woken for it; or the seat runs one at once.
     pub(super) fn put(&mut self, seat: usize, task: u32, queue: QueueId) {
-        let (waiting, runs_inline) = (self.waiting(task), self.program.tasks[task as usize].of_box.is_none());
+        let (waiting, spec) = (self.waiting(task), &self.program.tasks[task as usize]);
+        // A caller from outside runs nothing itself.
+        let runs_inline = spec.of_box.is_none() && !spec.outside;
         self.decides(seat, Decision::Puts(self.name_of(task), queue));
         let state = &mut self.seats[seat].state;
         if !self.queues.push(queue, waiting) {
@@ -169,10 +171,12 @@ impl Engine<'_> {
         at + 1 == steps.len() && matches!(&steps[at], Step::Spawn(range) if range.end == task + 1)
     }
 
-    /// Wakes another seat for a task that this one was woken for.
-    pub(super) fn pass_on(&mut self, seat: usize, wake: Wake) {
-        self.decides(seat, Decision::PassesOn(wake.queue));
-        self.wake_one(seat, wake);
+    /// Wakes another seat for the task that this one was woken for, if it was for any.
+    pub(super) fn pass_on(&mut self, seat: usize) {
+        if let Some(wake) = self.seats[seat].state.passes_on() {
+            self.decides(seat, Decision::PassesOn(wake.queue));
+            self.wake_one(seat, wake);
+        }
     }
 
     /// Wakes one seat for a task.
