@@ -21,7 +21,7 @@ use std::time::Duration;
 use vicus_flow::{BoxCounts, BoxId, Budget, FlowError, Instance, Model, Operator, Queued, Totals};
 use vicus_memory::distribution::Distribution;
 use vicus_memory::{Memory, PlaceError, Placed};
-use vicus_schedule::{Kind, MOST_THREADS, Plan, PoolId, QueueId, RequestId, SeatId, Setting, TaskRef, Wake};
+use vicus_schedule::{Decision, Kind, MOST_THREADS, Plan, PoolId, QueueId, RequestId, SeatId, Setting, TaskRef, Wake};
 use vicus_topology::{NodeId, Place, Topology};
 
 /// What to start a [`Runtime`] with.
@@ -32,6 +32,7 @@ pub struct RuntimeBuilder {
     strategy: Option<Setting>,
     events: Option<usize>,
     counts_takes: bool,
+    decides: bool,
     quiet: bool,
     distribution: Option<Distribution>,
     caller_works: Option<Duration>,
@@ -73,6 +74,12 @@ impl RuntimeBuilder {
     /// Counts the tasks that are taken; see [`Runtime::takes`]. Each take then costs some nanoseconds more.
     pub fn count_takes(mut self) -> Self {
         self.counts_takes = true;
+        self
+    }
+
+    /// Writes down what its seats decide; see [`Runtime::recorded`]. Room is taken as it is needed.
+    pub fn write_decisions(mut self) -> Self {
+        self.decides = true;
         self
     }
 
@@ -136,8 +143,8 @@ impl RuntimeBuilder {
             inboxes: plan.seats.iter().map(|_| Inbox::default()).collect(),
             spares: spares.collect(),
             lent: plan.seats.iter().map(|_| Lent::default()).collect(),
-            recording: (self.events.is_some() || self.counts_takes)
-                .then(|| Recording::new(self.events, &plan, &topology)),
+            recording: (self.events.is_some() || self.counts_takes || self.decides)
+                .then(|| Recording::new(self.events, self.decides, &plan, &topology)),
             topology,
             memory,
             distribution: self.distribution,
@@ -719,10 +726,28 @@ impl Runtime {
 
     /// Ends the runtime and hands out what it recorded; `None` if it was not asked to record.
     pub fn trace(self) -> Option<vicus_trace::Trace> {
+        self.recorded().1
+    }
+
+    /// The same, behind what each of its seats has decided, in its order; nothing if it was not asked to write that down
+    /// ([`RuntimeBuilder::write_decisions`]). A seat of worlds/sim decides the same in the same place.
+    ///
+    /// ```
+    /// use vicus_machine::{Runtime, scope};
+    /// use vicus_schedule::Decision;
+    ///
+    /// let runtime = Runtime::builder().threads(1).write_decisions().start();
+    /// runtime.run(|| scope(|scope| scope.spawn(|_| ())));
+    /// let (decisions, _) = runtime.recorded();
+    /// let ran = decisions[0].iter().filter(|decision| matches!(decision, Decision::Runs(..))).count();
+    /// assert_eq!(ran, 2);
+    /// ```
+    pub fn recorded(self) -> (Vec<Vec<Decision>>, Option<vicus_trace::Trace>) {
         let shared = Arc::clone(&self.shared);
         drop(self);
-        let recording = shared.recording.as_ref().filter(|recording| recording.keeps_events());
-        recording.map(|recording| recording.collect(&shared.plan, &shared.topology))
+        let Some(recording) = &shared.recording else { return (Vec::new(), None) };
+        let trace = recording.keeps_events().then(|| recording.collect(&shared.plan, &shared.topology));
+        (recording.decisions(), trace)
     }
 }
 
