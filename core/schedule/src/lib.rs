@@ -25,7 +25,9 @@ mod look;
 mod plan;
 mod policies;
 mod queue;
+mod seat;
 mod shown;
+mod sleepers;
 mod sync;
 mod task;
 mod valid;
@@ -35,11 +37,13 @@ pub use by_request::ByRequest;
 pub use context::{Context, ContextRef, Node, Queued, Wanted};
 pub use dealing::{Dealing, Dealt, Shares, Whereabouts};
 pub use depend::Dependences;
-pub use look::{DEEP, Found, Queues, QueuesByRequest, look, look_waiting};
+pub use look::{DEEP, Found, Queues, QueuesByRequest, Way, look, look_waiting};
 pub use plan::{
     End, Idle, MOST_THREADS, Order, Plan, Pool, PoolId, Probe, QueueId, QueueSpec, RULES, Robber, Scan, SeatId,
     SeatPlan, Take, Tokens, When,
 };
 pub use policies::{ALL, Latencies, Parameter, Setting, SettingError, Settings, Strategy, Values};
 pub use queue::Queue;
+pub use seat::{After, Put, Rest, Run, Seat};
+pub use sleepers::{Sleeper, Sleepers, Wake};
 pub use task::{Kind, RequestId, RunTask, TaskClass, TaskHeader, TaskRef};

@@ -17,7 +17,7 @@ macro_rules! id {
                 $name(index as u32)
             }
 
-            /// Where it stands in its vector.
+            /// Its index in its vector.
             pub const fn index(self) -> usize {
                 self.0 as usize
             }

@@ -1,4 +1,4 @@
-//! A runtime and a store: what every command that asks queries has.
+//! A runtime and a store, for all commands that ask queries.
 
 use crate::doing::Doing;
 use crate::input::Reading;
@@ -15,17 +15,17 @@ use vicus_rdf::{Placement, Store};
 use vicus_schedule::MOST_THREADS;
 use vicus_sparql::Plan;
 
-/// How loading went.
+/// The outcome of loading.
 pub(crate) struct Loaded {
     pub(crate) store: Arc<Store>,
     pub(crate) load_ms: f64,
-    /// Malformed lines that were left out, and the first of them.
+    /// The number of malformed lines that were skipped, and the first of them.
     pub(crate) skipped: u64,
     pub(crate) first_skipped: Option<String>,
 }
 
-/// Loads sources as a request of the runtime, with a bar on a terminal. How many workers there are, and where the store lies,
-/// is the runtime's.
+/// Loads sources as a request of the runtime, with a progress bar on a terminal. The runtime decides the number of workers and
+/// where the store lies.
 pub(crate) fn load(
     runtime: &Runtime,
     sources: Vec<Source>,
@@ -65,8 +65,8 @@ pub(crate) fn load(
     })
 }
 
-/// Submits a query's request. One that is thought to be short begins on this thread, which looks after its time and after Ctrl-C
-/// meanwhile.
+/// Submits a query's request. A request that is expected to be short begins on this thread, which checks the time and Ctrl-C
+/// between its steps.
 pub(crate) fn submit(
     runtime: &Runtime,
     plan: &Plan,
@@ -80,17 +80,17 @@ pub(crate) fn submit(
     }
 }
 
-/// How often somebody who waits looks whether Ctrl-C was pressed.
+/// How often a waiting thread checks for Ctrl-C.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Waits for a request; Ctrl-C cancels it, and so does the end of its time.
+/// Waits for a request. Ctrl-C cancels it, and so does the end of its time.
 pub(crate) fn wait(request: &Request, until: Option<Instant>, mut meanwhile: impl FnMut()) -> Result<Totals, Stopped> {
-    // A short request never gets as far as the clock.
+    // A short request ends before the clock is read again.
     let mut next = until.map_or(PAUSE, |until| PAUSE.min(until.saturating_duration_since(Instant::now())));
     loop {
         if let Some(result) = request.wait_for(next) {
             return result.map_err(|error| match error {
-                // It gave up by itself while it ran on this thread.
+                // It was cancelled by this thread, while the thread ran it.
                 FlowError::Cancelled => over(until, "running").unwrap_or(Stopped::Failed(error)),
                 error => Stopped::Failed(error),
             });
@@ -107,7 +107,8 @@ pub(crate) fn wait(request: &Request, until: Option<Instant>, mut meanwhile: imp
     }
 }
 
-/// Why work that nobody else can interrupt has to end, as `doing` says to people: Ctrl-C, or its time is up.
+/// Whether work that only checks by itself has to end: after Ctrl-C, or when its time is up. `doing` names the work in the
+/// message.
 pub(crate) fn over(until: Option<Instant>, doing: &'static str) -> Option<Stopped> {
     if interrupt::pressed() {
         return Some(Stopped::Interrupted);
@@ -115,24 +116,25 @@ pub(crate) fn over(until: Option<Instant>, doing: &'static str) -> Option<Stoppe
     until.is_some_and(|until| Instant::now() >= until).then_some(Stopped::Late(doing))
 }
 
-/// Why a request that was waited for has no result.
+/// Why a request has no result.
 pub(crate) enum Stopped {
     Failed(FlowError),
     Interrupted,
-    /// It needs more memory than it may have.
+    /// It needs more memory than allowed.
     Over(OverBudget),
-    /// Its time was up, while it was doing this.
+    /// Its time was up, during this work.
     Late(&'static str),
 }
 
 impl Stopped {
-    /// More is held than may be.
+    /// The error for holding more than the budget.
     pub(crate) fn over(budget: u64, mut holders: Vec<(String, u64)>) -> Stopped {
         holders.sort_by_key(|(_, held)| std::cmp::Reverse(*held));
         Stopped::Over(OverBudget { budget, holders })
     }
 
-    /// The same, if its boxes hold more than they may, said of the limit that the user gave: what was left of it for them is less.
+    /// The same; but if its boxes are over budget, the error tells the limit given by the user, of which the boxes' budget is
+    /// what text and plan have left.
     pub(crate) fn of_budget(self, limit: u64) -> Stopped {
         match self {
             Stopped::Failed(FlowError::Failed { error, name }) => match error.downcast_ref::<OverBudget>() {
@@ -148,7 +150,7 @@ impl Stopped {
     }
 }
 
-/// An error for people: what a box says of the user's input stands alone, without the box's name.
+/// The error for people. A box's message about the user's input is shown without the box's name.
 pub(crate) fn plain(stopped: Stopped) -> anyhow::Error {
     match stopped {
         Stopped::Interrupted => Interrupted.into(),
@@ -156,7 +158,7 @@ pub(crate) fn plain(stopped: Stopped) -> anyhow::Error {
             anyhow::Error::msg(format!("its time was up while {doing}: it was cancelled (--timeout)"))
         }
         Stopped::Over(error) => anyhow::Error::msg(format!("{error} (--memory-limit)")),
-        // The input may be right: the box says what the memory was for.
+        // The input may be fine, so the box's name tells what the memory was for.
         Stopped::Failed(failed @ FlowError::Failed { .. }) if is_no_memory(&failed) => {
             anyhow::Error::msg(failed.to_string())
         }
@@ -172,7 +174,7 @@ fn is_no_memory(error: &FlowError) -> bool {
     matches!(error, FlowError::Failed { error, .. } if error.is::<NoMemory>())
 }
 
-/// An error that several own.
+/// A shared error as an error.
 #[derive(Debug)]
 pub(crate) struct Boxed(pub(crate) Arc<dyn std::error::Error + Send + Sync>);
 
@@ -182,7 +184,7 @@ impl std::fmt::Display for Boxed {
     }
 }
 
-// Without a source of its own: what it says is complete, and the chain would say it twice.
+// Without a source: its message is complete, and printing the chain would repeat it.
 impl std::error::Error for Boxed {}
 
 fn bar(reading: &Reading) -> ProgressBar {
@@ -197,20 +199,20 @@ fn bar(reading: &Reading) -> ProgressBar {
     bar
 }
 
-/// Starts a runtime with as many threads as a user asks for; by default as many as suit the machine.
+/// Starts a runtime with as many threads as the user wants; by default as many as suit the machine.
 pub(crate) fn start(builder: RuntimeBuilder, threads: Option<usize>) -> anyhow::Result<Runtime> {
     check_threads(threads)?;
     let builder = threads.map_or(builder.clone(), |threads| builder.threads(threads));
     Ok(builder.try_start()?)
 }
 
-/// Checks a number of threads that a user asks for on this machine.
+/// Checks a number of threads against this machine.
 pub(crate) fn check_threads(threads: Option<usize>) -> anyhow::Result<()> {
     let Some(threads) = threads else { return Ok(()) };
     check_threads_of(&vicus::this_machine().topology, threads)
 }
 
-/// The same on another machine.
+/// Checks a number of threads against a machine.
 pub(crate) fn check_threads_of(machine: &Topology, threads: usize) -> anyhow::Result<()> {
     let pus = machine.usable_pus().count();
     let most = (16 * pus).clamp(1024, MOST_THREADS);

@@ -1,16 +1,16 @@
-//! Ctrl-C: cancels what runs, and ends the process should that take too long.
+//! Ctrl-C: cancels the command, and ends the process if that takes too long.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
-/// The exit status of a command that Ctrl-C ended, as shells expect it.
+/// The exit status of a command that Ctrl-C ended, by the shells' convention.
 pub(crate) const STATUS: i32 = 130;
 
-/// From here on Ctrl-C sets a flag. If the process is still there after a second, or on a second Ctrl-C, it ends at once.
+/// From now on, Ctrl-C sets a flag. If the process still runs one second later, or at a second Ctrl-C, it ends at once.
 pub(crate) fn listen() {
-    // Without a handler Ctrl-C simply kills the process, which is also an answer.
+    // Without a handler, Ctrl-C kills the process, which is acceptable.
     let _ = ctrlc::set_handler(|| {
         if INTERRUPTED.swap(true, Ordering::AcqRel) {
             std::process::exit(STATUS);
@@ -27,7 +27,7 @@ pub(crate) fn pressed() -> bool {
     INTERRUPTED.load(Ordering::Acquire)
 }
 
-/// What a command returns that was interrupted.
+/// The error of an interrupted command.
 #[derive(Debug)]
 pub(crate) struct Interrupted;
 

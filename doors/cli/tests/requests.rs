@@ -1,4 +1,4 @@
-//! Several requests at once on one store: what one of them does is nothing to the others.
+//! Several requests at once on one store don't affect each other.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -6,7 +6,7 @@ use vicus::{FlowError, OverBudget, Request, Runtime};
 use vicus_rdf::Store;
 use vicus_sparql::{Moment, Options, parse, plan};
 
-/// Submits a query; the number of its rows is there when it has ended.
+/// Submits a query; returns the request and a counter of its rows.
 fn submit(runtime: &Runtime, store: &Arc<Store>, text: &str, budget: u64) -> (Request, Arc<AtomicUsize>) {
     let options = Options { threads: 2, parallel_rows: 100, ..Options::default() };
     let plan = plan(store, &parse(text).expect("good SPARQL"), &options).expect("supported");

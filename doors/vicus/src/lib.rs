@@ -1,18 +1,13 @@
 //! Vicus for Rust users: networks of single-threaded boxes on threads that stay near their data.
 //!
-//! One import, about ten lines:
+//! The [`guide`] explains the model (box, via, envelope, pill, request, kinds) with a picture. One import, about ten lines:
 //!
 //! ```
-//! use vicus::{BoxModel, Column, Envelope, ModelBuilder, Runtime, Schema, Turn, Type, library};
+//! use vicus::{Column, Envelope, ModelBuilder, Runtime, Schema, Type, library};
 //!
 //! let schema = Schema::new([("n", Type::U64)]);
 //! let mut net = ModelBuilder::new("squares");
-//! let numbers = net.source(BoxModel::new("numbers", || |turn: &mut Turn<'_>| {
-//!     turn.take(0); // the initialization pill
-//!     turn.send(0, Envelope::new([Column::from(vec![1u64, 2, 3])]));
-//!     turn.send_pill(0);
-//!     Ok(())
-//! }).output(&schema));
+//! let numbers = net.source(library::source("numbers", &schema, || [Envelope::new([Column::from(vec![1u64, 2, 3])])]));
 //! let square = net.add(library::map("square", &schema, &schema, |envelope| {
 //!     let squares: Vec<u64> = envelope.column(0).u64s().iter().map(|n| n * n).collect();
 //!     Some(Envelope::new([squares.into()]))
@@ -41,20 +36,20 @@
 //!
 //! ```
 //! use std::sync::Arc;
-//! use vicus::{BoxModel, Grow, Model, ModelBuilder, ModelError, Runtime, Schema, Turn, Type};
+//! use vicus::library::{self, More};
+//! use vicus::{Grow, Model, ModelBuilder, ModelError, Runtime, Schema, Type};
 //!
 //! /// A box with a table of so many numbers.
 //! fn table(numbers: usize) -> Result<Arc<Model>, ModelError> {
 //!     let mut net = ModelBuilder::new("table");
-//!     let table = net.source(BoxModel::new("table", move || move |turn: &mut Turn<'_>| {
-//!         turn.take(0); // the initialization pill
+//!     let schema = Schema::new([("n", Type::U64)]);
+//!     let table = net.source(library::fill("table", &schema, move || move |turn, _| {
 //!         let mut table: Vec<u64> = Vec::new();
 //!         table.grow(numbers)?; // and not `Vec::with_capacity`
 //!         table.extend(0..numbers as u64); // there is room
 //!         turn.holds(8 * table.capacity() as u64)?; // counts against the request's budget, if it has one
-//!         turn.send_pill(0);
-//!         Ok(())
-//!     }).output(&Schema::new([("n", Type::U64)])));
+//!         Ok(More::No)
+//!     }));
 //!     net.end(table.output(0));
 //!     net.build()
 //! }
@@ -76,21 +71,27 @@
 //! and joined again) and `validity` (rows deleted on one branch and kept on another, without copying).
 
 pub use vicus_flow::{
-    Attachment, Bound, BoxCounts, BoxError, BoxId, BoxModel, Column, Envelope, EnvelopeBuilder, FlowError, Grow, Model,
-    ModelBuilder, ModelError, NoMemory, Operator, OverBudget, Plain, Schema, SentTooMuch, Totals, Turn, Type, give_up,
-    library, refusable,
+    Attachment, Bound, BoxCounts, BoxError, BoxId, BoxModel, Column, Envelope, EnvelopeBuilder, Field, FlowError, Grow,
+    Model, ModelBuilder, ModelError, Native, NoMemory, Operator, OverBudget, Plain, Room, Schema, SentTooMuch,
+    TextRoom, Totals, Turn, Type, give_up, library, refusable,
 };
+#[cfg(feature = "arrow")]
+pub use vicus_flow::{FromArrowError, arrow};
 pub use vicus_machine::{
     Allocator, DiscoverError, Discovered, LastWords, Level, Request, Runtime, RuntimeBuilder, StartError, describe,
     from_synthetic, from_xml, this_machine,
 };
+#[doc = include_str!("guide.md")]
+pub mod guide {}
+
 /// Tasks that are closures.
 ///
 /// ```
-/// use vicus::tasks::{for_each_mut, join, scope};
+/// use vicus::tasks::{collect, for_each_mut, join, map_reduce, scope};
 ///
-/// let mut numbers: Vec<u64> = vec![0; 10_000];
-/// for_each_mut(&mut numbers, |index, number| *number = index as u64);
+/// let mut numbers: Vec<u64> = collect(0..10_000, |n| n as u64);
+/// assert_eq!(map_reduce(0..10_000, |n| numbers[n], |a, b| a + b), Some(49_995_000));
+/// for_each_mut(&mut numbers, |index, number| assert_eq!(*number, index as u64));
 /// let (low, high) = numbers.split_at(5_000);
 /// let (low, high): (u64, u64) = join(|| low.iter().sum(), || high.iter().sum());
 /// assert_eq!(low + high, 49_995_000);
@@ -109,8 +110,9 @@ pub use vicus_machine::{
 /// They run in the runtime whose task calls them ([`Runtime::run`]), else in [`Runtime::global`].
 pub mod tasks {
     pub use vicus_machine::{
-        Cancelled, Part, Scope, Shared, TaskBuilder, TaskRequest, cancel_group, close_group, for_each, for_each_mut,
-        in_place_scope, is_cancelled, join, open_group, scope, spawn_child, wait_for_children,
+        Cancelled, Part, Scope, Shared, TaskBuilder, TaskRequest, cancel_group, close_group, collect, for_each,
+        for_each_mut, in_place_scope, is_cancelled, join, map_reduce, open_group, scope, spawn_child,
+        wait_for_children,
     };
     pub use vicus_schedule::{Access, Kind, Mode};
 }

@@ -8,13 +8,13 @@
 //! Closures get numbers, by which a trace tells them apart: each seat counts its own, in steps of the number of seats.
 
 use crate::runtime::Shared;
-use crate::takes::{Level, SeatTakes, Way};
+use crate::takes::{Level, SeatTakes};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use vicus_flow::{BoxId, Desk, Fact, Instance, Model, ModelBox, refusable};
-use vicus_schedule::{Kind, Plan, PoolId, RequestId, SeatId, TaskHeader, TaskRef};
+use vicus_schedule::{Kind, Plan, PoolId, RequestId, SeatId, TaskHeader, TaskRef, Way};
 use vicus_topology::Topology;
 use vicus_trace::{Bound, BoxInfo, Header, Log, ModelInfo, Outcome, SeatInfo, SeatLog, Source, TaskKind, Trace, What};
 

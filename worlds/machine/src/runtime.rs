@@ -5,7 +5,7 @@ use crate::inbox::Inbox;
 use crate::last_words::know_who_asks;
 use crate::queues::SharedQueues;
 use crate::recorder::Recording;
-use crate::sleep::{Barrier, SleepPool, Wake};
+use crate::sleep::{Barrier, SleepPool};
 use crate::takes::Level;
 use crate::tasks::{self, Blocks, Done, GroupQueues, Requests, Waits};
 use crate::worker::{Worker, with_worker};
@@ -21,7 +21,7 @@ use std::time::Duration;
 use vicus_flow::{BoxCounts, BoxId, FlowError, Instance, Model, Operator, Queued, Totals};
 use vicus_memory::distribution::Distribution;
 use vicus_memory::{Memory, PlaceError, Placed};
-use vicus_schedule::{Kind, MOST_THREADS, Plan, PoolId, QueueId, RequestId, SeatId, Setting, TaskRef};
+use vicus_schedule::{Kind, MOST_THREADS, Plan, PoolId, QueueId, RequestId, SeatId, Setting, TaskRef, Wake};
 use vicus_topology::{NodeId, Place, Topology};
 
 /// What to start a [`Runtime`] with.
@@ -437,19 +437,11 @@ impl Shared {
     /// Wakes one thread for a task, after [`Barrier::before_look`].
     #[inline]
     fn wake(&self, wake: Wake) -> Option<PoolId> {
-        let spec = &self.plan.queues[wake.queue.index()];
-        let near = spec.wake.iter().copied().find(|pool| self.pools[pool.index()].wake_one(wake));
-        if near.is_some() || spec.robbers.is_empty() { near } else { self.wake_robber(wake) }
+        let length = || self.queues.len(wake.queue);
+        self.plan.wake_one(wake.queue, length, |pool| self.pools[pool.index()].wake_one(wake))
     }
 
-    fn wake_robber(&self, wake: Wake) -> Option<PoolId> {
-        let length = self.queues.len(wake.queue);
-        let robbers = self.plan.queues[wake.queue.index()].robbers.iter();
-        let mut robbers = robbers.filter(|robber| length > robber.longer_than as usize).map(|robber| robber.pool);
-        robbers.find(|pool| self.pools[pool.index()].wake_one(wake))
-    }
-
-    /// Who was woken for a task has something else to do: somebody else is to look.
+    /// Wakes another seat for a task that one was woken for which has something else to do.
     pub(crate) fn pass_on(&self, wake: Wake) {
         self.barrier.before_look(true);
         self.wake(wake);
@@ -578,17 +570,12 @@ impl Drop for LentThread {
 /// Threads that work as a strategy says. Dropping it cancels what still runs and waits for its threads.
 ///
 /// ```
-/// use vicus_flow::{BoxModel, Envelope, ModelBuilder, Schema, Turn, Type};
+/// use vicus_flow::{Envelope, ModelBuilder, Schema, Type, library};
 /// use vicus_machine::Runtime;
 ///
 /// let schema = Schema::new([("n", Type::U64)]);
 /// let mut net = ModelBuilder::new("one envelope");
-/// let source = net.source(BoxModel::new("source", || |turn: &mut Turn<'_>| {
-///     turn.take(0);
-///     turn.send(0, Envelope::new([vec![1u64].into()]));
-///     turn.send_pill(0);
-///     Ok(())
-/// }).output(&schema));
+/// let source = net.source(library::source("source", &schema, || [Envelope::new([vec![1u64].into()])]));
 /// net.end(source.output(0));
 ///
 /// let runtime = Runtime::builder().threads(2).start();
@@ -830,15 +817,10 @@ impl Request {
     /// what stayed on a NUMA node, far what went from one to another.
     ///
     /// ```
-    /// # use vicus_flow::{BoxModel, Envelope, ModelBuilder, Schema, Turn, Type};
+    /// # use vicus_flow::{Envelope, ModelBuilder, Schema, Type, library};
     /// # let schema = Schema::new([("n", Type::U64)]);
     /// # let mut net = ModelBuilder::new("one envelope");
-    /// # let source = net.source(BoxModel::new("source", || |turn: &mut Turn<'_>| {
-    /// #     turn.take(0);
-    /// #     turn.send(0, Envelope::new([vec![1u64, 2, 3].into()]));
-    /// #     turn.send_pill(0);
-    /// #     Ok(())
-    /// # }).output(&schema));
+    /// # let source = net.source(library::source("source", &schema, || [Envelope::new([vec![1u64, 2, 3].into()])]));
     /// # net.end(source.output(0));
     /// # let model = net.build().unwrap();
     /// # let runtime = vicus_machine::Runtime::builder().threads(1).start();

@@ -14,14 +14,14 @@ use crate::diary::{self, Diary};
 use crate::fluid::{Fluid, Time};
 use crate::memory::Memory;
 use crate::options::{Fault, Options, SimError};
-use crate::seats::{Doing, ReadyQueues, Scope, Seat};
+use crate::seats::{Doing, ReadyQueues, Scope, Thread};
 use crate::{Counts, Machine, Outcome, Parameters, Program, Reenacted, Reenactment, TaskRecord, TaskSpec};
 use live::Live;
 use rustc_hash::FxHashMap;
 use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
-use vicus_schedule::{Plan, QueueId, RequestId, SeatId, Shares};
+use vicus_schedule::{Kind, Plan, QueueId, RequestId, Seat, SeatId, Sleepers};
 use vicus_trace::{BoxId, What};
 
 /// Runs a program on a machine as a plan says.
@@ -86,15 +86,25 @@ struct TaskState {
     waits: u32,
     /// Whether it was spawned; only then it may be queued.
     spawned: bool,
-    /// The queue that it goes to, if its spawner doesn't decide: its bytes dealt it there, or lie there, or it came from outside.
-    dealt: Option<QueueId>,
+    goes: Goes,
     /// Who waits for it.
     scope: usize,
 }
 
+/// Where a task goes when it is queued.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Goes {
+    /// To the queue of the seat that queues it, for tasks of its kind.
+    Near,
+    /// To this queue.
+    To(QueueId),
+    /// Nowhere: its spawner's stack is deep, and it stays with that seat.
+    Kept,
+}
+
 impl TaskState {
     fn of(task: &TaskSpec) -> TaskState {
-        TaskState { waits: task.after.len() as u32, spawned: false, dealt: None, scope: 0 }
+        TaskState { waits: task.after.len() as u32, spawned: false, goes: Goes::Near, scope: 0 }
     }
 }
 
@@ -111,7 +121,11 @@ struct Engine<'a> {
     /// Time, age, seat, version.
     events: BinaryHeap<Reverse<(Time, u64, usize, u32)>>,
     aged: u64,
-    seats: Vec<Seat>,
+    seats: Vec<Thread>,
+    /// By pool.
+    pools: Vec<Sleepers>,
+    /// By queue: [`Plan::for_waiting`].
+    for_waiting: Vec<bool>,
     /// The seats that have a thread.
     threads: Vec<usize>,
     /// By core, how many of its seats do a piece of work.
@@ -138,8 +152,6 @@ struct Engine<'a> {
     started: Time,
     /// When the measured part ended, and what was counted by then.
     measured: Option<(Time, Counts)>,
-    /// For the bytes of a task by location.
-    shares: Shares,
 }
 
 #[derive(Default)]
@@ -166,20 +178,23 @@ impl<'a> Engine<'a> {
         let cycles = |cycles: f64| picoseconds(cycles / machine.clock_ghz);
         let Parameters { spawn_cycles, own_cycles, take_cycles, steal_cycles, deal_cycles, wake_ns, .. } =
             options.parameters;
-        let seat = |(at, seat): (usize, &vicus_schedule::SeatPlan)| Seat {
+        let lock_free = plan.owner_lifos();
+        let slot = |at: usize| {
+            let pool = &plan.pools[plan.seats[at].pool.index()];
+            pool.seats.iter().position(|seat| seat.index() == at).expect("a seat is in its pool")
+        };
+        let seat = |(at, seat): (usize, &vicus_schedule::SeatPlan)| Thread {
+            state: Seat::new(plan, SeatId::new(at), |queue| lock_free[queue.index()]),
+            slot: slot(at),
             pu: seat.pu,
             core: machine.topology.pus[seat.pu.index()].core,
             node: seat.node,
             doing: if seat.spare { Doing::Empty } else { Doing::Busy },
             stack: Vec::new(),
-            next: None,
-            cursors: vec![0; plan.cursors(SeatId::new(at))],
-            turn: 0,
             pinned: VecDeque::new(),
             version: 0,
             due: 0,
-            spins_until: 0,
-            pause_ns: 0,
+            idle_since: None,
             debt: 0,
             working: None,
             sleeps: false,
@@ -208,6 +223,8 @@ impl<'a> Engine<'a> {
             events: BinaryHeap::new(),
             aged: 0,
             seats: plan.seats.iter().enumerate().map(seat).collect(),
+            pools: plan.pools.iter().map(|pool| Sleepers::new(pool.seats.len())).collect(),
+            for_waiting: plan.for_waiting(),
             threads: (0..plan.seats.len()).filter(|&seat| !plan.seats[seat].spare).collect(),
             at_work: vec![0; machine.topology.cores.len()],
             watching: 0,
@@ -234,7 +251,6 @@ impl<'a> Engine<'a> {
             counts: Counts { uses, ..Counts::default() },
             started: 0,
             measured: None,
-            shares: Shares::default(),
         })
     }
 
@@ -243,7 +259,7 @@ impl<'a> Engine<'a> {
         self.submit(first, 0);
         self.scopes[0].pending = 1;
         (self.tasks[0].spawned, self.tasks[0].scope) = (true, 0);
-        let enqueued = self.enqueued(0, None);
+        let enqueued = self.enqueued(0, self.program.tasks[0].kind, None);
         self.note(first, || enqueued);
         match self.program.tasks[0].pinned {
             Some(seat) => {
@@ -325,22 +341,11 @@ impl<'a> Engine<'a> {
     }
 
     fn happen(&mut self, seat: usize) -> Result<(), SimError> {
-        match self.seats[seat].doing {
-            // It has looked around for long enough.
-            Doing::Watching => {
-                self.set_doing(seat, Doing::Asleep);
-                self.seats[seat].sleeps = true;
-                self.note(seat, || What::SleepBegins);
-                Ok(())
-            }
-            _ => {
-                if std::mem::take(&mut self.seats[seat].sleeps) {
-                    self.note(seat, || What::SleepEnds);
-                }
-                self.set_doing(seat, Doing::Busy);
-                self.advance(seat)
-            }
+        if std::mem::take(&mut self.seats[seat].sleeps) {
+            self.wakes_up(seat);
         }
+        self.set_doing(seat, Doing::Busy);
+        self.advance(seat)
     }
 
     fn set_doing(&mut self, seat: usize, doing: Doing) {
@@ -355,8 +360,8 @@ impl<'a> Engine<'a> {
     }
 
     /// That it is queued.
-    fn enqueued(&self, task: u32, by: Option<u32>) -> What {
-        diary::enqueued(&self.program, task, by)
+    fn enqueued(&self, task: u32, kind: Kind, by: Option<u32>) -> What {
+        diary::enqueued(&self.program, task, kind, by)
     }
 
     fn note(&mut self, seat: usize, what: impl FnOnce() -> What) {

@@ -101,6 +101,8 @@ pub enum Step {
     /// Goes on when the tasks are over that were spawned since the innermost open section began, which it closes; without one,
     /// all that this task spawned.
     Wait,
+    /// As the end of a `join` in the task that has spawned this one: if it still lies where it was put, this seat runs it now.
+    TakeBack(u32),
     /// The measured part begins.
     Start,
     /// The measured part ends.
@@ -176,7 +178,7 @@ impl Program {
         let mut spawned = vec![false; self.tasks.len()];
         spawned[0] = true;
         for (number, task) in self.tasks.iter().enumerate() {
-            for step in &task.steps {
+            for (at, step) in task.steps.iter().enumerate() {
                 match step {
                     Step::Spawn(range) => {
                         for child in range.clone() {
@@ -187,6 +189,12 @@ impl Program {
                                 }
                                 None => return error(format!("task {number} spawns task {child}: there is none")),
                             }
+                        }
+                    }
+                    Step::TakeBack(second) => {
+                        let spawns = |step: &Step| matches!(step, Step::Spawn(range) if range.contains(second));
+                        if !task.steps[..at].iter().any(spawns) {
+                            return error(format!("task {number} takes back task {second}, which it has not spawned"));
                         }
                     }
                     Step::Work(work) if work.leaf as usize >= self.leaves.len() => {

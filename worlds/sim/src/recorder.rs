@@ -126,8 +126,9 @@ impl World for Recorder {
     fn join<A: Send, B: Send>(&self, a: impl FnOnce() -> A + Send, b: impl FnOnce() -> B + Send) -> (A, B) {
         self.push(Step::Open);
         let mut second = None;
-        self.task(TaskSpec { kind: Kind::Immediate, ..TaskSpec::default() }, || second = Some(b()));
+        let task = self.task(TaskSpec { kind: Kind::Immediate, ..TaskSpec::default() }, || second = Some(b()));
         let first = a();
+        self.push(Step::TakeBack(task as u32));
         self.push(Step::Wait);
         (first, second.expect("a task runs when it is recorded"))
     }
@@ -176,7 +177,8 @@ mod tests {
         let spawns = |from| [Step::Open, Step::Spawn(from..from + 1)];
         // fib(3): fib(1) is task 1; inline fib(2), whose fib(0) is task 2.
         let [a, b] = [spawns(1), spawns(2)];
-        let expected: Vec<Step> = a.into_iter().chain(b).chain([Step::Wait, Step::Wait]).collect();
+        let ends = [Step::TakeBack(2), Step::Wait, Step::TakeBack(1), Step::Wait];
+        let expected: Vec<Step> = a.into_iter().chain(b).chain(ends).collect();
         assert_eq!(program.tasks[0].steps, expected);
         assert_eq!(program.tasks.len(), 3);
         assert!(program.tasks[1..].iter().all(|task| task.kind == Kind::Immediate && task.steps.is_empty()));

@@ -2,38 +2,34 @@
 
 use crate::fluid::Time;
 use std::collections::VecDeque;
-use vicus_schedule::{Plan, Probe, Queue, QueueId, Queues, QueuesByRequest, RequestId, Take, When};
+use vicus_schedule::{End, Plan, Probe, Queue, QueueId, Queues, QueuesByRequest, RequestId, Seat, Take, When};
 use vicus_topology::{CoreId, NodeId, PuId};
 
-/// A virtual thread on a seat.
-pub(crate) struct Seat {
+/// A virtual thread.
+pub(crate) struct Thread {
+    /// What it decides.
+    pub(crate) state: Seat<Waiting>,
+    /// Its place among the seats of its pool.
+    pub(crate) slot: usize,
     pub(crate) pu: PuId,
     pub(crate) core: CoreId,
     pub(crate) node: NodeId,
     pub(crate) doing: Doing,
     /// The task that runs, above those that wait for it.
     pub(crate) stack: Vec<Frame>,
-    /// Its own next task, which nobody else sees.
-    pub(crate) next: Option<u32>,
-    /// Of its ring scans.
-    pub(crate) cursors: Vec<usize>,
-    /// How many tasks that name no place it has dealt in turn.
-    pub(crate) turn: usize,
     /// Tasks that nobody else may run.
     pub(crate) pinned: VecDeque<u32>,
     /// Only the event with this number is still to happen.
     pub(crate) version: u32,
     /// When that is.
     pub(crate) due: Time,
-    /// Until when it looks around before it sleeps; 0 after each task.
-    pub(crate) spins_until: Time,
-    /// The last pause of a seat that backs off, in nanoseconds; 0 after each task.
-    pub(crate) pause_ns: u64,
+    /// Since when it has found nothing; `None` after each task, and after sleep.
+    pub(crate) idle_since: Option<Time>,
     /// Costs of what it did between two steps.
     pub(crate) debt: Time,
     /// The piece of work that it does.
     pub(crate) working: Option<Working>,
-    /// Whether a trace says that it sleeps.
+    /// Whether it is announced, or chosen and not awake yet. A trace says that it sleeps.
     pub(crate) sleeps: bool,
 }
 
@@ -43,8 +39,10 @@ pub(crate) enum Doing {
     Busy,
     /// It looks around, or waits for a task of its own, and takes what it sees.
     Watching,
-    /// It looks again after a pause, or when it is woken.
+    /// It looks again after a pause, and not before.
     Pausing,
+    /// It looks again after a pause, or when it is woken.
+    Dozing,
     /// Until it is woken.
     Asleep,
     /// A spare seat, without a thread.
@@ -72,6 +70,8 @@ pub(crate) struct Frame {
     /// How many tasks of a spawn step have been queued.
     pub(crate) child: u32,
     pub(crate) phase: Phase,
+    /// Whether it runs on top of one that found no room for what it spawned.
+    pub(crate) helps: bool,
     /// Open sections, the innermost last. The first one is the whole task's.
     pub(crate) scopes: Vec<usize>,
     pub(crate) start: Time,
@@ -170,6 +170,17 @@ impl ReadyQueues {
             self.count += 1;
         }
         fits
+    }
+
+    /// Takes this task out of a locked queue, if it is still there.
+    pub(crate) fn remove(&mut self, queue: QueueId, task: Waiting) -> bool {
+        let ready = &mut self.queues[queue.index()];
+        let is_there = ready.has(task.1) && ready.tasks.remove(task.1, End::Youngest, |other| *other == task).is_some();
+        if is_there {
+            ready.count(task.1, -1);
+            self.count -= 1;
+        }
+        is_there
     }
 
     /// How many tasks are in a queue.

@@ -5,6 +5,7 @@
 
 mod alive;
 mod child;
+mod collect;
 mod data;
 mod job;
 mod join;
@@ -20,6 +21,7 @@ mod waits;
 
 pub(crate) use child::wait_for_descendants;
 pub use child::{cancel_group, close_group, open_group, spawn_child, wait_for_children};
+pub use collect::{collect, map_reduce};
 pub use data::{Append, Data, Part, Shared, TaskBuilder, Views};
 pub use join::join;
 pub use loops::{for_each, for_each_mut};
