@@ -71,8 +71,8 @@ pub struct Run<T> {
     pub task: T,
     /// How the seat came by it.
     pub way: Way,
-    /// The seat was woken for another task, which it leaves to another seat: that is to be woken.
-    pub wakes: Option<Wake>,
+    /// The seat was woken for another task, and leaves that to another seat: see [`Seat::passes_on`].
+    pub leaves: bool,
 }
 
 /// Where a seat puts a task that it has spawned.
@@ -164,8 +164,13 @@ impl<T> Seat<T> {
     {
         let (task, way) = self.find_next(plan, queues, called)?;
         self.pause_ns = 0;
-        let wakes = self.woken.take().filter(|wake| way.queue() != Some(wake.queue));
-        Some(Run { task, way, wakes })
+        Some(Run { task, way, leaves: self.woken.is_some() && self.leaves_task(way) })
+    }
+
+    /// Whether a seat that was woken for a task has found another one.
+    #[cold]
+    fn leaves_task(&mut self, way: Way) -> bool {
+        self.woken.take_if(|wake| way.queue() == Some(wake.queue)).is_none()
     }
 
     #[inline]
@@ -255,7 +260,7 @@ impl<T> Seat<T> {
         self.woken = wake;
     }
 
-    /// The seat turns to something else than looking for what it was woken for: another seat is to be woken for that.
+    /// The seat turns to something else than what it was woken for: another seat is to be woken for that, if it was for anything.
     #[inline]
     pub fn passes_on(&mut self) -> Option<Wake> {
         self.woken.take()

@@ -71,9 +71,9 @@
 //! and joined again) and `validity` (rows deleted on one branch and kept on another, without copying).
 
 pub use vicus_flow::{
-    Attachment, Bound, BoxCounts, BoxError, BoxId, BoxModel, Column, Envelope, EnvelopeBuilder, Field, FlowError, Grow,
-    Model, ModelBuilder, ModelError, Native, NoMemory, Operator, OverBudget, Plain, Room, Schema, SentTooMuch,
-    TextRoom, Totals, Turn, Type, give_up, library, refusable,
+    Attachment, Bound, BoxCounts, BoxError, BoxId, BoxModel, Budget, Column, Envelope, EnvelopeBuilder, FlowError,
+    Grants, Grow, Model, ModelBuilder, ModelError, NoMemory, Operator, OverBudget, Plain, Schema, SentTooMuch, Totals,
+    Turn, Type, give_up, library, refusable,
 };
 #[cfg(feature = "arrow")]
 pub use vicus_flow::{FromArrowError, arrow};

@@ -21,7 +21,7 @@ use rustc_hash::FxHashMap;
 use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
-use vicus_schedule::{Kind, Plan, QueueId, RequestId, Seat, SeatId, Sleepers};
+use vicus_schedule::{Decision, Kind, Plan, QueueId, RequestId, Seat, SeatId, Sleepers, TaskName};
 use vicus_trace::{BoxId, What};
 
 /// Runs a program on a machine as a plan says.
@@ -148,6 +148,8 @@ struct Engine<'a> {
     late_wakes: Vec<Fault>,
     records: Vec<TaskRecord>,
     diary: Diary,
+    /// By seat; empty if that is not written down.
+    decisions: Vec<Vec<Decision>>,
     counts: Counts,
     started: Time,
     /// When the measured part ended, and what was counted by then.
@@ -247,6 +249,7 @@ impl<'a> Engine<'a> {
             records: vec![TaskRecord::default(); program.tasks.len()],
             program,
             live,
+            decisions: vec![Vec::new(); if options.decisions { plan.seats.len() } else { 0 }],
             diary: Diary::new(options.trace, plan.seats.len()),
             counts: Counts { uses, ..Counts::default() },
             started: 0,
@@ -364,6 +367,18 @@ impl<'a> Engine<'a> {
         diary::enqueued(&self.program, task, kind, by)
     }
 
+    fn decides(&mut self, seat: usize, decision: Decision) {
+        if let Some(decisions) = self.decisions.get_mut(seat) {
+            decisions.push(decision);
+        }
+    }
+
+    /// A task as a seat's decisions name it.
+    fn name_of(&self, task: u32) -> TaskName {
+        let spec = &self.program.tasks[task as usize];
+        TaskName { request: spec.request, number: spec.of_box.unwrap_or(task), is_box: spec.of_box.is_some() }
+    }
+
     fn note(&mut self, seat: usize, what: impl FnOnce() -> What) {
         self.diary.record(seat, self.now, what);
     }
@@ -406,6 +421,7 @@ impl<'a> Engine<'a> {
             resources: Outcome::utilisation(self.memory.resources(), &counts.uses, wall_ns),
             counts,
             tasks: self.records,
+            decisions: self.decisions,
             trace: self.diary.trace(self.machine, self.plan, &self.program),
         }
     }

@@ -9,7 +9,7 @@ use vicus_memory::distribution::DistributionError;
 pub struct Options {
     /// The free parameters of the model.
     pub parameters: Parameters,
-    /// What real machines leave to chance: when each seat begins, and which of several sleepers or onlookers is quicker.
+    /// What real machines leave to chance: when each seat begins, and which of several onlookers is quicker.
     pub seed: u64,
     /// Whether memory that no distribution places goes round the nodes, page by page in the order in which pages are touched
     /// first, as `numactl --interleave=all` has it; otherwise it lies where it is touched.
@@ -18,6 +18,8 @@ pub struct Options {
     pub faults: Vec<Fault>,
     /// For how many events of each seat a trace has room; `None` records none.
     pub trace: Option<usize>,
+    /// Whether what each seat decides is written down ([`Outcome::decisions`](crate::Outcome::decisions)).
+    pub decisions: bool,
 }
 
 /// Something that goes wrong.

@@ -4,6 +4,7 @@ use crate::memory::Resource;
 use crate::parameters::Parameters;
 use std::collections::BTreeMap;
 use std::fmt;
+use vicus_schedule::Decision;
 use vicus_trace::Trace;
 
 /// What happened in the measured part of a run: between [`Step::Start`](crate::Step::Start) and
@@ -34,6 +35,8 @@ pub struct Outcome {
     pub resources: Vec<Utilisation>,
     /// By task, where and when it ran; in the whole run.
     pub tasks: Vec<TaskRecord>,
+    /// By seat, what it has decided, in its order; empty if it was not asked for.
+    pub decisions: Vec<Vec<Decision>>,
     /// What each seat did, if it was asked for.
     pub trace: Option<Trace>,
 }

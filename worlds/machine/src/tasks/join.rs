@@ -137,7 +137,7 @@ impl Worker {
     fn put_elsewhere(&mut self, task: TaskRef) -> (Option<QueueId>, AtOnce) {
         match self.state.place_second(&self.shared.plan) {
             Put::Keep => {
-                self.state.keep(task);
+                self.keep(task);
                 (None, AtOnce::NONE)
             }
             Put::Into(queue, kind) => (Some(queue), self.put(task, queue, kind)),

@@ -219,7 +219,7 @@ impl Worker {
     fn put_anywhere(&mut self, task: TaskRef, kind: Kind) -> AtOnce {
         match self.state.place(&self.shared.plan, kind) {
             Put::Keep => {
-                self.state.keep(task);
+                self.keep(task);
                 AtOnce::NONE
             }
             Put::Into(queue, kind) => self.put(task, queue, kind),

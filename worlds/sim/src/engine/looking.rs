@@ -4,7 +4,7 @@ use super::{Engine, picoseconds};
 use crate::fluid::Time;
 use crate::options::Fault;
 use crate::seats::{Doing, Thread, Waiting};
-use vicus_schedule::{QueueId, RequestId, Rest, Run, Way};
+use vicus_schedule::{Decision, QueueId, RequestId, Rest, Run, Way};
 use vicus_trace::What;
 
 impl Engine<'_> {
@@ -25,13 +25,13 @@ impl Engine<'_> {
         let Engine { plan, seats, queues, program, .. } = self;
         let Thread { state, pinned, .. } = &mut seats[seat];
         let called = || pinned.pop_front().map(|task| (task, program.tasks[task as usize].request));
-        let Some(Run { task, way, wakes }) = state.find(&plan.seats[seat], queues, called) else {
+        let Some(Run { task, way, leaves }) = state.find(&plan.seats[seat], queues, called) else {
             return self.idle(seat);
         };
         self.seats[seat].idle_since = None;
         let (begin, cost) = self.took(seat, task.0, way);
-        if let Some(wake) = wakes {
-            self.wake_one(seat, wake);
+        if leaves {
+            self.pass_on(seat);
         }
         self.spend(seat, begin, cost);
         if way.queue().is_some() {
@@ -42,6 +42,7 @@ impl Engine<'_> {
     /// A seat begins a task that it has found; says when it got it, and how long that takes from then on.
     pub(super) fn took(&mut self, seat: usize, task: u32, way: Way) -> (Time, Time) {
         let who = self.who(task);
+        self.decides(seat, Decision::Runs(self.name_of(task), way));
         let Some(queue) = way.queue() else {
             self.note(seat, || What::Taken { who, rule: 0, far: false });
             let is_pinned = self.program.tasks[task as usize].pinned.is_some();
@@ -105,6 +106,7 @@ impl Engine<'_> {
                 self.pools[pool.index()].announce(self.seats[seat].slot, sleeper);
                 self.seats[seat].idle_since = None;
                 self.seats[seat].sleeps = true;
+                self.decides(seat, Decision::Sleeps);
                 self.note(seat, || What::SleepBegins);
                 match at_most_ns {
                     Some(ns) => {

@@ -6,7 +6,7 @@ use crate::fluid::SECOND;
 use crate::options::SimError;
 use crate::seats::{Frame, Phase, Scope, Thread, Working};
 use crate::{Counts, Step, TaskRecord};
-use vicus_schedule::{Kind, Queues};
+use vicus_schedule::{Decision, Kind, Queues};
 use vicus_trace::What;
 
 impl Engine<'_> {
@@ -97,12 +97,8 @@ impl Engine<'_> {
 
     /// What a task waited for is over.
     fn goes_on(&mut self, seat: usize) {
-        let state = &mut self.seats[seat].state;
-        let (wakes, next) = (state.passes_on(), state.goes_on());
-        if let Some(wake) = wakes {
-            self.wake_one(seat, wake);
-        }
-        if let Some(((next, _), queue)) = next {
+        self.pass_on(seat);
+        if let Some(((next, _), queue)) = self.seats[seat].state.goes_on() {
             self.put(seat, next, queue);
         }
     }
@@ -128,6 +124,7 @@ impl Engine<'_> {
         }
         *self.counts.takes.entry(own_way.rule()).or_default() += 1;
         let who = self.who(task);
+        self.decides(seat, Decision::Runs(self.name_of(task), own_way));
         self.note(seat, || What::Taken { who, rule: own_way.rule(), far: false });
         self.begin_task(seat, task);
         self.spend(seat, self.now, cost);

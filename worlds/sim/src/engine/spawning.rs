@@ -5,7 +5,7 @@ use crate::fluid::Time;
 use crate::memory::{DataOf, Memory};
 use crate::seats::{Doing, Frame, Phase};
 use crate::{Step, TaskSpec};
-use vicus_schedule::{Access, After, Dealt, Kind, Plan, PoolId, Put, QueueId, Wake, Way};
+use vicus_schedule::{Access, After, Dealt, Decision, Kind, Plan, PoolId, Put, QueueId, Wake, Way};
 use vicus_topology::NodeId;
 use vicus_trace::What;
 
@@ -117,6 +117,7 @@ impl Engine<'_> {
             Goes::To(queue) => Some(queue),
             Goes::Kept => {
                 state.keep(waiting);
+                self.decides(seat, Decision::Keeps(self.name_of(task)));
                 let enqueued = self.enqueued(task, kind, by);
                 return self.note(seat, || enqueued);
             }
@@ -128,6 +129,9 @@ impl Engine<'_> {
         };
         let enqueued = self.enqueued(task, as_kind, by);
         self.note(seat, || enqueued);
+        if put.is_none_or(|((other, _), ..)| other != task) {
+            self.decides(seat, Decision::Next(self.name_of(task)));
+        }
         if let Some(((task, _), queue, _)) = put {
             self.put(seat, task, queue);
         }
@@ -135,7 +139,10 @@ impl Engine<'_> {
 
     /// A task goes into a queue, and a seat is woken for it; or the seat runs one at once.
     pub(super) fn put(&mut self, seat: usize, task: u32, queue: QueueId) {
-        let (waiting, runs_inline) = (self.waiting(task), self.program.tasks[task as usize].of_box.is_none());
+        let (waiting, spec) = (self.waiting(task), &self.program.tasks[task as usize]);
+        // A caller from outside runs nothing itself.
+        let runs_inline = spec.of_box.is_none() && !spec.outside;
+        self.decides(seat, Decision::Puts(self.name_of(task), queue));
         let state = &mut self.seats[seat].state;
         if !self.queues.push(queue, waiting) {
             self.counts.refused += 1;
@@ -164,6 +171,14 @@ impl Engine<'_> {
         at + 1 == steps.len() && matches!(&steps[at], Step::Spawn(range) if range.end == task + 1)
     }
 
+    /// Wakes another seat for the task that this one was woken for, if it was for any.
+    pub(super) fn pass_on(&mut self, seat: usize) {
+        if let Some(wake) = self.seats[seat].state.passes_on() {
+            self.decides(seat, Decision::PassesOn(wake.queue));
+            self.wake_one(seat, wake);
+        }
+    }
+
     /// Wakes one seat for a task.
     pub(super) fn wake_one(&mut self, seat: usize, wake: Wake) {
         let Engine { plan, queues, pools, .. } = self;
@@ -173,6 +188,7 @@ impl Engine<'_> {
             chosen.is_some()
         };
         let Some(pool) = plan.wake_one(wake.queue, || queues.len(wake.queue), chooses) else { return };
+        self.decides(seat, Decision::Wakes(pool));
         self.note(seat, || What::Woke { pool: pool.index() as u32 });
         let lucky = self.plan.pools[pool.index()].seats[chosen.expect("it was chosen")].index();
         // It may be on its way already, because it was asked.
