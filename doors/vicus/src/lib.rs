@@ -137,9 +137,9 @@ pub mod tasks {
 /// # Ok::<(), memory::PlaceError>(())
 /// ```
 ///
-/// The placed containers, a line each. They are told where the caller is: pools count [locations](memory::Memory::locations),
-/// and queues made from a machine count its nodes. A consumer that finds nothing can sleep. Work on an array is done near it
-/// by [`Runtime::each_near`].
+/// The placed containers, a line each. All of them are told where the caller is in the same way, by a [`Place`]: a node or a core
+/// group. What each makes of it stands [at one spot](vicus_topology#where). A consumer that finds nothing can sleep. Work on an array is
+/// done near it by [`Runtime::each_near`].
 ///
 /// ```
 /// use std::sync::atomic::{AtomicU64, Ordering};
@@ -150,18 +150,21 @@ pub mod tasks {
 /// let here = memory::here().expect("a runtime has started");
 ///
 /// let pool = DistPool::<[u8; 44]>::new(memory, PoolOptions::default())?;
-/// let item = pool.handle(memory.location_near(here)).alloc([1; 44])?;
+/// let item = pool.handle(here).alloc([1; 44])?;
 /// let near = DistQueue::new(runtime.topology());
-/// near.push(here.index(), "work").unwrap();
-/// assert_eq!(memory::block_on(near.pop(here.index())), Ok("work"));
+/// near.push(here, "work").unwrap();
+/// assert_eq!(memory::block_on(near.pop(here)), Ok("work"));
 /// let ordered = LfQueue::new();
 /// ordered.push(1);
 /// assert_eq!(ordered.pop(), Some(1));
 ///
 /// let squares = DistArray::from_fn(memory, 1_000_000, ArrayOptions::default(), |n| n as u64 * n as u64)?;
 /// assert_eq!(squares.get(9), Some(&81));
+/// assert_eq!(squares.run(0..3).iter().sum::<u64>(), 5);
+/// let mine: usize = squares.runs(here).map(|run| run.iter().len()).sum();
+/// assert!(mine > 0);
 /// let odd = AtomicU64::new(0);
-/// let segments = (0..squares.segments()).map(|segment| (squares.segment(segment), squares.location_of(segment)));
+/// let segments = (0..squares.segments()).map(|segment| (squares.segment(segment), squares.segment_node(segment)));
 /// runtime.each_near(segments, |range| {
 ///     let count = squares.run(range).iter().filter(|&&square| square % 2 == 1).count();
 ///     odd.fetch_add(count as u64, Ordering::Relaxed);
@@ -190,13 +193,14 @@ pub mod memory {
     pub use vicus_memory::distribution::{Distribution, DistributionError};
     pub use vicus_memory::{
         AllocError, ArrayError, ArrayOptions, Audit, Burst, Closed, Consumer, Counts, DistArray, DistOptions, DistPool,
-        DistQueue, Footprint, Frees, Heap, LfQueue, Locations, Memory, NodeSegments, Pattern, PlaceError, Placed,
-        PoolError, PoolHandle, PoolItem, PoolOptions, PushError, QueueOptions, Region, SystemSegments, TryPopError,
+        DistQueue, Footprint, Frees, Heap, LfQueue, Locations, LocationsError, Memory, NodeSegments, Pattern,
+        PlaceError, Placed, PoolError, PoolHandle, PoolItem, PoolOptions, PushError, QueueOptions, Region,
+        SegmentSource, SystemSegments, TryPopError,
     };
 }
 
 pub use vicus_schedule::{ALL as STRATEGIES, Parameter, Plan, Setting, SettingError, Settings, Strategy, Values};
-pub use vicus_topology::{GroupId, NoSuchPlace, NodeId, Place, Topology};
+pub use vicus_topology::{GroupId, LocationId, NoSuchPlace, NodeId, Place, Topology};
 
 /// The README's program is a test.
 #[cfg(doctest)]

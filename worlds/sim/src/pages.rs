@@ -6,7 +6,7 @@
 use crate::{ArraySpec, Machine};
 use std::ops::Range;
 use vicus_memory::distribution::{Arrangement, Distribution, DistributionError, Distributor};
-use vicus_topology::NodeId;
+use vicus_topology::{LocationId, NodeId};
 
 /// Nobody has touched it.
 const UNTOUCHED: u16 = u16::MAX;
@@ -18,9 +18,9 @@ pub(crate) struct Pages {
     bases: Vec<usize>,
     /// What is placed as a whole, in bytes.
     unit: usize,
-    /// By location, the node, or the core group whose last-level cache it is.
-    locations: Vec<usize>,
-    /// By node, the location that what is touched there comes to lie at: itself, or the nearest with memory.
+    /// By location, the place: the index of a node, or of the core group whose last-level cache it is.
+    places: Vec<usize>,
+    /// By node, the index of the location that what is touched there comes to lie at: itself, or the nearest with memory.
     touched_from: Vec<u16>,
     /// If what nobody placed goes round the locations in the order of first touches: whose turn it is.
     turn: Option<u16>,
@@ -29,7 +29,7 @@ pub(crate) struct Pages {
 struct Lies {
     bytes: usize,
     arrangement: Arrangement,
-    /// By page, the location that touched it first; empty unless nobody placed it.
+    /// By page, the index of the location that touched it first; empty unless nobody placed it.
     touched: Vec<u16>,
     /// Of one that lies in one place as a whole, its home number: which of the caches that share the memory there it belongs to.
     home: usize,
@@ -41,7 +41,7 @@ impl Pages {
     pub(crate) fn new(machine: &Machine, arrays: &[ArraySpec], interleave: bool) -> Result<Pages, DistributionError> {
         let topology = &machine.topology;
         let homes = machine.homes.is_some();
-        let locations: Vec<usize> = if homes {
+        let places: Vec<usize> = if homes {
             let groups = topology.core_groups.iter();
             let has_worker =
                 |group: &&vicus_topology::CoreGroup| group.pus.iter().any(|pu| topology.pus[pu.index()].usable);
@@ -54,17 +54,17 @@ impl Pages {
         };
         let nearest = |node: NodeId| {
             let nodes = topology.nodes_by_distance(node);
-            let place = nodes.iter().find_map(|node| locations.iter().position(|&other| other == node.index()));
-            place.unwrap_or(0) as u16
+            let location = nodes.iter().find_map(|node| places.iter().position(|&other| other == node.index()));
+            location.unwrap_or(0) as u16
         };
         let touched_from = topology.nodes.iter().map(|node| if homes { 0 } else { nearest(node.id) }).collect();
         let unit = if homes { machine.memory.line_bytes } else { machine.memory.page_bytes };
-        let distributor = Distributor::new(locations.len(), Distribution::Standard);
-        let mut whole = vec![0; locations.len()];
+        let distributor = Distributor::new(places.len(), Distribution::Standard);
+        let mut whole = vec![0; places.len()];
         let mut lies = |array: &ArraySpec| {
             let units = array.bytes.div_ceil(unit);
             let arrangement = match distributor.place(units, Some(&array.distribution))? {
-                Arrangement::Unplaced if homes => Arrangement::Round { locations: locations.len() },
+                Arrangement::Unplaced if homes => Arrangement::Round { locations: places.len() },
                 arrangement => arrangement,
             };
             let pages = if arrangement == Arrangement::Unplaced { units } else { 0 };
@@ -72,8 +72,8 @@ impl Pages {
                 bytes: array.bytes,
                 home: match arrangement {
                     Arrangement::One(location) => {
-                        whole[location] += 1;
-                        whole[location] - 1
+                        whole[location.index()] += 1;
+                        whole[location.index()] - 1
                     }
                     _ => 0,
                 },
@@ -84,7 +84,7 @@ impl Pages {
         };
         let bases = arrays.iter().map(|array| array.base).collect();
         let arrays = arrays.iter().map(&mut lies).collect::<Result<_, _>>()?;
-        Ok(Pages { arrays, bases, unit, locations, touched_from, turn: interleave.then_some(0) })
+        Ok(Pages { arrays, bases, unit, places, touched_from, turn: interleave.then_some(0) })
     }
 
     /// The array that an address lies in. The program has been checked: there is one.
@@ -99,7 +99,7 @@ impl Pages {
     /// Whether an array lies in one place as a whole, and in which.
     pub(crate) fn only_place(&self, array: usize) -> Option<usize> {
         match self.arrays[array].arrangement {
-            Arrangement::One(location) => Some(self.locations[location]),
+            Arrangement::One(location) => Some(self.places[location.index()]),
             _ => None,
         }
     }
@@ -122,10 +122,10 @@ impl Pages {
         cycle: usize,
         tell: &mut dyn FnMut(usize, usize, u64),
     ) {
-        let (unit, places, lies) = (self.unit, &self.locations, &self.arrays[array]);
+        let (unit, places, lies) = (self.unit, &self.places, &self.arrays[array]);
         let (mut start, end) = (stretch.start - self.bases[array], stretch.end - self.bases[array]);
         match &lies.arrangement {
-            Arrangement::One(location) => return tell(places[*location], lies.home, (end - start) as u64),
+            Arrangement::One(location) => return tell(places[location.index()], lies.home, (end - start) as u64),
             Arrangement::Copies { .. } => return tell(places[0], 0, (end - start) as u64),
             Arrangement::Round { locations } => {
                 // All that comes again and again at once.
@@ -143,8 +143,8 @@ impl Pages {
         while start < end {
             let at = start / unit;
             let location = match &lies.arrangement {
-                Arrangement::Unplaced => Some(usize::from(lies.touched[at])).filter(|&at| at != usize::from(UNTOUCHED)),
-                placed => placed.location_of(at),
+                Arrangement::Unplaced => Some(lies.touched[at]).filter(|&at| at != UNTOUCHED).map(usize::from),
+                placed => placed.location_of(at).map(LocationId::index),
             };
             let until = ((at + 1) * unit).min(end);
             if let Some(location) = location {
@@ -173,33 +173,31 @@ impl Pages {
                     let page = &mut lies.touched[at];
                     if let (UNTOUCHED, Some(here)) = (*page, here) {
                         *page = match &mut self.turn {
-                            Some(turn) => std::mem::replace(turn, (*turn + 1) % self.locations.len() as u16),
+                            Some(turn) => std::mem::replace(turn, (*turn + 1) % self.places.len() as u16),
                             None => here,
                         };
                     }
                     if *page != UNTOUCHED {
-                        places[self.locations[usize::from(*page)]] += part(at, at + 1);
+                        places[self.places[usize::from(*page)]] += part(at, at + 1);
                     }
                 }
             }
-            Arrangement::One(location) => places[self.locations[*location]] += (end - start) as f64,
+            Arrangement::One(location) => places[self.places[location.index()]] += (end - start) as f64,
             Arrangement::Round { locations } => {
                 // Whole rounds at once; the first and the last unit may be used in part.
                 let rounds = units.len().saturating_sub(2) / locations;
-                for &place in &self.locations {
+                for &place in &self.places {
                     places[place] += (rounds * unit) as f64;
                 }
                 for at in [units.start].into_iter().chain(units.start + 1 + rounds * locations..units.end) {
-                    places[self.locations[at % locations]] += part(at, at + 1);
+                    places[self.places[at % locations]] += part(at, at + 1);
                 }
             }
-            Arrangement::Copies { .. } => {
-                places[self.locations[usize::from(here.unwrap_or(0))]] += (end - start) as f64
-            }
+            Arrangement::Copies { .. } => places[self.places[usize::from(here.unwrap_or(0))]] += (end - start) as f64,
             placed @ (Arrangement::Parts { .. } | Arrangement::Each { .. }) => {
                 for at in units {
                     let location = placed.location_of(at).expect("each unit has its place");
-                    places[self.locations[location]] += part(at, at + 1);
+                    places[self.places[location.index()]] += part(at, at + 1);
                 }
             }
         }
@@ -220,7 +218,7 @@ mod tests {
     }
 
     fn places(pages: &mut Pages, range: Range<usize>, node: Option<usize>) -> Vec<f64> {
-        let mut places = vec![0.0; pages.locations.len()];
+        let mut places = vec![0.0; pages.places.len()];
         let range = (1 << 20) + range.start..(1 << 20) + range.end;
         pages.add_places(0, range, node.map(NodeId::new), &mut places);
         places
