@@ -1,43 +1,44 @@
-//! Where the bytes of a program lie: on which node each page, or in which home cache each line.
+//! Where the bytes of a program lie: the node of each page, or the home cache of each line.
 //!
-//! Placed arrays lie as their distribution says ([`vicus_memory::distribution`]). Others lie where they are first touched, on
-//! machines with nodes; on machines with home caches, line by line round all of them.
+//! Arrays with a distribution lie as it says ([`vicus_memory::distribution`]). Others lie on the node of the first touch on
+//! machines with nodes, and line by line round all home caches on machines with these.
 
 use crate::{ArraySpec, Machine};
 use std::ops::Range;
 use vicus_memory::distribution::{Arrangement, Distribution, DistributionError, Distributor};
 use vicus_topology::{LocationId, NodeId};
 
-/// Nobody has touched it.
+/// A page that was not touched yet.
 const UNTOUCHED: u16 = u16::MAX;
 
-/// The places of all arrays.
+/// The locations of all arrays' pages.
 pub(crate) struct Pages {
     arrays: Vec<Lies>,
-    /// Where each begins, close together: a recorded query has as many as envelopes.
+    /// The starts of all arrays, packed: a recorded query has as many arrays as envelopes.
     bases: Vec<usize>,
-    /// What is placed as a whole, in bytes.
+    /// The unit of placement, in bytes.
     unit: usize,
     /// By location, the place: the index of a node, or of the core group whose last-level cache it is.
     places: Vec<usize>,
-    /// By node, the index of the location that what is touched there comes to lie at: itself, or the nearest with memory.
+    /// By node, the index of the location of pages first touched there: the node itself, or the nearest with memory.
     touched_from: Vec<u16>,
-    /// If what nobody placed goes round the locations in the order of first touches: whose turn it is.
+    /// If pages without a placement are interleaved over the locations in the order of first touches: the next location.
     turn: Option<u16>,
 }
 
 struct Lies {
     bytes: usize,
     arrangement: Arrangement,
-    /// By page, the index of the location that touched it first; empty unless nobody placed it.
+    /// By page, the index of the location that touched it first; empty if the array has a distribution.
     touched: Vec<u16>,
-    /// Of one that lies in one place as a whole, its home number: which of the caches that share the memory there it belongs to.
+    /// The home number of an array that lies in one place as a whole: the cache that it belongs to among those that share the
+    /// memory there.
     home: usize,
     freed: bool,
 }
 
 impl Pages {
-    /// Lays out all arrays, in their order.
+    /// Lays out all arrays in their order.
     pub(crate) fn new(machine: &Machine, arrays: &[ArraySpec], interleave: bool) -> Result<Pages, DistributionError> {
         let topology = &machine.topology;
         let homes = machine.homes.is_some();
@@ -47,7 +48,7 @@ impl Pages {
                 |group: &&vicus_topology::CoreGroup| group.pus.iter().any(|pu| topology.pus[pu.index()].usable);
             groups.filter(has_worker).map(|group| group.id.index()).collect()
         } else {
-            // In the order in which a system takes turns.
+            // In the order in which an operating system interleaves.
             let mut nodes: Vec<_> = topology.nodes.iter().filter(|node| topology.has_memory(node.id)).collect();
             nodes.sort_by_key(|node| node.os_index);
             nodes.into_iter().map(|node| node.id.index()).collect()
@@ -87,7 +88,7 @@ impl Pages {
         Ok(Pages { arrays, bases, unit, places, touched_from, turn: interleave.then_some(0) })
     }
 
-    /// The array that an address lies in. The program has been checked: there is one.
+    /// The array of an address. There is one, because the program has been checked.
     pub(crate) fn array_at(&self, address: usize) -> usize {
         self.bases.partition_point(|&base| base <= address) - 1
     }
@@ -96,7 +97,7 @@ impl Pages {
         self.bases[array]
     }
 
-    /// Whether an array lies in one place as a whole, and in which.
+    /// The one place of an array that lies in one place as a whole.
     pub(crate) fn only_place(&self, array: usize) -> Option<usize> {
         match self.arrays[array].arrangement {
             Arrangement::One(location) => Some(self.places[location.index()]),
@@ -112,9 +113,9 @@ impl Pages {
         self.arrays[array].freed
     }
 
-    /// Tells, as far as anybody knows, at which place (node, or core group) the bytes of a stretch of an array lie, and under which
-    /// home number, as [`vicus_memory::Memory::tell`] does of threads' memory. Where it begins comes first; numbers that are `cycle`
-    /// apart are the same.
+    /// Calls `tell` for each place (node, or core group) with the bytes of a stretch of an array that are known to lie there,
+    /// and their home number, as [`vicus_memory::Memory::tell`] does for threads' memory. The place where the stretch begins
+    /// comes first; numbers that are equal modulo `cycle` are the same.
     pub(crate) fn tell(
         &self,
         array: usize,
@@ -128,7 +129,7 @@ impl Pages {
             Arrangement::One(location) => return tell(places[location.index()], lies.home, (end - start) as u64),
             Arrangement::Copies { .. } => return tell(places[0], 0, (end - start) as u64),
             Arrangement::Round { locations } => {
-                // All that comes again and again at once.
+                // Units that recur in each cycle are added up at once.
                 let round = locations * cycle;
                 let rounds = (end - start) / (round * unit);
                 if rounds > 0 {
@@ -154,8 +155,8 @@ impl Pages {
         }
     }
 
-    /// Adds up by place (node, or core group) where a stretch of an array lies, its pages being touched from a node if it is
-    /// given. What nobody has touched yet, and nobody touches now, is nowhere.
+    /// Adds up the bytes of a stretch of an array by place (node, or core group). If a node is given, it touches the pages
+    /// first. Pages that no node has touched are left out.
     pub(crate) fn add_places(&mut self, array: usize, stretch: Range<usize>, node: Option<NodeId>, places: &mut [f64]) {
         let unit = self.unit;
         let (base, lies) = (self.bases[array], &mut self.arrays[array]);
@@ -227,7 +228,7 @@ mod tests {
     #[test]
     fn the_first_touch_decides_and_later_ones_do_not() {
         let mut pages = pages(2, "standard", 4 * PAGE);
-        assert_eq!(places(&mut pages, 0..4 * PAGE, None), [0.0, 0.0], "nobody has touched it");
+        assert_eq!(places(&mut pages, 0..4 * PAGE, None), [0.0, 0.0], "no node has touched it");
         // Half a page makes the whole page node 1's.
         assert_eq!(places(&mut pages, 100..PAGE / 2, Some(1)), [0.0, 1948.0]);
         assert_eq!(places(&mut pages, 0..2 * PAGE, Some(0)), [4096.0, 4096.0]);
