@@ -16,7 +16,7 @@ macro_rules! id {
                 $name(u32::try_from(index).expect(concat!("fewer than four billion of ", $word)))
             }
 
-            /// Where it stands in its vector.
+            /// Its index in its vector.
             pub const fn index(self) -> usize {
                 self.0 as usize
             }

@@ -1,7 +1,7 @@
 //! The shape of a machine as plain data: PUs, cores, caches, core groups, nodes, distances.
 //!
-//! Nothing here asks the operating system. A [`Topology`] is found by `vicus-machine`, read from a file, or written
-//! down in one line ([`Topology::parse`]); from then on every part of Vicus works on this data alone.
+//! This crate asks the operating system nothing. A [`Topology`] is found by `vicus-machine`, read from a file, or written in
+//! one line ([`Topology::parse`]); all other parts of Vicus work on this data.
 //!
 //! ```
 //! use vicus_topology::Topology;
@@ -31,11 +31,11 @@ use serde::{Deserialize, Serialize};
 
 /// A machine, or the part of one that this process may use, as plain data.
 ///
-/// All ids are dense indices into the vectors beside them; `os_index` is what the operating system calls the thing.
+/// All ids are dense indices into the vectors beside them; `os_index` is the operating system's number.
 /// The JSON form of this type is what `vicus topology --format json` prints.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Topology {
-    /// What this describes: a host name, a file, a synthetic description.
+    /// The origin of the description: a host name, a file, a synthetic description.
     pub name: String,
     /// Hardware threads that are online, in the order of the hierarchy. Invariant: `pus[i].id == i`, never empty.
     pub pus: Vec<Pu>,
@@ -45,16 +45,16 @@ pub struct Topology {
     pub caches: Vec<Cache>,
     /// Falt et al. §4.1: PUs that share at least one cache level and a node. Invariant: a partition of the PUs.
     pub core_groups: Vec<CoreGroup>,
-    /// NUMA nodes, those without PUs included. Invariant: never empty; nodes with PUs partition the PUs.
+    /// NUMA nodes, including those without PUs. Invariant: never empty; nodes with PUs partition the PUs.
     pub nodes: Vec<Node>,
-    /// What the operating system tells of the way from node `i` to node `j` (10 is local on most machines).
+    /// The operating system's distance from node `i` to node `j` (10 is local on most machines).
     /// Invariant: square, one row and column for each node.
     pub distances: Vec<Vec<u32>>,
     /// How many CPUs' worth of time the process may use (a cgroup quota), in thousandths; `None` is unlimited.
     pub cpu_quota_millis: Option<u32>,
 }
 
-/// A hardware thread: what an operating system schedules on (the papers' "logical core").
+/// A hardware thread, on which an operating system schedules (the papers' "logical core").
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pu {
     /// Index into [`Topology::pus`].
@@ -91,7 +91,7 @@ pub struct Cache {
     pub id: CacheId,
     /// 1 for L1, and so on.
     pub level: u8,
-    /// Capacity in bytes; 0 if the machine does not tell.
+    /// Capacity in bytes; 0 if unknown.
     pub bytes: u64,
     /// The PUs that share it.
     pub pus: Vec<PuId>,
@@ -115,15 +115,15 @@ pub struct Node {
     pub id: NodeId,
     /// The operating system's number; sparse on some machines.
     pub os_index: u32,
-    /// Bytes of memory; 0 if it has none, or if the machine does not tell, which it then tells of no node. See
+    /// Bytes of memory; 0 if it has none, or if the sizes of all nodes are unknown. See
     /// [`Topology::has_memory`].
     pub bytes: u64,
-    /// The PUs whose local memory this is; empty for a node of memory alone.
+    /// The PUs whose local memory this is; empty for a node without PUs.
     pub pus: Vec<PuId>,
 }
 
 impl Topology {
-    /// Panics with the fact that does not hold, if one of the invariants of the fields is broken.
+    /// Panics with the broken fact if an invariant of the fields does not hold.
     pub fn assert_valid(&self) {
         assert!(!self.pus.is_empty(), "{}: a machine has at least one PU", self.name);
         assert!(!self.nodes.is_empty(), "{}: a machine has at least one node", self.name);
@@ -158,7 +158,7 @@ impl Topology {
         self.pus.iter().filter(|pu| pu.usable)
     }
 
-    /// Whether a node has memory of its own. All nodes of a machine that does not tell are taken to have some.
+    /// Whether a node has memory. If the sizes of all nodes are unknown, each is taken to have some.
     ///
     /// ```
     /// let mut machine = vicus_topology::Topology::parse("node:2 core:2").unwrap();
@@ -174,7 +174,7 @@ impl Topology {
     /// Fills in [`Topology::core_groups`] and each PU's `group` from the caches and nodes: the connected components
     /// of "shares a cache and a node". A PU that shares nothing is a group of its own.
     pub fn find_core_groups(&mut self) {
-        // The smallest PU of the group found so far, followed to its end.
+        // A smaller PU of the same group for each PU, or the PU itself, which then leads the group.
         let mut leader: Vec<usize> = (0..self.pus.len()).collect();
         fn root(leader: &[usize], mut pu: usize) -> usize {
             while leader[pu] != pu {

@@ -3,16 +3,11 @@
 //! The [`guide`] explains the model (box, via, envelope, pill, request, kinds) with a picture. One import, about ten lines:
 //!
 //! ```
-//! use vicus::{BoxModel, Column, Envelope, ModelBuilder, Runtime, Schema, Turn, Type, library};
+//! use vicus::{Column, Envelope, ModelBuilder, Runtime, Schema, Type, library};
 //!
 //! let schema = Schema::new([("n", Type::U64)]);
 //! let mut net = ModelBuilder::new("squares");
-//! let numbers = net.source(BoxModel::new("numbers", || |turn: &mut Turn<'_>| {
-//!     turn.take(0); // the initialization pill
-//!     turn.send(0, Envelope::new([Column::from(vec![1u64, 2, 3])]));
-//!     turn.send_pill(0);
-//!     Ok(())
-//! }).output(&schema));
+//! let numbers = net.source(library::source("numbers", &schema, || [Envelope::new([Column::from(vec![1u64, 2, 3])])]));
 //! let square = net.add(library::map("square", &schema, &schema, |envelope| {
 //!     let squares: Vec<u64> = envelope.column(0).u64s().iter().map(|n| n * n).collect();
 //!     Some(Envelope::new([squares.into()]))
@@ -41,20 +36,20 @@
 //!
 //! ```
 //! use std::sync::Arc;
-//! use vicus::{BoxModel, Grow, Model, ModelBuilder, ModelError, Runtime, Schema, Turn, Type};
+//! use vicus::library::{self, More};
+//! use vicus::{Grow, Model, ModelBuilder, ModelError, Runtime, Schema, Type};
 //!
 //! /// A box with a table of so many numbers.
 //! fn table(numbers: usize) -> Result<Arc<Model>, ModelError> {
 //!     let mut net = ModelBuilder::new("table");
-//!     let table = net.source(BoxModel::new("table", move || move |turn: &mut Turn<'_>| {
-//!         turn.take(0); // the initialization pill
+//!     let schema = Schema::new([("n", Type::U64)]);
+//!     let table = net.source(library::fill("table", &schema, move || move |turn, _| {
 //!         let mut table: Vec<u64> = Vec::new();
 //!         table.grow(numbers)?; // and not `Vec::with_capacity`
 //!         table.extend(0..numbers as u64); // there is room
 //!         turn.holds(8 * table.capacity() as u64)?; // counts against the request's budget, if it has one
-//!         turn.send_pill(0);
-//!         Ok(())
-//!     }).output(&Schema::new([("n", Type::U64)])));
+//!         Ok(More::No)
+//!     }));
 //!     net.end(table.output(0));
 //!     net.build()
 //! }
@@ -76,10 +71,12 @@
 //! and joined again) and `validity` (rows deleted on one branch and kept on another, without copying).
 
 pub use vicus_flow::{
-    Attachment, Bound, BoxCounts, BoxError, BoxId, BoxModel, Column, Envelope, EnvelopeBuilder, FlowError, Grow, Model,
-    ModelBuilder, ModelError, NoMemory, Operator, OverBudget, Plain, Schema, SentTooMuch, Totals, Turn, Type, give_up,
-    library, refusable,
+    Attachment, Bound, BoxCounts, BoxError, BoxId, BoxModel, Budget, Column, Envelope, EnvelopeBuilder, FlowError,
+    Grants, Grow, Model, ModelBuilder, ModelError, NoMemory, Operator, OverBudget, Plain, Schema, SentTooMuch, Totals,
+    Turn, Type, give_up, library, refusable,
 };
+#[cfg(feature = "arrow")]
+pub use vicus_flow::{FromArrowError, arrow};
 pub use vicus_machine::{
     Allocator, DiscoverError, Discovered, LastWords, Level, Request, Runtime, RuntimeBuilder, StartError, describe,
     from_synthetic, from_xml, this_machine,

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use vicus_flow::{BoxCounts, BoxId, FlowError, Instance, Model, Operator, Queued, Totals};
+use vicus_flow::{BoxCounts, BoxId, Budget, FlowError, Instance, Model, Operator, Queued, Totals};
 use vicus_memory::distribution::Distribution;
 use vicus_memory::{Memory, PlaceError, Placed};
 use vicus_schedule::{Decision, Kind, MOST_THREADS, Plan, PoolId, QueueId, RequestId, SeatId, Setting, TaskRef, Wake};
@@ -401,11 +401,11 @@ impl Shared {
         &self,
         model: &Arc<Model>,
         operators: Vec<(BoxId, Box<dyn Operator>)>,
-        budget_bytes: u64,
+        budget: Budget,
     ) -> Arc<RequestState> {
         let id = RequestId(self.next_request.fetch_add(1, Ordering::Relaxed));
         let instance = Instance::new(model, id, self.plan.seats.len(), &boxes::BOX, operators);
-        instance.set_budget(budget_bytes);
+        instance.set_budget(budget);
         Arc::new(RequestState { instance, answer: Mutex::default(), done: Condvar::new() })
     }
 
@@ -577,17 +577,12 @@ impl Drop for LentThread {
 /// Threads that work as a strategy says. Dropping it cancels what still runs and waits for its threads.
 ///
 /// ```
-/// use vicus_flow::{BoxModel, Envelope, ModelBuilder, Schema, Turn, Type};
+/// use vicus_flow::{Envelope, ModelBuilder, Schema, Type, library};
 /// use vicus_machine::Runtime;
 ///
 /// let schema = Schema::new([("n", Type::U64)]);
 /// let mut net = ModelBuilder::new("one envelope");
-/// let source = net.source(BoxModel::new("source", || |turn: &mut Turn<'_>| {
-///     turn.take(0);
-///     turn.send(0, Envelope::new([vec![1u64].into()]));
-///     turn.send_pill(0);
-///     Ok(())
-/// }).output(&schema));
+/// let source = net.source(library::source("source", &schema, || [Envelope::new([vec![1u64].into()])]));
 /// net.end(source.output(0));
 ///
 /// let runtime = Runtime::builder().threads(2).start();
@@ -611,18 +606,19 @@ impl Runtime {
 
     /// Submits an instance of a model, some of whose boxes get operators of this request's own.
     pub fn submit_with(&self, model: &Arc<Model>, operators: Vec<(BoxId, Box<dyn Operator>)>) -> Request {
-        self.submit_within(model, operators, u64::MAX)
+        self.submit_within(model, operators, Budget::UNBOUNDED)
     }
 
-    /// As [`Runtime::submit_with`]; the request fails when its boxes hold more bytes than this (`Turn::holds`).
+    /// As [`Runtime::submit_with`]; the request fails when its boxes hold more than this (`Turn::holds`): a number of bytes, or
+    /// what they are granted of a larger whole.
     pub fn submit_within(
         &self,
         model: &Arc<Model>,
         operators: Vec<(BoxId, Box<dyn Operator>)>,
-        budget_bytes: u64,
+        budget: impl Into<Budget>,
     ) -> Request {
         let entries = &self.shared.plan.entry;
-        self.submit_to(self.next_of(entries), model, operators, budget_bytes)
+        self.submit_to(self.next_of(entries), model, operators, budget.into())
     }
 
     /// Submits a request that begins on a node, if the plan has an entry there.
@@ -631,7 +627,7 @@ impl Runtime {
         let is_near = |queue: &QueueId| plan.queues[queue.index()].home == node;
         let near: Vec<QueueId> = plan.entry.iter().copied().filter(is_near).collect();
         let entries = if near.is_empty() { &plan.entry } else { &near };
-        self.submit_to(self.next_of(entries), model, Vec::new(), u64::MAX)
+        self.submit_to(self.next_of(entries), model, Vec::new(), Budget::UNBOUNDED)
     }
 
     /// As [`Shared::next_of`].
@@ -644,10 +640,10 @@ impl Runtime {
         queue: QueueId,
         model: &Arc<Model>,
         operators: Vec<(BoxId, Box<dyn Operator>)>,
-        budget_bytes: u64,
+        budget: Budget,
     ) -> Request {
         let shared = &self.shared;
-        let state = shared.new_request(model, operators, budget_bytes);
+        let state = shared.new_request(model, operators, budget);
         shared.keep(&state);
         let instance = &state.instance;
         let first = instance.start(None);
@@ -847,15 +843,10 @@ impl Request {
     /// what stayed on a NUMA node, far what went from one to another.
     ///
     /// ```
-    /// # use vicus_flow::{BoxModel, Envelope, ModelBuilder, Schema, Turn, Type};
+    /// # use vicus_flow::{Envelope, ModelBuilder, Schema, Type, library};
     /// # let schema = Schema::new([("n", Type::U64)]);
     /// # let mut net = ModelBuilder::new("one envelope");
-    /// # let source = net.source(BoxModel::new("source", || |turn: &mut Turn<'_>| {
-    /// #     turn.take(0);
-    /// #     turn.send(0, Envelope::new([vec![1u64, 2, 3].into()]));
-    /// #     turn.send_pill(0);
-    /// #     Ok(())
-    /// # }).output(&schema));
+    /// # let source = net.source(library::source("source", &schema, || [Envelope::new([vec![1u64, 2, 3].into()])]));
     /// # net.end(source.output(0));
     /// # let model = net.build().unwrap();
     /// # let runtime = vicus_machine::Runtime::builder().threads(1).start();

@@ -251,7 +251,7 @@ fn write(
             at[index] += 1 + u64::from(recorded.envelopes[envelope].rows);
         }
         if let Some(made) = invocation.makes.iter().find(|made| usize::from(made.output) >= script.outputs.len()) {
-            let expected = format!("of box {index} that somebody reads its output {}", made.output);
+            let expected = format!("box {index} with a reader of its output {}", made.output);
             return Err(ReplayError::Request { request, expected });
         }
         let state = state(recorded, task, options.state_bytes_per_row);

@@ -20,12 +20,12 @@ pub(crate) struct Args {
     /// Runs of each query in a process; the median counts.
     #[arg(long, default_value_t = 5, value_parser = measure::count)]
     repeats: usize,
-    /// Measures with the allocator that this process has: one side, a name and its milliseconds a line.
+    /// Measures with this process' allocator only, and prints a name and milliseconds on each line.
     #[arg(long, hide = true)]
     one_side: bool,
 }
 
-/// As `VICUS_ALLOCATOR` calls them.
+/// The values of `VICUS_ALLOCATOR`.
 const SIDES: [&str; 2] = ["vicus", "system"];
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
@@ -37,7 +37,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
     }
     let mut times: [Vec<Vec<(String, f64)>>; 2] = Default::default();
     for round in 0..args.rounds.max(1) {
-        // Who begins changes each time.
+        // The first side changes each time.
         for side in [round % 2, 1 - round % 2] {
             times[side].push(of_side(SIDES[side])?);
         }
@@ -56,7 +56,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
     Ok(results)
 }
 
-/// Runs this program once more, with that allocator.
+/// Runs this program again with that allocator.
 fn of_side(side: &str) -> anyhow::Result<Vec<(String, f64)>> {
     let program = std::env::current_exe().context("this program's own path is unknown")?;
     let mut command = Command::new(program);
@@ -70,11 +70,11 @@ fn of_side(side: &str) -> anyhow::Result<Vec<(String, f64)>> {
 
 fn one_side(args: &Args, strategy: Setting) -> anyhow::Result<()> {
     let asked = &args.copies;
-    let runtime = asked.start(strategy)?;
-    let loaded = queries::load(&runtime, &asked.data)?;
-    say_line!("load\t{}", loaded.load_ms);
+    let service = asked.start(strategy)?;
+    let loaded = queries::load(&service, &asked.data)?;
+    say_line!("load\t{}", loaded.time.as_secs_f64() * 1e3);
     for query in &asked.queries()? {
-        let run = |_| Ok(queries::run(&runtime, &loaded.store, query, &Options::default(), asked.copies)?.ms);
+        let run = |_| Ok(queries::run(&service, &loaded.dataset, query, &Options::default(), asked.copies)?.ms);
         let times = (0..args.repeats).map(run).collect::<anyhow::Result<Vec<f64>>>()?;
         say_line!("{}\t{}", query.name, median(&times));
     }
