@@ -253,9 +253,6 @@ impl Worker {
     /// Puts an immediate task into the seat's own queue, if it has one. Others see it when they want some.
     #[inline]
     pub(crate) fn put_own(&mut self, task: TaskRef) -> Result<(), TaskRef> {
-        if self.recorder.is_on() {
-            self.records_put_own(task);
-        }
         self.own().ok_or(task)?.push(task)?;
         if self.is_anybody_asleep() {
             self.share_own();
@@ -263,9 +260,18 @@ impl Worker {
         Ok(())
     }
 
+    /// Records that a closure is queued, in the seat's own queue (`is_near`) if it has one.
+    #[inline]
+    pub(crate) fn records_queued(&mut self, task: TaskRef, kind: Kind, is_near: bool) {
+        if self.recorder.is_on() {
+            self.records_closure(task, kind, is_near);
+        }
+    }
+
     #[cold]
-    fn records_put_own(&mut self, task: TaskRef) {
-        if let Some(queue) = self.state.own() {
+    fn records_closure(&mut self, task: TaskRef, kind: Kind, is_near: bool) {
+        self.recorder.task_enqueued(task, kind);
+        if let Some(queue) = self.state.own().filter(|_| is_near) {
             self.puts(task, queue);
         }
     }
