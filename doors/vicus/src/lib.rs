@@ -71,9 +71,10 @@
 //! and joined again) and `validity` (rows deleted on one branch and kept on another, without copying).
 
 pub use vicus_flow::{
-    Attachment, Bound, BoxCounts, BoxError, BoxId, BoxModel, Budget, Column, Envelope, EnvelopeBuilder, FlowError,
-    Grants, Grow, Model, ModelBuilder, ModelError, NoMemory, Operator, OverBudget, Plain, Schema, SentTooMuch, Totals,
-    Turn, Type, give_up, library, refusable,
+    Attachment, Bound, BoxCounts, BoxError, BoxId, BoxModel, Budget, Column, Envelope, EnvelopeBuilder, Field,
+    FlowError, Grants, Grow, InputCounts, InputId, LinkOptions, Model, ModelBox, ModelBuilder, ModelError, Native,
+    NoMemory, Operator, OutputCounts, OutputId, OverBudget, Plain, Room, Schema, SentTooMuch, TextRoom, Totals, Turn,
+    Type, give_up, library, refusable,
 };
 #[cfg(feature = "arrow")]
 pub use vicus_flow::{FromArrowError, arrow};
@@ -110,9 +111,9 @@ pub mod guide {}
 /// They run in the runtime whose task calls them ([`Runtime::run`]), else in [`Runtime::global`].
 pub mod tasks {
     pub use vicus_machine::{
-        Cancelled, Part, Scope, Shared, TaskBuilder, TaskRequest, cancel_group, close_group, collect, for_each,
-        for_each_mut, in_place_scope, is_cancelled, join, map_reduce, open_group, scope, spawn_child,
-        wait_for_children,
+        Append, Cancelled, Data, Part, Scope, Shared, TaskBuilder, TaskRequest, Views, cancel_group, close_group,
+        collect, for_each, for_each_mut, in_place_scope, is_cancelled, join, map_reduce, open_group, scope,
+        spawn_child, wait_for_children,
     };
     pub use vicus_schedule::{Access, Kind, Mode};
 }
@@ -189,13 +190,36 @@ pub mod tasks {
 /// | `weighted:A,B,…` | contiguous parts of these proportions | nodes of unequal speed |
 /// | `replicated` | a copy on each location | what is only read |
 pub mod memory {
-    pub use vicus_machine::{block_on, footprint, footprint_of, forget, free_bytes, here, node_of};
-    pub use vicus_memory::distribution::{Distribution, DistributionError};
+    pub use vicus_machine::{SystemPages, block_on, footprint, footprint_of, forget, free_bytes, here, node_of};
+    pub use vicus_memory::distribution::{self, Distribution, DistributionError};
     pub use vicus_memory::{
-        AllocError, ArrayError, ArrayOptions, Audit, Burst, Closed, Consumer, Counts, DistArray, DistOptions, DistPool,
-        DistQueue, Footprint, Frees, Heap, LfQueue, Locations, LocationsError, Memory, NodeSegments, Pattern,
-        PlaceError, Placed, PoolError, PoolHandle, PoolItem, PoolOptions, PushError, QueueOptions, Region,
-        SegmentSource, SystemSegments, TryPopError,
+        AllocError, ArrayError, ArrayOptions, Audit, Burst, Call, Closed, Consumer, Counts, DistArray, DistOptions,
+        DistPool, DistQueue, Exhausted, FakePages, Footprint, Foreign, Frees, Heap, Iter, LfQueue, Locations,
+        LocationsError, Locks, Lying, MOST_RUNS, Memory, NodeSegments, Options, OptionsError, PageError, Pages,
+        Pattern, PlaceError, Placed, Placement, Policy, PoolError, PoolHandle, PoolItem, PoolOptions, Pop, PushError,
+        QueueOptions, Region, Run, RunMut, SegmentSource, Series, SeriesError, Sizes, SystemSegments, TryPopError,
+        Zero,
+    };
+}
+
+/// What a [`Plan`] is made of: queues, pools of seats, and how each seat looks for work. `vicus strategies --plan las` prints one.
+pub mod plan {
+    pub use vicus_schedule::{
+        DEEP, Dealing, Dealt, Decision, End, Idle, Latencies, MOST_THREADS, Order, Pool, PoolId, Probe, QueueId,
+        QueueSpec, RULES, RequestId, Robber, Scan, SeatId, SeatPlan, Shares, Take, TaskName, Tokens, Way, When,
+        Whereabouts,
+    };
+}
+/// What a [`Topology`] is made of. `vicus topology` prints this machine's.
+pub mod topology {
+    pub use vicus_topology::{ByPlace, Cache, CacheId, Core, CoreGroup, CoreId, Node, NotationError, Pu, PuId};
+}
+/// What a runtime records ([`RuntimeBuilder::record`]), and how it is written, read, checked and summed up.
+pub mod trace {
+    pub use vicus_trace::{
+        Bound, BoxId, BoxInfo, BoxSummary, Entry, Event, Header, Kind, Log, Merged, ModelInfo, Names, Outcome, Rule,
+        SeatInfo, SeatLog, SeatSummary, Source, Summary, Takes, TaskKind, Trace, TraceError, UnknownKind, Violation,
+        What,
     };
 }
 
