@@ -18,13 +18,11 @@ use serde_json::json;
 use std::hint::black_box;
 use std::io::Cursor;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use vicus::{Runtime, Setting};
-use vicus_rdf::Id;
-use vicus_rdf::load::{Load, LoadOptions, Source, Syntax};
-use vicus_sparql::{Moment, Options};
+use vicus_rdf::load::{LoadOptions, Source, Syntax};
+use vicus_service::{Cancel, Dataset, Each, Limits, MemoryBudget, Service, Session, SessionOptions};
+use vicus_sparql::Moment;
 
 /// Vicus and Oxigraph on the short queries of two benchmarks.
 #[derive(Parser)]
@@ -87,46 +85,36 @@ impl Asked {
 }
 
 struct Vicus {
-    runtime: Runtime,
-    store: Arc<vicus_rdf::Store>,
-    timeout: Option<Duration>,
+    dataset: Dataset,
+    session: Session,
 }
 
 impl Vicus {
+    fn load(mix: &Mix, args: &Args, time: Option<Duration>) -> anyhow::Result<Vicus> {
+        let runtime = Runtime::builder().strategy(args.strategy.clone()).threads(args.threads).start();
+        let service = Service::new(runtime, MemoryBudget::new(u64::MAX));
+        let source = Source::new(mix.name, Syntax::NTriples, Cursor::new(mix.triples.clone().into_bytes()));
+        let dataset = service.load(vec![source], LoadOptions::default(), &Cancel::new()).finish()?.dataset;
+        let limits = Limits { time, ..Limits::default() };
+        let options = SessionOptions { moment: Some(Moment::default()), limits, ..SessionOptions::default() };
+        let session = service.session(&dataset, options);
+        Ok(Vicus { dataset, session })
+    }
+
     fn ask(&self, text: &str) -> anyhow::Result<Asked> {
-        let micros = |since: Instant| since.elapsed().as_secs_f64() * 1e6;
+        let micros = |time: Duration| time.as_secs_f64() * 1e6;
+        let mut call = self.session.call()?;
+        let prepared = call.prepare(text)?;
         let began = Instant::now();
-        let until = self.timeout.and_then(|timeout| began.checked_add(timeout));
-        let over = || until.is_some_and(|until| Instant::now() >= until);
-        let parsed = vicus_sparql::parse(text)?;
-        let parse = micros(began);
-        let began = Instant::now();
-        let options = Options { threads: self.runtime.plan().threads(), ..Options::default() };
-        let made = vicus_sparql::plan_until(&self.store, &parsed, &options, &over)?;
-        let plan = micros(began);
-        let began = Instant::now();
-        let rows = Arc::new(AtomicU64::new(0));
-        let started = made.start(Moment::default());
-        let (counted, terms) = (Arc::clone(&rows), started.clone());
-        let sink = made.sink_operator(move |envelope| {
-            for column in envelope.columns() {
-                for bits in column.u64s() {
-                    let id = Id::from_bits(*bits);
-                    if !id.is_unbound() {
-                        black_box(terms.term(id));
-                    }
-                }
+        let each = Each::new(|batch| {
+            for column in 0..batch.envelope().columns().len() {
+                (0..batch.rows()).for_each(|row| drop(black_box(batch.term(row, column))));
             }
-            counted.fetch_add(envelope.rows() as u64, Ordering::Relaxed);
             Ok(())
         });
-        let operators = started.operators([(made.sink(), sink)]);
-        let request = match made.is_short() {
-            true => self.runtime.submit_here(made.model(), operators, u64::MAX, &over),
-            false => self.runtime.submit_with(made.model(), operators),
-        };
-        request.wait()?;
-        Ok(Asked { parse, plan, run: micros(began), rows: rows.load(Ordering::Acquire) })
+        let ((), outcome) = call.answer(&prepared, each)?;
+        let run = micros(began.elapsed());
+        Ok(Asked { parse: micros(prepared.parsing()), plan: micros(prepared.planning()), run, rows: outcome.rows })
     }
 }
 
@@ -175,16 +163,12 @@ fn main() -> anyhow::Result<()> {
             loader.load_from_reader(RdfParser::from_format(RdfFormat::NTriples), mix.triples.as_bytes())?;
             loader.commit()?;
         }
-        let runtime = Runtime::builder().strategy(args.strategy.clone()).threads(args.threads).start();
-        let source = Source::new(mix.name, Syntax::NTriples, Cursor::new(mix.triples.clone().into_bytes()));
-        let load = Load::new(vec![source], LoadOptions { workers: args.threads, ..LoadOptions::default() });
-        runtime.submit(load.model()).wait()?;
-        let ours = Vicus { runtime, store: Arc::new(load.finish()?.store), timeout };
+        let ours = Vicus::load(&mix, &args, timeout)?;
         println!(
             "{}: {} triples made, {} different ones; {} threads; medians of {} constants, in microseconds",
             mix.name,
             mix.count,
-            ours.store.len(),
+            ours.dataset.store().len(),
             args.threads,
             args.repeats
         );

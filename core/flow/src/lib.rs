@@ -11,6 +11,7 @@
 #[cfg(feature = "arrow")]
 pub mod arrow;
 mod block;
+mod budget;
 mod builder;
 mod column;
 mod counts;
@@ -39,6 +40,7 @@ mod sync;
 #[cfg(feature = "arrow")]
 pub use arrow::FromArrowError;
 pub use block::{Block, Blocks};
+pub use budget::{Budget, Grants};
 pub use builder::EnvelopeBuilder;
 pub use column::Column;
 pub use counts::{BoxCounts, InputCounts, OutputCounts};

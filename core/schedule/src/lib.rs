@@ -2,8 +2,8 @@
 //!
 //! No threads, no clock, no operating system. A strategy looks at a [`Topology`](vicus_topology::Topology) once and
 //! answers with a [`Plan`]: plain data that says which queues exist, where each seat puts each kind of task, in which
-//! order it looks for work, and whom a spawn wakes. Worlds interpret the plan; [`look`] is the interpreter that they
-//! share. Which tasks wait for which others, [`Dependences`] finds out from what they read and write.
+//! order it looks for work, and whom a spawn wakes. A [`Seat`] decides by it what its worker does next, and worlds carry that
+//! out; [`look`] is how it goes through the plan's probes. Which tasks wait for which others, [`Dependences`] finds out from what they read and write.
 //!
 //! ```
 //! use vicus_schedule::{Setting, Strategy};
@@ -20,6 +20,7 @@ mod access;
 mod by_request;
 mod context;
 mod dealing;
+mod decision;
 mod depend;
 mod look;
 mod plan;
@@ -36,6 +37,7 @@ pub use access::{Access, Mode};
 pub use by_request::ByRequest;
 pub use context::{Context, ContextRef, Node, Queued, Wanted};
 pub use dealing::{Dealing, Dealt, Shares, Whereabouts};
+pub use decision::{Decision, TaskName};
 pub use depend::Dependences;
 pub use look::{DEEP, Found, Queues, QueuesByRequest, Way, look, look_waiting};
 pub use plan::{

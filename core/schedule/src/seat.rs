@@ -38,6 +38,8 @@ pub struct Seat<T> {
     own: Option<QueueId>,
     /// How it comes by a task of that queue.
     own_way: Way,
+    /// Whether it takes them while a task waits.
+    own_while_waiting: bool,
     /// How many of the plan's probes ask that queue and no other: the first one, or none.
     own_probes: usize,
     /// Of the plan's rings.
@@ -71,8 +73,8 @@ pub struct Run<T> {
     pub task: T,
     /// How the seat came by it.
     pub way: Way,
-    /// The seat was woken for another task, which it leaves to another seat: that is to be woken.
-    pub wakes: Option<Wake>,
+    /// The seat was woken for another task, and leaves that to another seat: see [`Seat::passes_on`].
+    pub leaves: bool,
 }
 
 /// Where a seat puts a task that it has spawned.
@@ -131,6 +133,7 @@ impl<T> Seat<T> {
             id,
             own,
             own_way: Way::new(first.map_or(0, |first| first.rule), immediate),
+            own_while_waiting: first.is_some_and(|first| first.while_waiting),
             own_probes: usize::from(own.is_some() && is_alone),
             cursors: vec![0; plan.cursors(id)],
             next: None,
@@ -162,25 +165,23 @@ impl<T> Seat<T> {
     where
         Q: QueuesByRequest<Task = T>,
     {
-        let (task, way) = self.find_next(plan, queues, called)?;
+        let (task, way) = if let Some(next) = self.next.take() {
+            (next.task, Way::new(next.rule, next.queue))
+        } else if let Some(task) = called().or_else(|| self.kept.pop()) {
+            (task, Way::KEPT)
+        } else if let Some(task) = self.find_own(self.waits_for(), queues) {
+            (task, self.own_way)
+        } else {
+            self.look_far(self.waits_for(), plan, queues)?
+        };
         self.pause_ns = 0;
-        let wakes = self.woken.take().filter(|wake| way.queue() != Some(wake.queue));
-        Some(Run { task, way, wakes })
+        Some(Run { task, way, leaves: self.woken.is_some() && self.leaves_task(way) })
     }
 
-    #[inline]
-    fn find_next<Q>(&mut self, plan: &SeatPlan, queues: &mut Q, called: impl FnOnce() -> Option<T>) -> Option<(T, Way)>
-    where
-        Q: QueuesByRequest<Task = T>,
-    {
-        if let Some(next) = self.next.take() {
-            return Some((next.task, Way::new(next.rule, next.queue)));
-        }
-        if let Some(task) = called().or_else(|| self.kept.pop()) {
-            return Some((task, Way::KEPT));
-        }
-        let waiting = self.waits_for();
-        self.look_as(waiting, plan, queues)
+    /// Whether a seat that was woken for a task has found another one.
+    #[cold]
+    fn leaves_task(&mut self, way: Way) -> bool {
+        self.woken.take_if(|wake| way.queue() == Some(wake.queue)).is_none()
     }
 
     /// As [`Seat::find`], for a seat whose push has made more tokens than their pool holds ([`After::Help`]). It finds nothing if other
@@ -190,24 +191,29 @@ impl<T> Seat<T> {
     where
         Q: QueuesByRequest<Task = T>,
     {
-        self.look_as(None, plan, queues)
+        let own = self.find_own(None, queues).map(|task| (task, self.own_way));
+        own.or_else(|| self.look_far(None, plan, queues))
     }
 
-    /// Looks into queues: for tasks of this request, as a seat whose task waits, or for any.
+    /// What most looks find, without the detour by the plan. The first probe takes the same, since the plan says that this queue
+    /// is the owner's at its young end (`Plan::owner_lifos`).
     #[inline]
-    fn look_as<Q>(&mut self, waiting: Option<RequestId>, plan: &SeatPlan, queues: &mut Q) -> Option<(T, Way)>
+    fn find_own<Q>(&mut self, waiting: Option<RequestId>, queues: &mut Q) -> Option<T>
     where
         Q: QueuesByRequest<Task = T>,
     {
-        let mut probes = &plan.look[..];
-        // What most looks find, without the detour by the plan. The first probe takes the same, since the plan says that this queue
-        // is the owner's at its young end (`Plan::owner_lifos`).
-        if let Some(own) = self.own.filter(|_| waiting.is_none() || probes[0].while_waiting) {
-            if let Some(task) = queues.take_own(own) {
-                return Some((task, self.own_way));
-            }
-            probes = &probes[self.own_probes..];
-        }
+        let own = self.own?;
+        if self.own_while_waiting || waiting.is_none() { queues.take_own(own) } else { None }
+    }
+
+    /// Looks into queues: for tasks of this request, as a seat whose task waits, or for any.
+    #[inline(never)]
+    fn look_far<Q>(&mut self, waiting: Option<RequestId>, plan: &SeatPlan, queues: &mut Q) -> Option<(T, Way)>
+    where
+        Q: QueuesByRequest<Task = T>,
+    {
+        let is_asked = self.own_while_waiting || waiting.is_none();
+        let probes = &plan.look[if is_asked { self.own_probes } else { 0 }..];
         let found = match waiting {
             Some(request) => look_waiting(probes, &mut self.cursors, queues, request, self.waits.len()),
             None => look(probes, &mut self.cursors, queues),
@@ -255,7 +261,7 @@ impl<T> Seat<T> {
         self.woken = wake;
     }
 
-    /// The seat turns to something else than looking for what it was woken for: another seat is to be woken for that.
+    /// The seat turns to something else than what it was woken for: another seat is to be woken for that, if it was for anything.
     #[inline]
     pub fn passes_on(&mut self) -> Option<Wake> {
         self.woken.take()

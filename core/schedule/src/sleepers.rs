@@ -2,7 +2,7 @@
 //!
 //! A seat that finds nothing *announces* itself and says which tasks it would take. A push *chooses* one announced seat, which
 //! is announced no more: so a push wakes one seat. The seat learns for which task it was chosen when it wakes, or when it has found
-//! something by itself meanwhile; then it leaves that task to another seat ([`Run::wakes`](crate::Run::wakes)).
+//! something by itself meanwhile; then it leaves that task to another seat ([`Seat::passes_on`](crate::Seat::passes_on)).
 
 use crate::{Plan, PoolId, QueueId, RequestId};
 

@@ -10,7 +10,7 @@ use crate::optimise;
 use crate::parse::Parsed;
 use crate::planner::{Physical, Planner};
 use crate::stack::{Deep, of_planned};
-use crate::stop::{Costs, Stop};
+use crate::stop::{Costs, Stop, Watch};
 use crate::terms::{Moment, Terms};
 use crate::translate;
 use crate::value::Numbers;
@@ -128,7 +128,8 @@ pub fn plan(store: &Arc<Store>, parsed: &Parsed, options: &Options) -> Result<Pl
     plan_until(store, parsed, options, &|| false)
 }
 
-/// As [`plan()`], but gives up soon after `stopped` returns true; it is called for each term and each operator of the query.
+/// As [`plan()`], but gives up soon after `watch` says so ([`Watch`]); it is asked for each term and each operator of the query, and
+/// for memory.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -148,11 +149,11 @@ pub fn plan_until(
     store: &Arc<Store>,
     parsed: &Parsed,
     options: &Options,
-    stopped: &dyn Fn() -> bool,
+    watch: &dyn Watch,
 ) -> Result<Plan, QueryError> {
     // The caller's stack may be small, and the query's text decides how deep the recursion goes.
     let most = Costs { steps: options.plan_steps, bytes: options.plan_bytes };
-    of_planned(parsed.query.depth, || planned(store, parsed, options, &Stop::within(stopped, most)))
+    of_planned(parsed.query.depth, || planned(store, parsed, options, &Stop::within(watch, most)))
 }
 
 /// Steps counted for looking up a term.

@@ -3,11 +3,46 @@
 use crate::error::{QueryError, QueryErrorKind};
 use std::cell::Cell;
 
-/// Asks the caller's `asked` until that is true once, and counts the steps and bytes of planning against a limit.
+/// What planning asks while it goes on. A function that says whether to end is one that grants all memory.
+///
+/// ```
+/// use vicus_sparql::Watch;
+///
+/// struct Frugal;
+/// impl Watch for Frugal {
+///     fn ends(&self) -> bool {
+///         false
+///     }
+///     fn grants(&self, bytes: u64) -> bool {
+///         bytes <= 1 << 20
+///     }
+/// }
+/// assert!(!Frugal.grants(1 << 30) && (|| false).grants(1 << 30));
+/// ```
+pub trait Watch {
+    /// Whether planning is to end without a plan. Asked for each term and each operator of a query.
+    fn ends(&self) -> bool;
+
+    /// Planning is about to hold so many bytes all in all, and ends with an error if it may not. Asked rarely: for more than is
+    /// needed at once.
+    fn grants(&self, _bytes: u64) -> bool {
+        true
+    }
+}
+
+impl<F: Fn() -> bool> Watch for F {
+    fn ends(&self) -> bool {
+        self()
+    }
+}
+
+/// Asks the caller's [`Watch`] until it ends planning once, and counts the steps and bytes of planning against a limit.
 pub(crate) struct Stop<'a> {
-    asked: &'a dyn Fn() -> bool,
+    watch: &'a dyn Watch,
     most: Costs,
     spent: Cell<Costs>,
+    /// Bytes that the watch has granted.
+    granted: Cell<u64>,
     why: Cell<Option<Why>>,
 }
 
@@ -36,17 +71,17 @@ enum Why {
 
 impl<'a> Stop<'a> {
     #[cfg(test)]
-    pub(crate) fn new(asked: &'a dyn Fn() -> bool) -> Stop<'a> {
-        Stop::within(asked, Costs::ANY)
+    pub(crate) fn new(watch: &'a dyn Watch) -> Stop<'a> {
+        Stop::within(watch, Costs::ANY)
     }
 
-    pub(crate) fn within(asked: &'a dyn Fn() -> bool, most: Costs) -> Stop<'a> {
-        Stop { asked, most, spent: Cell::new(Costs::NONE), why: Cell::new(None) }
+    pub(crate) fn within(watch: &'a dyn Watch, most: Costs) -> Stop<'a> {
+        Stop { watch, most, spent: Cell::new(Costs::NONE), granted: Cell::new(0), why: Cell::new(None) }
     }
 
     /// Asks the caller; true once planning has to end. The rest of the plan may be wrong then, but has to be made quickly.
     pub(crate) fn poll(&self) -> bool {
-        if self.why.get().is_none() && (self.asked)() {
+        if self.why.get().is_none() && self.watch.ends() {
             self.why.set(Some(Why::Asked));
         }
         self.why.get().is_some()
@@ -65,7 +100,21 @@ impl<'a> Stop<'a> {
         let spent = self.spent.get();
         let bytes = spent.bytes.saturating_add(bytes as u64);
         self.spent.set(Costs { bytes, ..spent });
-        self.end_if(bytes > self.most.bytes, Why::Bytes)
+        self.end_if(bytes > self.most.bytes || !self.is_granted(bytes), Why::Bytes)
+    }
+
+    /// Whether so many bytes are granted, after asking for them if need be.
+    fn is_granted(&self, bytes: u64) -> bool {
+        const PORTION: u64 = 1 << 16;
+        if bytes <= self.granted.get() || self.why.get().is_some() {
+            return true;
+        }
+        let portion = bytes.checked_next_multiple_of(PORTION).unwrap_or(bytes).min(self.most.bytes);
+        let is_granted = self.watch.grants(portion);
+        if is_granted {
+            self.granted.set(portion);
+        }
+        is_granted
     }
 
     /// Remembers the first reason to end. True if there is one.
@@ -96,8 +145,8 @@ impl<'a> Stop<'a> {
                 (message, QueryErrorKind::TooManySteps)
             }
             Why::Bytes => {
-                let most = self.most.bytes;
                 let needed = self.spent.get().bytes;
+                let most = if needed > self.most.bytes { self.most.bytes } else { self.granted.get() };
                 let message = format!("planning the query takes more than {most} bytes of memory");
                 (message, QueryErrorKind::TooManyBytes { needed })
             }

@@ -1,30 +1,33 @@
 //! Ctrl-C: cancels the command, and ends the process if that takes too long.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::LazyLock;
 use std::time::Duration;
+use vicus_service::Cancel;
 
-static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+static CANCEL: LazyLock<Cancel> = LazyLock::new(Cancel::new);
 
 /// The exit status of a command that Ctrl-C ended, by the shells' convention.
 pub(crate) const STATUS: i32 = 130;
 
-/// From now on, Ctrl-C sets a flag. If the process still runs one second later, or at a second Ctrl-C, it ends at once.
+/// From here on Ctrl-C cancels what [`cancel`] was given to. If the process is still there after a second, or on a second Ctrl-C, it
+/// ends at once.
 pub(crate) fn listen() {
     // Without a handler, Ctrl-C kills the process, which is acceptable.
     let _ = ctrlc::set_handler(|| {
-        if INTERRUPTED.swap(true, Ordering::AcqRel) {
+        if CANCEL.is_cancelled() {
             std::process::exit(STATUS);
         }
         std::thread::spawn(|| {
             std::thread::sleep(Duration::from_secs(1));
             std::process::exit(STATUS);
         });
+        CANCEL.cancel();
     });
 }
 
-/// Whether Ctrl-C was pressed.
-pub(crate) fn pressed() -> bool {
-    INTERRUPTED.load(Ordering::Acquire)
+/// What Ctrl-C cancels.
+pub(crate) fn cancel() -> &'static Cancel {
+    &CANCEL
 }
 
 /// The error of an interrupted command.

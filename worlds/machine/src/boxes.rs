@@ -1,14 +1,14 @@
 //! How a worker runs a box: begin, act, send, finish; and what becomes of the boxes that this activates.
 
 use crate::heaps;
-use crate::recorder::Recorder;
+use crate::recorder::{Recorder, name_of};
 use crate::runtime::Shared;
 use crate::tasks::{drop_quietly, wait_for_descendants};
 use crate::worker::{Worker, in_task, outside, with_shared, with_worker};
 use std::any::Any;
 use std::sync::Arc;
 use vicus_flow::{Activation, BoxId, Desk, FlowError, Instance, Queued, World, box_class};
-use vicus_schedule::{Dealing, Dealt, Kind, PoolId, QueueId, RequestId, Shares, TaskClass, TaskRef};
+use vicus_schedule::{Dealing, Dealt, Decision, Kind, PoolId, QueueId, RequestId, Shares, TaskClass, TaskRef};
 use vicus_topology::NodeId;
 use vicus_trace::Outcome;
 
@@ -207,7 +207,11 @@ impl Worker {
                 by,
             );
             let (plan, task) = (&self.shared.plan, queued.into_task());
-            if let Some((task, queue, kind)) = self.state.activated(plan, task, kind, elsewhere, number == last) {
+            let put = self.state.activated(plan, task, kind, elsewhere, number == last);
+            if self.recorder.is_on() && put.is_none_or(|(other, ..)| other != task) {
+                self.recorder.decides(|| Decision::Next(name_of(task)));
+            }
+            if let Some((task, queue, kind)) = put {
                 self.put(task, queue, kind).assert_none();
             }
         }

@@ -18,7 +18,7 @@ use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-use vicus_flow::{Activation, Blocks, BoxId, Desk, FlowError, Instance, Model, Operator, Queued, World};
+use vicus_flow::{Activation, Blocks, BoxId, Budget, Desk, FlowError, Instance, Model, Operator, Queued, World};
 use vicus_schedule::Kind;
 use vicus_topology::NodeId;
 
@@ -56,13 +56,13 @@ impl Runtime {
         &self,
         model: &Arc<Model>,
         operators: Vec<(BoxId, Box<dyn Operator>)>,
-        budget_bytes: u64,
+        budget: impl Into<Budget>,
         gives_up: &dyn Fn() -> bool,
     ) -> Request {
         let shared = &self.shared;
         let place = if shared.recording.is_some() || shared.is_here() { None } else { shared.callers.come(shared) };
-        let Some(_place) = place else { return self.submit_within(model, operators, budget_bytes) };
-        let state = shared.new_request(model, operators, budget_bytes);
+        let Some(_place) = place else { return self.submit_within(model, operators, budget) };
+        let state = shared.new_request(model, operators, budget.into());
         let caller = Caller {
             shared,
             state: &state,

@@ -18,10 +18,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use vicus_flow::{BoxCounts, BoxId, FlowError, Instance, Model, Operator, Queued, Totals};
+use vicus_flow::{BoxCounts, BoxId, Budget, FlowError, Instance, Model, Operator, Queued, Totals};
 use vicus_memory::distribution::Distribution;
 use vicus_memory::{Memory, PlaceError, Placed};
-use vicus_schedule::{Kind, MOST_THREADS, Plan, PoolId, QueueId, RequestId, SeatId, Setting, TaskRef, Wake};
+use vicus_schedule::{Decision, Kind, MOST_THREADS, Plan, PoolId, QueueId, RequestId, SeatId, Setting, TaskRef, Wake};
 use vicus_topology::{NodeId, Place, Topology};
 
 /// What to start a [`Runtime`] with.
@@ -32,6 +32,7 @@ pub struct RuntimeBuilder {
     strategy: Option<Setting>,
     events: Option<usize>,
     counts_takes: bool,
+    decides: bool,
     quiet: bool,
     distribution: Option<Distribution>,
     caller_works: Option<Duration>,
@@ -73,6 +74,12 @@ impl RuntimeBuilder {
     /// Counts the tasks that are taken; see [`Runtime::takes`]. Each take then costs some nanoseconds more.
     pub fn count_takes(mut self) -> Self {
         self.counts_takes = true;
+        self
+    }
+
+    /// Writes down what its seats decide; see [`Runtime::recorded`]. Room is taken as it is needed.
+    pub fn write_decisions(mut self) -> Self {
+        self.decides = true;
         self
     }
 
@@ -136,8 +143,8 @@ impl RuntimeBuilder {
             inboxes: plan.seats.iter().map(|_| Inbox::default()).collect(),
             spares: spares.collect(),
             lent: plan.seats.iter().map(|_| Lent::default()).collect(),
-            recording: (self.events.is_some() || self.counts_takes)
-                .then(|| Recording::new(self.events, &plan, &topology)),
+            recording: (self.events.is_some() || self.counts_takes || self.decides)
+                .then(|| Recording::new(self.events, self.decides, &plan, &topology)),
             topology,
             memory,
             distribution: self.distribution,
@@ -394,11 +401,11 @@ impl Shared {
         &self,
         model: &Arc<Model>,
         operators: Vec<(BoxId, Box<dyn Operator>)>,
-        budget_bytes: u64,
+        budget: Budget,
     ) -> Arc<RequestState> {
         let id = RequestId(self.next_request.fetch_add(1, Ordering::Relaxed));
         let instance = Instance::new(model, id, self.plan.seats.len(), &boxes::BOX, operators);
-        instance.set_budget(budget_bytes);
+        instance.set_budget(budget);
         Arc::new(RequestState { instance, answer: Mutex::default(), done: Condvar::new() })
     }
 
@@ -599,18 +606,19 @@ impl Runtime {
 
     /// Submits an instance of a model, some of whose boxes get operators of this request's own.
     pub fn submit_with(&self, model: &Arc<Model>, operators: Vec<(BoxId, Box<dyn Operator>)>) -> Request {
-        self.submit_within(model, operators, u64::MAX)
+        self.submit_within(model, operators, Budget::UNBOUNDED)
     }
 
-    /// As [`Runtime::submit_with`]; the request fails when its boxes hold more bytes than this (`Turn::holds`).
+    /// As [`Runtime::submit_with`]; the request fails when its boxes hold more than this (`Turn::holds`): a number of bytes, or
+    /// what they are granted of a larger whole.
     pub fn submit_within(
         &self,
         model: &Arc<Model>,
         operators: Vec<(BoxId, Box<dyn Operator>)>,
-        budget_bytes: u64,
+        budget: impl Into<Budget>,
     ) -> Request {
         let entries = &self.shared.plan.entry;
-        self.submit_to(self.next_of(entries), model, operators, budget_bytes)
+        self.submit_to(self.next_of(entries), model, operators, budget.into())
     }
 
     /// Submits a request that begins on a node, if the plan has an entry there.
@@ -619,7 +627,7 @@ impl Runtime {
         let is_near = |queue: &QueueId| plan.queues[queue.index()].home == node;
         let near: Vec<QueueId> = plan.entry.iter().copied().filter(is_near).collect();
         let entries = if near.is_empty() { &plan.entry } else { &near };
-        self.submit_to(self.next_of(entries), model, Vec::new(), u64::MAX)
+        self.submit_to(self.next_of(entries), model, Vec::new(), Budget::UNBOUNDED)
     }
 
     /// As [`Shared::next_of`].
@@ -632,10 +640,10 @@ impl Runtime {
         queue: QueueId,
         model: &Arc<Model>,
         operators: Vec<(BoxId, Box<dyn Operator>)>,
-        budget_bytes: u64,
+        budget: Budget,
     ) -> Request {
         let shared = &self.shared;
-        let state = shared.new_request(model, operators, budget_bytes);
+        let state = shared.new_request(model, operators, budget);
         shared.keep(&state);
         let instance = &state.instance;
         let first = instance.start(None);
@@ -718,10 +726,28 @@ impl Runtime {
 
     /// Ends the runtime and hands out what it recorded; `None` if it was not asked to record.
     pub fn trace(self) -> Option<vicus_trace::Trace> {
+        self.recorded().1
+    }
+
+    /// The same, behind what each of its seats has decided, in its order; nothing if it was not asked to write that down
+    /// ([`RuntimeBuilder::write_decisions`]). A seat of worlds/sim decides the same in the same place.
+    ///
+    /// ```
+    /// use vicus_machine::{Runtime, scope};
+    /// use vicus_schedule::Decision;
+    ///
+    /// let runtime = Runtime::builder().threads(1).write_decisions().start();
+    /// runtime.run(|| scope(|scope| scope.spawn(|_| ())));
+    /// let (decisions, _) = runtime.recorded();
+    /// let ran = decisions[0].iter().filter(|decision| matches!(decision, Decision::Runs(..))).count();
+    /// assert_eq!(ran, 2);
+    /// ```
+    pub fn recorded(self) -> (Vec<Vec<Decision>>, Option<vicus_trace::Trace>) {
         let shared = Arc::clone(&self.shared);
         drop(self);
-        let recording = shared.recording.as_ref().filter(|recording| recording.keeps_events());
-        recording.map(|recording| recording.collect(&shared.plan, &shared.topology))
+        let Some(recording) = &shared.recording else { return (Vec::new(), None) };
+        let trace = recording.keeps_events().then(|| recording.collect(&shared.plan, &shared.topology));
+        (recording.decisions(), trace)
     }
 }
 

@@ -12,7 +12,7 @@ use crate::deque::Deque;
 use crate::heaps;
 use crate::inbox::Inbox;
 use crate::queues::Reach;
-use crate::recorder::Recorder;
+use crate::recorder::{Recorder, name_of};
 use crate::runtime::Shared;
 use crate::sleep::{SleepPool, Woken};
 use crate::sync::light_fence;
@@ -25,8 +25,8 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use vicus_flow::{Blocks, BoxId, Desk, Instance};
 use vicus_schedule::{
-    After, Context, ContextRef, Kind, PoolId, QueueId, RequestId, Rest, Run, Seat, SeatId, SeatPlan, Sleeper, TaskRef,
-    Way,
+    After, Context, ContextRef, Decision, Kind, PoolId, QueueId, RequestId, Rest, Run, Seat, SeatId, SeatPlan, Sleeper,
+    TaskRef, Way,
 };
 
 /// What a thread needs to work on a seat.
@@ -260,6 +260,22 @@ impl Worker {
         Ok(())
     }
 
+    /// Records that a closure is queued, in the seat's own queue (`is_near`) if it has one.
+    #[inline]
+    pub(crate) fn records_queued(&mut self, task: TaskRef, kind: Kind, is_near: bool) {
+        if self.recorder.is_on() {
+            self.records_closure(task, kind, is_near);
+        }
+    }
+
+    #[cold]
+    fn records_closure(&mut self, task: TaskRef, kind: Kind, is_near: bool) {
+        self.recorder.task_enqueued(task, kind);
+        if let Some(queue) = self.state.own().filter(|_| is_near) {
+            self.puts(task, queue);
+        }
+    }
+
     #[cold]
     #[inline(never)]
     fn share_own(&mut self) {
@@ -335,6 +351,7 @@ impl Worker {
     /// Puts a task into a queue, and wakes one sleeper for it or runs a task at once, as the seat decides.
     pub(crate) fn put(&mut self, task: TaskRef, queue: QueueId, kind: Kind) -> AtOnce {
         let (request, runs_inline) = (task.header().request, task.header().class.runs_inline);
+        self.puts(task, queue);
         match self.shared.queues.push(queue, task) {
             Ok(()) => match self.state.pushed(runs_inline, self.shared.queues.is_overfull()) {
                 After::Wake => self.wake(queue, request, kind),
@@ -347,6 +364,20 @@ impl Worker {
             }
         }
         AtOnce::NONE
+    }
+
+    /// A task is about to be put into a queue.
+    #[inline]
+    fn puts(&mut self, task: TaskRef, queue: QueueId) {
+        if self.recorder.is_on() {
+            self.recorder.decides(|| Decision::Puts(name_of(task), queue));
+        }
+    }
+
+    /// Keeps a task that this seat has spawned.
+    pub(crate) fn keep(&mut self, task: TaskRef) {
+        self.recorder.decides(|| Decision::Keeps(name_of(task)));
+        self.state.keep(task);
     }
 
     #[cold]
@@ -462,16 +493,23 @@ impl<'a> Seated<'a> {
 /// A task for the calling thread's seat.
 #[inline]
 fn find(shared: &Shared) -> Option<(TaskRef, Way)> {
-    let Run { task, way, wakes } = in_task(|worker| worker.find(shared, false))?;
-    if let Some(wake) = wakes {
-        shared.pass_on(wake);
+    let Run { task, way, leaves } = in_task(|worker| worker.find(shared, false))?;
+    if leaves {
+        leave_to_others(shared);
     }
     Some((task, way))
 }
 
-/// The seat was woken for a task, and has something else to do. Another seat is to look.
+/// If the seat was woken for a task, it has something else to do: another seat is to look.
 fn leave_to_others(shared: &Shared) {
-    if let Some(wake) = in_task(|worker| worker.state.passes_on()) {
+    let woken = in_task(|worker| {
+        let woken = worker.state.passes_on();
+        if let Some(wake) = woken {
+            worker.recorder.decides(|| Decision::PassesOn(wake.queue));
+        }
+        woken
+    });
+    if let Some(wake) = woken {
         shared.pass_on(wake);
     }
 }

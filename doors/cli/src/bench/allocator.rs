@@ -70,11 +70,11 @@ fn of_side(side: &str) -> anyhow::Result<Vec<(String, f64)>> {
 
 fn one_side(args: &Args, strategy: Setting) -> anyhow::Result<()> {
     let asked = &args.copies;
-    let runtime = asked.start(strategy)?;
-    let loaded = queries::load(&runtime, &asked.data)?;
-    say_line!("load\t{}", loaded.load_ms);
+    let service = asked.start(strategy)?;
+    let loaded = queries::load(&service, &asked.data)?;
+    say_line!("load\t{}", loaded.time.as_secs_f64() * 1e3);
     for query in &asked.queries()? {
-        let run = |_| Ok(queries::run(&runtime, &loaded.store, query, &Options::default(), asked.copies)?.ms);
+        let run = |_| Ok(queries::run(&service, &loaded.dataset, query, &Options::default(), asked.copies)?.ms);
         let times = (0..args.repeats).map(run).collect::<anyhow::Result<Vec<f64>>>()?;
         say_line!("{}\t{}", query.name, median(&times));
     }

@@ -21,9 +21,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
     let asked = &args.copies;
     let strategy = asked.strategy()?;
     let name = strategy.strategy().name();
-    let runtimes = [asked.start(strategy)?, asked.start("nls".parse().expect("the strategy exists"))?];
-    let loaded = queries::load(&runtimes[0], &asked.data)?;
-    say_line!("{} triples; {} copies at once, medians of {}", loaded.store.len(), asked.copies, args.repeats);
+    let services = [asked.start(strategy)?, asked.start("nls".parse().expect("the strategy exists"))?];
+    let loaded = queries::load(&services[0], &asked.data)?;
+    say_line!("{} triples; {} copies at once, medians of {}", loaded.dataset.store().len(), asked.copies, args.repeats);
     say_line!("\nquery {:>11}      nls ms     ratio   95 % interval", format!("{name} ms"));
     let mut results = Vec::new();
     for query in &asked.queries()? {
@@ -32,7 +32,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
         for repeat in 0..args.repeats {
             // The first side changes each time.
             for side in [repeat % 2, 1 - repeat % 2] {
-                let run = queries::run(&runtimes[side], &loaded.store, query, &Options::default(), asked.copies)?;
+                let run = queries::run(&services[side], &loaded.dataset, query, &Options::default(), asked.copies)?;
                 times[side].push(run.ms);
             }
         }

@@ -4,6 +4,7 @@ use super::measure;
 use super::queries::{self, Query};
 use crate::{engine, strategy};
 use vicus::{Runtime, Setting};
+use vicus_service::Service;
 
 #[derive(clap::Args)]
 #[group(skip)]
@@ -37,8 +38,8 @@ impl Args {
         queries::named(&self.queries)
     }
 
-    pub(super) fn start(&self, strategy: Setting) -> anyhow::Result<Runtime> {
-        engine::start(Runtime::builder().strategy(strategy), self.threads)
+    pub(super) fn start(&self, strategy: Setting) -> anyhow::Result<Service> {
+        engine::serve(Runtime::builder().strategy(strategy), self.threads)
     }
 
     /// Checks that this many threads are available, before anything else is done.

@@ -57,12 +57,17 @@ const TABLES: [(&str, &str, Table); 2] = [
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
     let strategy = crate::strategy::one(args.strategy.as_ref())?;
-    let runtime = engine::start(Runtime::builder().strategy(strategy), args.threads)?;
+    let service = engine::serve(Runtime::builder().strategy(strategy), args.threads)?;
     let scratch = Scratch::new()?;
     let files = if args.data.is_empty() { vec![scratch.generate(1_000_000)?] } else { args.data.clone() };
-    let store = queries::load(&runtime, &files)?.store;
+    let dataset = queries::load(&service, &files)?.dataset;
     drop(scratch);
-    say_line!("{} triples, {} threads, medians of {}", store.len(), runtime.plan().threads(), args.repeats);
+    say_line!(
+        "{} triples, {} threads, medians of {}",
+        dataset.store().len(),
+        service.runtime().plan().threads(),
+        args.repeats
+    );
     say_line!(
         "Bobox's times are its report's (2011), of evaluation alone: a million triples, a Core i7-860 of 2.8 GHz, four"
     );
@@ -76,7 +81,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
             for place in 0..table.len() {
                 let place = (place + repeat) % table.len();
                 let options = Options { envelope_rows: table[place].0, ..Options::default() };
-                times[place].push(queries::run(&runtime, &store, query, &options, 1)?.ms);
+                times[place].push(queries::run(&service, &dataset, query, &options, 1)?.ms);
             }
         }
         print(name, title, &table, &times);

@@ -9,9 +9,9 @@ use super::scratch::Scratch;
 use super::spin::{calibrate, spin};
 use crate::tell::tell;
 use crate::{engine, memory};
-use std::sync::Arc;
 use vicus::{Runtime, Setting};
-use vicus_rdf::{Store, StoreMemory};
+use vicus_rdf::StoreMemory;
+use vicus_service::{Dataset, Service};
 use vicus_sparql::Options;
 
 #[derive(clap::Args)]
@@ -56,8 +56,8 @@ struct Resident {
 pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
     let strategy = crate::strategy::one(args.strategy.as_ref())?;
     let queries = if args.queries.is_empty() { queries::queries(None)? } else { queries::named(&args.queries)? };
-    let start = |threads: Option<usize>| engine::start(Runtime::builder().strategy(strategy.clone()), threads);
-    let runtime = start(args.threads)?;
+    let start = |threads: Option<usize>| engine::serve(Runtime::builder().strategy(strategy.clone()), threads);
+    let service = start(args.threads)?;
     let scratch = Scratch::new()?;
     let (mut sizes, mut resident, mut speed_up) = (Vec::new(), None, None);
     for source in sources(args) {
@@ -66,7 +66,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
             Source::Generate(triples) => scratch.generate(triples)?,
         };
         let before = memory::resident_bytes();
-        let store = queries::load(&runtime, &[path])?.store;
+        let dataset = queries::load(&service, &[path])?.dataset;
+        let store = dataset.store();
         let triples = store.len();
         anyhow::ensure!(triples > 0, "a size of no triples has no growth");
         tell(format_args!("  {triples} triples loaded"));
@@ -75,16 +76,16 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
             growth_bytes: memory::resident_bytes() - before,
             peak_mib: memory::peak_mib(),
         });
-        let times = time(&runtime, &store, &queries, args.repeats)?;
+        let times = time(&service, &dataset, &queries, args.repeats)?;
         if speed_up.is_none() {
-            speed_up = Some(SpeedUp::measure(&start(Some(1))?, &runtime, &store, args.repeats)?);
+            speed_up = Some(SpeedUp::measure(&start(Some(1))?, &service, &dataset, args.repeats)?);
         }
         sizes.push(Size { triples, times, held: store.memory() });
     }
     // The generated files are deleted first, because the process may end while it prints to a closed pipe.
     drop(scratch);
     sizes.sort_by_key(|size| size.triples);
-    say_line!("{} threads, medians of {}", runtime.plan().threads(), args.repeats);
+    say_line!("{} threads, medians of {}", service.runtime().plan().threads(), args.repeats);
     let mut results = print_times(&queries, &sizes);
     results.push(speed_up.expect("there is a size").print());
     results.push(print_memory(&sizes, &resident.expect("there is a size")));
@@ -110,10 +111,10 @@ fn sources(args: &Args) -> Vec<Source> {
     files.into_iter().map(Source::File).collect()
 }
 
-/// The median milliseconds and the number of rows of each query.
-fn time(runtime: &Runtime, store: &Arc<Store>, queries: &[Query], repeats: usize) -> anyhow::Result<Vec<(f64, u64)>> {
+/// The median milliseconds and the rows of each query.
+fn time(service: &Service, dataset: &Dataset, queries: &[Query], repeats: usize) -> anyhow::Result<Vec<(f64, u64)>> {
     let median_of = |query: &Query| -> anyhow::Result<(f64, u64)> {
-        let once = |_| queries::run(runtime, store, query, &Options::default(), 1);
+        let once = |_| queries::run(service, dataset, query, &Options::default(), 1);
         let runs = (0..repeats).map(once).collect::<anyhow::Result<Vec<_>>>()?;
         let ms = median(&runs.iter().map(|run| run.ms).collect::<Vec<_>>());
         tell(format_args!("  {}: {ms:.2} ms", query.name));
@@ -134,22 +135,22 @@ struct SpeedUp {
 }
 
 impl SpeedUp {
-    fn measure(narrow: &Runtime, wide: &Runtime, store: &Arc<Store>, repeats: usize) -> anyhow::Result<SpeedUp> {
+    fn measure(narrow: &Service, wide: &Service, dataset: &Dataset, repeats: usize) -> anyhow::Result<SpeedUp> {
         // The loop takes about a second on one thread.
         const CALLS: usize = 200;
         let rounds = calibrate(5000);
         let query = &queries::named(&["q4".to_owned()])?[0];
-        let threads = wide.plan().threads();
+        let threads = wide.runtime().plan().threads();
         let (mut times, mut loops) = ([Vec::new(), Vec::new()], [Vec::new(), Vec::new()]);
         for _ in 0..repeats {
-            for (side, (runtime, threads)) in [(narrow, 1), (wide, threads)].into_iter().enumerate() {
+            for (side, (service, threads)) in [(narrow, 1), (wide, threads)].into_iter().enumerate() {
                 loops[side].push(spin(threads, CALLS.max(threads), rounds));
-                times[side].push(queries::run(runtime, store, query, &Options::default(), 1)?.ms);
+                times[side].push(queries::run(service, dataset, query, &Options::default(), 1)?.ms);
             }
         }
         let [one, all] = times.map(|times| median(&times));
         let [loop_one, loop_all] = loops.map(|times| median(&times));
-        Ok(SpeedUp { triples: store.len(), threads, one, all, of_loop: loop_one / loop_all })
+        Ok(SpeedUp { triples: dataset.store().len(), threads, one, all, of_loop: loop_one / loop_all })
     }
 
     fn print(&self) -> Outcome {

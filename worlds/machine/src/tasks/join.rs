@@ -107,7 +107,7 @@ impl Worker {
     /// seat's own lock-free one.
     #[inline]
     fn put_second(&mut self, task: TaskRef) -> (Option<QueueId>, AtOnce) {
-        self.recorder.task_enqueued(task, Kind::Immediate);
+        self.records_queued(task, Kind::Immediate, true);
         if self.put_own(task).is_ok() { (None, AtOnce::NONE) } else { self.put_elsewhere(task) }
     }
 
@@ -137,7 +137,7 @@ impl Worker {
     fn put_elsewhere(&mut self, task: TaskRef) -> (Option<QueueId>, AtOnce) {
         match self.state.place_second(&self.shared.plan) {
             Put::Keep => {
-                self.state.keep(task);
+                self.keep(task);
                 (None, AtOnce::NONE)
             }
             Put::Into(queue, kind) => (Some(queue), self.put(task, queue, kind)),

@@ -108,8 +108,9 @@ fn last_model(trace: &Trace) -> Option<&str> {
 fn store_of(triples: u64) -> anyhow::Result<Arc<Store>> {
     let text = generate::sp2b_text(triples, 1)?;
     let source = Source::new("generated triples", Syntax::NTriples, Cursor::new(text));
-    let runtime = engine::start(Runtime::builder(), None)?;
-    Ok(engine::load(&runtime, vec![source], &input::Reading::default(), LoadOptions::default())?.store)
+    let service = engine::serve(Runtime::builder(), None)?;
+    let loaded = engine::load(&service, vec![source], &input::Reading::default(), LoadOptions::default())?;
+    Ok(Arc::clone(loaded.dataset.store()))
 }
 
 fn record(store: &Arc<Store>, recording: &Recording) -> anyhow::Result<Trace> {
