@@ -36,7 +36,7 @@ impl<F: Fn() -> bool> Watch for F {
     }
 }
 
-/// Asks who watches, until they end it once; and counts what planning does and holds, until that is more than it may.
+/// Asks its watch, until that ends it once; and counts what planning does and holds, until that is more than it may.
 pub(crate) struct Stop<'a> {
     watch: &'a dyn Watch,
     most: Costs,
