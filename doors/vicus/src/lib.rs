@@ -190,12 +190,15 @@ pub mod tasks {
 /// | `replicated` | a copy on each location | what is only read |
 pub mod memory {
     pub use vicus_machine::{block_on, footprint, footprint_of, forget, free_bytes, here, node_of};
-    pub use vicus_memory::distribution::{Distribution, DistributionError};
+    pub use vicus_memory::distribution::{
+        Arrangement, Distribution, DistributionError, Location, Policy, Request as PlaceRequest, Turns,
+    };
     pub use vicus_memory::{
         AllocError, ArrayError, ArrayOptions, Audit, Burst, Closed, Consumer, Counts, DistArray, DistOptions, DistPool,
         DistQueue, Footprint, Frees, Heap, LfQueue, Locations, Memory, NodeSegments, Pattern, PlaceError, Placed,
         PoolError, PoolHandle, PoolItem, PoolOptions, PushError, QueueOptions, Region, SystemSegments, TryPopError,
     };
+    pub use vicus_memory::{Foreign, Options as MemoryOptions, Policy as WhenFull, Series};
 }
 
 pub use vicus_schedule::{ALL as STRATEGIES, Parameter, Plan, Setting, SettingError, Settings, Strategy, Values};
