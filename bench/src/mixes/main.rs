@@ -1,7 +1,7 @@
 //! Short queries beside Oxigraph: BSBM's explore mix, and WatDiv's linear, star and snowflake queries.
 //!
-//! Each query is asked with many constants, on both sides in turn, in one process on the same CPUs. A time is parse, plan and run
-//! together, until the caller has every term of every row.
+//! Each query is asked with many constants, alternating between the sides, in one process on the same CPUs. A time includes
+//! parsing, planning and running, until the caller has every term of every row.
 
 mod bsbm;
 mod chance;
@@ -30,25 +30,25 @@ struct Args {
     /// About how many triples each benchmark's data has.
     #[arg(long, default_value_t = 1_000_000)]
     triples: u64,
-    /// With how many constants each query is asked; the medians count.
+    /// How many constants each query is asked with; the medians count.
     #[arg(long, default_value_t = 100)]
     repeats: usize,
-    /// Data and constants.
+    /// The seed of the data and of the constants.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// How many of the CPUs that this process may use both sides get, and as many threads has Vicus.
+    /// How many CPUs both sides may use; Vicus has as many threads.
     #[arg(long, default_value_t = 1)]
     threads: usize,
     /// The strategy of Vicus.
     #[arg(long, default_value = "las")]
     strategy: Setting,
-    /// Vicus looks after so many seconds for each query, as `vicus query --timeout` does.
+    /// A time limit for Vicus in seconds for each query, as `vicus query --timeout` sets it.
     #[arg(long)]
     timeout: Option<f64>,
-    /// Only queries whose names are these.
+    /// Only queries with these names.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
-    /// Asks Vicus alone, for a profile.
+    /// Asks Vicus only, for profiling.
     #[arg(long)]
     alone: bool,
     /// Writes the results as an array of objects.
@@ -56,10 +56,10 @@ struct Args {
     json: Option<PathBuf>,
 }
 
-/// Fills a query's constants in.
+/// Replaces the placeholders of a query by constants.
 type Text = Box<dyn Fn(&str, &mut Chance) -> String>;
 
-/// A benchmark's data and queries.
+/// The data and queries of a benchmark.
 struct Mix {
     name: &'static str,
     /// N-Triples.
@@ -69,7 +69,7 @@ struct Mix {
     fill: Text,
 }
 
-/// What one query took: microseconds.
+/// The times of one query, in microseconds.
 #[derive(Clone, Copy, Default)]
 struct Asked {
     parse: f64,
@@ -138,7 +138,7 @@ fn median(samples: impl IntoIterator<Item = f64>) -> f64 {
     (sorted[(sorted.len() - 1) / 2] + sorted[sorted.len() / 2]) / 2.0
 }
 
-/// Keeps this process to so many of the CPUs that it may use.
+/// Restricts this process to this many of the CPUs that it may use.
 fn pin(threads: usize) -> anyhow::Result<()> {
     let allowed = sched_getaffinity(None)?;
     let cpus: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu)).collect();
@@ -203,7 +203,7 @@ fn compare(mix: &Mix, ours: &Vicus, peer: &Store, args: &Args) -> anyhow::Result
                 asked.push((mine, mine));
                 continue;
             }
-            // Who begins changes each time.
+            // The first side changes each time.
             let pair = if place % 2 == 0 {
                 let mine = mine(&text)?;
                 (mine, theirs(&text)?)
@@ -251,5 +251,5 @@ fn compare(mix: &Mix, ours: &Vicus, peer: &Store, args: &Args) -> anyhow::Result
     Ok(results)
 }
 
-/// As many constants are asked first, unmeasured.
+/// The number of constants asked first, unmeasured.
 const WARM_UP: usize = 10;

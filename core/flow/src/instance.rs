@@ -315,12 +315,7 @@ impl Instance {
                     sender: from.sender().index(),
                 };
                 BoxCell {
-                    header: TaskHeader {
-                        class,
-                        context: ContextRef::NONE,
-                        request: id,
-                        number: TaskHeader::UNNUMBERED,
-                    },
+                    header: TaskHeader { class, context: ContextRef::NONE, request: id, number: index as u32 },
                     index,
                     instance: weak.as_ptr(),
                     state: StateWord::new(),

@@ -314,6 +314,10 @@ const ENVELOPE_BYTES: u64 = 128;
 
 #[cold]
 fn does_not_fit(output: usize, schema: &Schema, envelope: &Envelope) -> ! {
-    let kinds: Vec<_> = envelope.columns().iter().map(Column::kind).collect();
-    panic!("output {output} has the schema {schema}, and this envelope's columns are {kinds:?}")
+    let described = |column: &Column| match column.null_count() {
+        0 => format!("{:?}", column.kind()),
+        nulls => format!("{:?} with nulls in {nulls} of {} rows", column.kind(), column.len()),
+    };
+    let kinds = envelope.columns().iter().map(described).collect::<Vec<_>>().join(", ");
+    panic!("output {output} has the schema {schema}, and this envelope's columns are [{kinds}]")
 }

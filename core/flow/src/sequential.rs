@@ -1,16 +1,11 @@
 //! The smallest world: one seat, no threads. For tests, examples and reproducing a run from a seed.
 //!
 //! ```
-//! use vicus_flow::{BoxModel, Envelope, ModelBuilder, Schema, Turn, Type, library, sequential};
+//! use vicus_flow::{Envelope, ModelBuilder, Schema, Type, library, sequential};
 //!
 //! let schema = Schema::new([("n", Type::U64)]);
 //! let mut net = ModelBuilder::new("doubles");
-//! let numbers = net.source(BoxModel::new("numbers", || |turn: &mut Turn<'_>| {
-//!     turn.take(0);
-//!     turn.send(0, Envelope::new([vec![1u64, 2, 3].into()]));
-//!     turn.send_pill(0);
-//!     Ok(())
-//! }).output(&schema));
+//! let numbers = net.source(library::source("numbers", &schema, || [Envelope::new([vec![1u64, 2, 3].into()])]));
 //! let double = net.add(library::map("double", &schema, &schema, |envelope| {
 //!     let doubled: Vec<u64> = envelope.column(0).u64s().iter().map(|n| n * 2).collect();
 //!     Some(Envelope::new([doubled.into()]))

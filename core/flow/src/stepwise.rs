@@ -7,17 +7,12 @@
 //!
 //! ```
 //! use vicus_flow::stepwise::Request;
-//! use vicus_flow::{BoxModel, Envelope, ModelBuilder, Schema, Turn, library};
+//! use vicus_flow::{Envelope, ModelBuilder, Schema, library};
 //! use vicus_topology::NodeId;
 //!
 //! let schema = Schema::new::<&str>([]);
 //! let mut net = ModelBuilder::new("ten rows");
-//! let rows = net.source(BoxModel::new("rows", || |turn: &mut Turn<'_>| {
-//!     turn.take(0);
-//!     turn.send(0, Envelope::of_rows(Vec::new(), 10));
-//!     turn.send_pill(0);
-//!     Ok(())
-//! }).output(&schema));
+//! let rows = net.source(library::source("rows", &schema, || [Envelope::of_rows(Vec::new(), 10)]));
 //! let end = net.add(library::sink("end", &schema, |_| Ok(())));
 //! net.connect(rows.output(0), end.input(0));
 //! net.end(end.output(0));

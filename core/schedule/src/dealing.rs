@@ -92,6 +92,11 @@ pub struct Dealt {
     pub looked_up: usize,
 }
 
+impl Dealt {
+    /// The spawner's own queue, without a look.
+    pub const NONE: Dealt = Dealt { queue: None, looked_up: 0 };
+}
+
 impl Dealing {
     /// Deals every task, to these queues. `costs`: of a byte, between any two locations. `of_seats`: the location of the seats that
     /// serve a queue.
@@ -167,7 +172,7 @@ impl Dealing {
         let mut looked_up = 0;
         // Where there is one location, all is dealt there, or put there by its spawner.
         if self.queues.len() < 2 {
-            return Dealt { queue: None, looked_up };
+            return Dealt::NONE;
         }
         let cycle = self.cycle();
         let mut add = |access: &Access, shares: &mut Shares| {

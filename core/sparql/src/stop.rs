@@ -1,4 +1,4 @@
-//! Whether planning is to go on, and how much it may take.
+//! When planning has to end early: because the caller stopped it, or because it takes too many steps or bytes.
 
 use crate::error::{QueryError, QueryErrorKind};
 use std::cell::Cell;
@@ -36,7 +36,7 @@ impl<F: Fn() -> bool> Watch for F {
     }
 }
 
-/// Asks its watch, until that ends it once; and counts what planning does and holds, until that is more than it may.
+/// Asks the caller's [`Watch`] until it ends planning once, and counts the steps and bytes of planning against a limit.
 pub(crate) struct Stop<'a> {
     watch: &'a dyn Watch,
     most: Costs,
@@ -49,9 +49,9 @@ pub(crate) struct Stop<'a> {
 /// What planning costs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Costs {
-    /// Things that were looked at: operators, variables of operators, pairs of joins. Some ten nanoseconds each.
+    /// Visits of operators, variables of operators, and pairs of joins; each takes some ten nanoseconds.
     pub(crate) steps: u64,
-    /// Bytes that are held until the plan is there.
+    /// Bytes held until the plan is finished.
     pub(crate) bytes: u64,
 }
 
@@ -79,28 +79,28 @@ impl<'a> Stop<'a> {
         Stop { watch, most, spent: Cell::new(Costs::NONE), granted: Cell::new(0), why: Cell::new(None) }
     }
 
-    /// Whether nobody waits any more, or it costs too much: what is still made may be wrong, but has to be made soon.
-    pub(crate) fn is_stopped(&self) -> bool {
+    /// Asks the caller; true once planning has to end. The rest of the plan may be wrong then, but has to be made quickly.
+    pub(crate) fn poll(&self) -> bool {
         if self.why.get().is_none() && self.watch.ends() {
             self.why.set(Some(Why::Asked));
         }
         self.why.get().is_some()
     }
 
-    /// Counts so many steps. Whether that were too many.
-    pub(crate) fn works(&self, steps: usize) -> bool {
+    /// Counts steps. True if planning has to end.
+    pub(crate) fn count_steps(&self, steps: usize) -> bool {
         let spent = self.spent.get();
         let steps = spent.steps.saturating_add(steps as u64);
         self.spent.set(Costs { steps, ..spent });
-        self.ends_if(steps > self.most.steps, Why::Steps)
+        self.end_if(steps > self.most.steps, Why::Steps)
     }
 
-    /// Books so many bytes. Whether that were too many.
-    pub(crate) fn holds(&self, bytes: usize) -> bool {
+    /// Counts bytes. True if planning has to end.
+    pub(crate) fn count_bytes(&self, bytes: usize) -> bool {
         let spent = self.spent.get();
         let bytes = spent.bytes.saturating_add(bytes as u64);
         self.spent.set(Costs { bytes, ..spent });
-        self.ends_if(bytes > self.most.bytes || !self.is_granted(bytes), Why::Bytes)
+        self.end_if(bytes > self.most.bytes || !self.is_granted(bytes), Why::Bytes)
     }
 
     /// Whether so many bytes are granted, after asking for them if need be.
@@ -117,8 +117,8 @@ impl<'a> Stop<'a> {
         is_granted
     }
 
-    /// The first reason stays. Whether there is one.
-    fn ends_if(&self, is_too_much: bool, why: Why) -> bool {
+    /// Remembers the first reason to end. True if there is one.
+    fn end_if(&self, is_too_much: bool, why: Why) -> bool {
         if is_too_much && self.why.get().is_none() {
             self.why.set(Some(why));
         }
@@ -130,13 +130,13 @@ impl<'a> Stop<'a> {
     }
 
     /// # Errors
-    /// Nobody waits any more, or it costs too much.
+    /// The caller stopped planning, or it takes too many steps or bytes.
     pub(crate) fn check(&self) -> Result<(), QueryError> {
-        if !self.is_stopped() {
+        if !self.poll() {
             return Ok(());
         }
         let (message, kind) = match self.why.get().expect("it is stopped") {
-            Why::Asked => ("it was stopped while it was planned".to_owned(), QueryErrorKind::Stopped),
+            Why::Asked => ("the query was stopped while it was planned".to_owned(), QueryErrorKind::Stopped),
             Why::Steps => {
                 let most = self.most.steps;
                 let message = format!(

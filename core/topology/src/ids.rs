@@ -12,11 +12,12 @@ macro_rules! id {
 
         impl $name {
             /// The id with this index. Panics beyond four billion.
-            pub fn new(index: usize) -> $name {
-                $name(u32::try_from(index).expect(concat!("fewer than four billion of ", $word)))
+            pub const fn new(index: usize) -> $name {
+                assert!(index <= u32::MAX as usize, concat!("fewer than four billion of ", $word));
+                $name(index as u32)
             }
 
-            /// Where it stands in its vector.
+            /// Its index in its vector.
             pub const fn index(self) -> usize {
                 self.0 as usize
             }

@@ -1,11 +1,12 @@
-//! Places: the names by which users say where. A node, or one of the core groups that share its memory.
+//! Places: the names by which users address a part of a machine. A node, or one of the core groups that share its memory.
 
 use crate::{CoreGroup, GroupId, NodeId, Topology};
 use std::fmt;
 use std::ops::Index;
 
 /// A place on a machine: a NUMA node, or one of the core groups that share its memory; mostly that is a last-level cache.
-/// Qthreads' shepherds are such places (Wheeler, Thain, Murphy, §3), and what takes a place takes either id.
+/// Qthreads' shepherds are such places (Wheeler, Thain, Murphy, §3). A function that takes a place takes either id. What each
+/// container makes of it stands in [the crate's documentation](crate#where).
 ///
 /// ```
 /// use vicus_topology::{Place, Topology};
@@ -52,7 +53,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// A place was named that the machine, or the container that was asked, does not have.
+/// A place was named that the machine, or the container in question, does not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoSuchPlace {
     /// The place.
@@ -77,7 +78,7 @@ impl fmt::Display for NoSuchPlace {
 
 impl std::error::Error for NoSuchPlace {}
 
-/// A value for each place of a machine: a container keeps in one which of its locations a place means.
+/// A value for each place of a machine. A container keeps in one which of its locations belongs to a place.
 ///
 /// ```
 /// use vicus_topology::{ByPlace, Topology};
@@ -86,25 +87,25 @@ impl std::error::Error for NoSuchPlace {}
 /// let nodes = ByPlace::new(&machine, |place| machine.node_of(place));
 /// assert_eq!(nodes[machine.core_groups[3].id.into()], machine.nodes[1].id);
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ByPlace<T> {
     nodes: Box<[T]>,
     groups: Box<[T]>,
 }
 
 impl<T> ByPlace<T> {
-    /// What a function gives for each place.
+    /// Calls the function for each place and keeps the values.
     pub fn new(machine: &Topology, mut of: impl FnMut(Place) -> T) -> ByPlace<T> {
         let nodes = machine.nodes.iter().map(|node| of(node.id.into())).collect();
         ByPlace { nodes, groups: machine.core_groups.iter().map(|group| of(group.id.into())).collect() }
     }
 
-    /// For nodes alone: no core group is known.
+    /// For nodes only: no core group is known.
     pub fn of_nodes(nodes: impl IntoIterator<Item = T>) -> ByPlace<T> {
         ByPlace { nodes: nodes.into_iter().collect(), groups: Box::default() }
     }
 
-    /// What a place has.
+    /// The value of a place.
     ///
     /// # Errors
     /// There is no such place.
@@ -135,7 +136,7 @@ fn refuse(none: NoSuchPlace) -> ! {
 }
 
 impl Topology {
-    /// The node of a place: itself, or the one whose memory a core group shares.
+    /// The node of a place: the node itself, or the node whose memory a core group shares.
     ///
     /// # Panics
     /// If there is no such place, with its name and how many there are.
@@ -150,10 +151,9 @@ impl Topology {
         node.unwrap_or_else(|| refuse(NoSuchPlace { place, count }))
     }
 
-    /// How far two places are from one another. What goes through memory is as far as the operating system says of their nodes, of two
-    /// ways the longer: 10 inside of a node on most machines, and so between its core groups, which share nothing nearer.
-    /// Groups of two nodes that have a cache in common are as far as its level, less than that; and a group is at 0 from
-    /// itself.
+    /// The distance of two places. Through memory, it is the operating system's value for their nodes, the longer of the two
+    /// directions: on most machines 10 within a node, and so between its core groups that share no cache. Groups of two nodes
+    /// that share a cache have that cache's level, which is less; a group's distance from itself is 0.
     ///
     /// ```
     /// let machine = vicus_topology::Topology::parse("node:2 l3:2 core:1").unwrap();
@@ -181,7 +181,7 @@ impl Topology {
         self.numa_value(nodes[0], nodes[1]).max(self.numa_value(nodes[1], nodes[0]))
     }
 
-    /// The lowest level of a cache that two groups share: those of two nodes may have one.
+    /// The lowest level of a cache that two groups share: groups of two nodes may share one.
     fn shared_level(&self, a: &CoreGroup, b: &CoreGroup) -> Option<u8> {
         let is_of = |cache: &crate::Cache, group: &CoreGroup| group.pus.iter().any(|pu| cache.pus.contains(pu));
         let shared = self.caches.iter().filter(|cache| is_of(cache, a) && is_of(cache, b));
@@ -220,7 +220,7 @@ mod tests {
         assert_eq!(from_first(&machine), [0, 10, 21, 21], "itself, by its node's memory, and the longer of two ways");
         assert_eq!([0, 1].map(|other| machine.place_distance(node(1), node(other))), [21, 10]);
         assert_eq!([0, 1].map(|other| machine.place_distance(group(1), node(other))), [10, 21]);
-        // A cache over a border of nodes.
+        // A cache that spans two nodes.
         let pus = [machine.core_groups[0].pus[0], machine.core_groups[2].pus[1]];
         machine.caches.push(Cache {
             id: CacheId::new(machine.caches.len()),
@@ -231,7 +231,7 @@ mod tests {
         assert_eq!(from_first(&machine), [0, 10, 4, 21]);
     }
 
-    /// What happened: a place that there isn't was an index out of bounds, in another crate.
+    /// What happened: a place that does not exist was an index out of bounds, in another crate.
     #[test]
     fn a_place_that_there_is_not_is_named() {
         let machine = Topology::parse("node:2 l3:2 core:1").unwrap();

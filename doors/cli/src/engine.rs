@@ -90,13 +90,13 @@ pub(crate) fn start(builder: RuntimeBuilder, threads: Option<usize>) -> anyhow::
     Ok(builder.try_start()?)
 }
 
-/// Checks a number of threads that a user asks for on this machine.
+/// Checks a number of threads against this machine.
 pub(crate) fn check_threads(threads: Option<usize>) -> anyhow::Result<()> {
     let Some(threads) = threads else { return Ok(()) };
     check_threads_of(&vicus::this_machine().topology, threads)
 }
 
-/// The same on another machine.
+/// Checks a number of threads against a machine.
 pub(crate) fn check_threads_of(machine: &Topology, threads: usize) -> anyhow::Result<()> {
     let pus = machine.usable_pus().count();
     let most = (16 * pus).clamp(1024, MOST_THREADS);

@@ -1,4 +1,4 @@
-//! Ctrl-C: cancels what runs, and ends the process should that take too long.
+//! Ctrl-C: cancels the command, and ends the process if that takes too long.
 
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -6,13 +6,13 @@ use vicus_service::Cancel;
 
 static CANCEL: LazyLock<Cancel> = LazyLock::new(Cancel::new);
 
-/// The exit status of a command that Ctrl-C ended, as shells expect it.
+/// The exit status of a command that Ctrl-C ended, by the shells' convention.
 pub(crate) const STATUS: i32 = 130;
 
 /// From here on Ctrl-C cancels what [`cancel`] was given to. If the process is still there after a second, or on a second Ctrl-C, it
 /// ends at once.
 pub(crate) fn listen() {
-    // Without a handler Ctrl-C simply kills the process, which is also an answer.
+    // Without a handler, Ctrl-C kills the process, which is acceptable.
     let _ = ctrlc::set_handler(|| {
         if CANCEL.is_cancelled() {
             std::process::exit(STATUS);
@@ -30,7 +30,7 @@ pub(crate) fn cancel() -> &'static Cancel {
     &CANCEL
 }
 
-/// What a command returns that was interrupted.
+/// The error of an interrupted command.
 #[derive(Debug)]
 pub(crate) struct Interrupted;
 

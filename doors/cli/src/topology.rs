@@ -1,6 +1,6 @@
 //! `vicus topology`: the machine as text, JSON or a picture.
 //!
-//! Here is what is asked and where it goes; how it looks is in `text.rs` and `svg.rs`, which are pure.
+//! Options and output; `text.rs` and `svg.rs` render the machine, and are pure.
 
 mod memory;
 mod svg;
@@ -56,7 +56,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     tell::print(&shown)
 }
 
-/// What this process may use, in one sentence.
+/// A sentence about what this process may use.
 fn usable(machine: &Topology) -> String {
     let all = machine.pus.len();
     let usable: Vec<PuId> = machine.usable_pus().map(|pu| pu.id).collect();
@@ -71,7 +71,7 @@ fn usable(machine: &Topology) -> String {
     format!("Usable: {pus}, {quota}; {} by default", count(machine.default_threads(), "thread"))
 }
 
-/// What there is, in one line.
+/// The machine in one line.
 fn summary(machine: &Topology) -> String {
     let memory: u64 = machine.nodes.iter().map(|node| node.bytes).sum();
     let memory = if memory == 0 { String::new() } else { format!(", {} of memory", bytes(memory)) };
@@ -84,7 +84,7 @@ fn summary(machine: &Topology) -> String {
     )
 }
 
-/// `node 3`, and what the operating system calls it if that is another number.
+/// `node 3`, and the operating system's number if it differs.
 fn node_name(node: &vicus_topology::Node) -> String {
     let index = node.id.index();
     if node.os_index as usize == index {
@@ -110,7 +110,7 @@ fn count(number: usize, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
-/// `1.25 MiB`; exact where two decimals are.
+/// `1.25 MiB`; exact if two decimals suffice.
 fn bytes(bytes: u64) -> String {
     let units = ["B", "KiB", "MiB", "GiB", "TiB"];
     let power = (0..units.len()).rev().find(|&power| bytes >> (10 * power) > 0).unwrap_or(0);

@@ -141,7 +141,7 @@ fn envelopes_have_the_rows_of_the_reports_tables() {
     let rows: Vec<&Vec<&str>> = lines.iter().filter(|line| line.len() == 7 && line[0].ends_with('K')).collect();
     let shown: Vec<[&str; 3]> = rows.iter().map(|row| [row[0], row[4], row[5]]).collect();
     assert_eq!(shown, report);
-    // Ours and theirs: in each table one is the best.
+    // In each table, ours and the report's, one size is the best.
     for column in [3, 6] {
         for table in rows.chunks(5) {
             assert!(table.iter().any(|row| row[column] == "1.00"), "{text}");
@@ -154,9 +154,9 @@ fn envelopes_have_the_rows_of_the_reports_tables() {
     assert!(results.iter().all(|result| result["ours"].as_f64().unwrap() > 0.0));
 }
 
-/// What happened: whoever had read enough made it panic, and so did a full disk.
+/// What happened: a closed pipe made it panic, and so did a full disk.
 #[test]
-fn who_reads_no_more_ends_it_quietly_and_a_full_disk_is_told() {
+fn a_closed_pipe_ends_it_quietly_and_a_full_disk_is_an_error() {
     let args = ["bench", "kernels", "--kernel", "fib", "--size", "0.0001", "--threads", "1", "--repeats", "1"];
     let to = |out: Stdio| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_vicus"));
@@ -173,7 +173,7 @@ fn who_reads_no_more_ends_it_quietly_and_a_full_disk_is_told() {
 }
 
 #[test]
-fn a_query_that_there_is_not_is_named() {
+fn an_unknown_query_is_named() {
     let data = generated("growth-unknown.nt", 1000);
     let output = bench(&["growth", "--data", &data, "--queries", "q13"]);
     assert_eq!(output.status.code(), Some(1));

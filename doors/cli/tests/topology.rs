@@ -98,7 +98,7 @@ fn mistakes_are_explained() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
-/// `--machine` of `simulate` and `strategies` knew machines that `topology`, where it was called `--from`, did not.
+/// What happened: `simulate` and `strategies` knew machines by `--machine` that `topology --from` did not.
 #[test]
 fn a_machine_has_the_same_name_everywhere() {
     let file = std::env::temp_dir().join(format!("vicus-topology-{}.toml", std::process::id()));
@@ -107,7 +107,7 @@ fn a_machine_has_the_same_name_everywhere() {
     // Two 6-core dies in each of four packages.
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.contains("opteron-6172") && text.contains("48 cores") && text.contains("8 NUMA nodes"), "{text}");
-    assert_eq!(vicus(&["--from", "opteron-6172"]).stdout, text.into_bytes(), "the name that it had");
+    assert_eq!(vicus(&["--from", "opteron-6172"]).stdout, text.into_bytes(), "the option's old name");
     std::fs::write(&file, "machine = 1\n").unwrap();
     let output = vicus(&["--machine", file.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(1));

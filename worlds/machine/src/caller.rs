@@ -40,17 +40,12 @@ impl Runtime {
     /// same, or if the runtime records what happens or counts takes: a trace tells what its seats do.
     ///
     /// ```
-    /// use vicus_flow::{BoxModel, Envelope, ModelBuilder, Schema, Turn, Type};
+    /// use vicus_flow::{Envelope, ModelBuilder, Schema, Type, library};
     /// use vicus_machine::Runtime;
     ///
     /// let schema = Schema::new([("n", Type::U64)]);
     /// let mut net = ModelBuilder::new("one envelope");
-    /// let source = net.source(BoxModel::new("source", || |turn: &mut Turn<'_>| {
-    ///     turn.take(0);
-    ///     turn.send(0, Envelope::new([vec![1u64].into()]));
-    ///     turn.send_pill(0);
-    ///     Ok(())
-    /// }).output(&schema));
+    /// let source = net.source(library::source("source", &schema, || [Envelope::new([vec![1u64].into()])]));
     /// net.end(source.output(0));
     ///
     /// let runtime = Runtime::builder().threads(2).start();

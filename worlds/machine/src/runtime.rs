@@ -5,7 +5,7 @@ use crate::inbox::Inbox;
 use crate::last_words::know_who_asks;
 use crate::queues::SharedQueues;
 use crate::recorder::Recording;
-use crate::sleep::{Barrier, SleepPool, Wake};
+use crate::sleep::{Barrier, SleepPool};
 use crate::takes::Level;
 use crate::tasks::{self, Blocks, Done, GroupQueues, Requests, Waits};
 use crate::worker::{Worker, with_worker};
@@ -21,7 +21,7 @@ use std::time::Duration;
 use vicus_flow::{BoxCounts, BoxId, Budget, FlowError, Instance, Model, Operator, Queued, Totals};
 use vicus_memory::distribution::{Distribution, Policy};
 use vicus_memory::{Memory, Options as MemoryOptions, PlaceError, Placed};
-use vicus_schedule::{Kind, MOST_THREADS, Plan, PoolId, QueueId, RequestId, SeatId, Setting, TaskRef};
+use vicus_schedule::{Decision, Kind, MOST_THREADS, Plan, PoolId, QueueId, RequestId, SeatId, Setting, TaskRef, Wake};
 use vicus_topology::{NodeId, Place, Topology};
 
 /// What to start a [`Runtime`] with.
@@ -34,6 +34,7 @@ pub struct RuntimeBuilder {
     memory: Option<MemoryOptions>,
     events: Option<usize>,
     counts_takes: bool,
+    decides: bool,
     quiet: bool,
     distribution: Option<Distribution>,
     caller_works: Option<Duration>,
@@ -126,6 +127,12 @@ impl RuntimeBuilder {
         self
     }
 
+    /// Writes down what its seats decide; see [`Runtime::recorded`]. Room is taken as it is needed.
+    pub fn write_decisions(mut self) -> Self {
+        self.decides = true;
+        self
+    }
+
     /// Does not print on standard error what could not be done, such as pinning a thread; [`Runtime::warnings`] has it. Without this, it
     /// is printed once in a process, however many runtimes it starts.
     pub fn quiet(mut self) -> Self {
@@ -186,8 +193,8 @@ impl RuntimeBuilder {
             inboxes: plan.seats.iter().map(|_| Inbox::default()).collect(),
             spares: spares.collect(),
             lent: plan.seats.iter().map(|_| Lent::default()).collect(),
-            recording: (self.events.is_some() || self.counts_takes)
-                .then(|| Recording::new(self.events, &plan, &topology)),
+            recording: (self.events.is_some() || self.counts_takes || self.decides)
+                .then(|| Recording::new(self.events, self.decides, &plan, &topology)),
             topology,
             memory,
             distribution: self.distribution,
@@ -514,19 +521,11 @@ impl Shared {
     /// Wakes one thread for a task, after [`Barrier::before_look`].
     #[inline]
     fn wake(&self, wake: Wake) -> Option<PoolId> {
-        let spec = &self.plan.queues[wake.queue.index()];
-        let near = spec.wake.iter().copied().find(|pool| self.pools[pool.index()].wake_one(wake));
-        if near.is_some() || spec.robbers.is_empty() { near } else { self.wake_robber(wake) }
+        let length = || self.queues.len(wake.queue);
+        self.plan.wake_one(wake.queue, length, |pool| self.pools[pool.index()].wake_one(wake))
     }
 
-    fn wake_robber(&self, wake: Wake) -> Option<PoolId> {
-        let length = self.queues.len(wake.queue);
-        let robbers = self.plan.queues[wake.queue.index()].robbers.iter();
-        let mut robbers = robbers.filter(|robber| length > robber.longer_than as usize).map(|robber| robber.pool);
-        robbers.find(|pool| self.pools[pool.index()].wake_one(wake))
-    }
-
-    /// Who was woken for a task has something else to do: somebody else is to look.
+    /// Wakes another seat for a task that one was woken for which has something else to do.
     pub(crate) fn pass_on(&self, wake: Wake) {
         self.barrier.before_look(true);
         self.wake(wake);
@@ -655,17 +654,12 @@ impl Drop for LentThread {
 /// Threads that work as a strategy says. Dropping it cancels what still runs and waits for its threads.
 ///
 /// ```
-/// use vicus_flow::{BoxModel, Envelope, ModelBuilder, Schema, Turn, Type};
+/// use vicus_flow::{Envelope, ModelBuilder, Schema, Type, library};
 /// use vicus_machine::Runtime;
 ///
 /// let schema = Schema::new([("n", Type::U64)]);
 /// let mut net = ModelBuilder::new("one envelope");
-/// let source = net.source(BoxModel::new("source", || |turn: &mut Turn<'_>| {
-///     turn.take(0);
-///     turn.send(0, Envelope::new([vec![1u64].into()]));
-///     turn.send_pill(0);
-///     Ok(())
-/// }).output(&schema));
+/// let source = net.source(library::source("source", &schema, || [Envelope::new([vec![1u64].into()])]));
 /// net.end(source.output(0));
 ///
 /// let runtime = Runtime::builder().threads(2).start();
@@ -841,10 +835,28 @@ impl Runtime {
 
     /// Ends the runtime and hands out what it recorded; `None` if it was not asked to record.
     pub fn trace(self) -> Option<vicus_trace::Trace> {
+        self.recorded().1
+    }
+
+    /// The same, behind what each of its seats has decided, in its order; nothing if it was not asked to write that down
+    /// ([`RuntimeBuilder::write_decisions`]). A seat of worlds/sim decides the same in the same place.
+    ///
+    /// ```
+    /// use vicus_machine::{Runtime, scope};
+    /// use vicus_schedule::Decision;
+    ///
+    /// let runtime = Runtime::builder().threads(1).write_decisions().start();
+    /// runtime.run(|| scope(|scope| scope.spawn(|_| ())));
+    /// let (decisions, _) = runtime.recorded();
+    /// let ran = decisions[0].iter().filter(|decision| matches!(decision, Decision::Runs(..))).count();
+    /// assert_eq!(ran, 2);
+    /// ```
+    pub fn recorded(self) -> (Vec<Vec<Decision>>, Option<vicus_trace::Trace>) {
         let shared = Arc::clone(&self.shared);
         drop(self);
-        let recording = shared.recording.as_ref().filter(|recording| recording.keeps_events());
-        recording.map(|recording| recording.collect(&shared.plan, &shared.topology))
+        let Some(recording) = &shared.recording else { return (Vec::new(), None) };
+        let trace = recording.keeps_events().then(|| recording.collect(&shared.plan, &shared.topology));
+        (recording.decisions(), trace)
     }
 }
 
@@ -940,15 +952,10 @@ impl Request {
     /// what stayed on a NUMA node, far what went from one to another.
     ///
     /// ```
-    /// # use vicus_flow::{BoxModel, Envelope, ModelBuilder, Schema, Turn, Type};
+    /// # use vicus_flow::{Envelope, ModelBuilder, Schema, Type, library};
     /// # let schema = Schema::new([("n", Type::U64)]);
     /// # let mut net = ModelBuilder::new("one envelope");
-    /// # let source = net.source(BoxModel::new("source", || |turn: &mut Turn<'_>| {
-    /// #     turn.take(0);
-    /// #     turn.send(0, Envelope::new([vec![1u64, 2, 3].into()]));
-    /// #     turn.send_pill(0);
-    /// #     Ok(())
-    /// # }).output(&schema));
+    /// # let source = net.source(library::source("source", &schema, || [Envelope::new([vec![1u64, 2, 3].into()])]));
     /// # net.end(source.output(0));
     /// # let model = net.build().unwrap();
     /// # let runtime = vicus_machine::Runtime::builder().threads(1).start();

@@ -1,5 +1,7 @@
 //! The hash of rows, one for dealing them and for the tables that are made of what was dealt.
 
+use crate::native::by_type;
+use crate::{Envelope, Grow, Native, NoMemory};
 use std::hash::{BuildHasher, Hasher};
 
 /// What a hash depends on besides the values. Whoever can choose the values, as the writer of data or of a query can, could
@@ -65,6 +67,60 @@ impl HashKey {
     pub fn hash(self, keys: impl IntoIterator<Item = u64>) -> u64 {
         keys.into_iter().fold(0, |hash, key| self.mix(hash ^ key))
     }
+
+    /// Goes on from a hash with a string of bytes: eight at a time, and their number.
+    fn hash_string(self, hash: u64, bytes: &[u8]) -> u64 {
+        let word = |hash, part: &[u8]| {
+            let mut word = [0; 8];
+            word[..part.len()].copy_from_slice(part);
+            self.mix(hash ^ u64::from_le_bytes(word))
+        };
+        self.mix(bytes.chunks(8).fold(hash, word) ^ bytes.len() as u64)
+    }
+}
+
+/// What is hashed for a null; a value may have the same word.
+const NULL: u64 = 0x6E75_6C6C_6E75_6C6C;
+
+/// The hashes of an envelope's rows by some columns: of numbers without nulls those of [`HashKey::hash`] over their
+/// [words](Native::word).
+pub(crate) fn hash_rows(
+    envelope: &Envelope,
+    keys: &[usize],
+    by: HashKey,
+    hashes: &mut Vec<u64>,
+) -> Result<(), NoMemory> {
+    let rows = envelope.rows();
+    hashes.clear();
+    hashes.grow(rows)?;
+    let mut keys = keys.iter().map(|&key| envelope.column(key)).peekable();
+    // Most rows have one key, a number.
+    if let Some(first) = keys.next_if(|column| !column.kind().is_variable() && column.null_count() == 0) {
+        by_type!(first.kind(),
+            T => hashes.extend(first.values::<T>().iter().map(|&value| by.mix(value.word()))),
+            unreachable!("it is not variable"));
+    } else {
+        hashes.resize(rows, 0);
+    }
+    for column in keys {
+        let nulls = column.nulls();
+        let is_null = |row| nulls.is_some_and(|nulls| nulls.has(row));
+        by_type!(column.kind(),
+        T => {
+            let values = column.values::<T>();
+            if nulls.is_none() {
+                hashes.iter_mut().zip(values).for_each(|(hash, &value)| *hash = by.mix(*hash ^ value.word()));
+            } else {
+                for (row, (hash, &value)) in hashes.iter_mut().zip(values).enumerate() {
+                    *hash = by.mix(*hash ^ if is_null(row) { NULL } else { value.word() });
+                }
+            }
+        },
+        for (row, hash) in hashes.iter_mut().enumerate() {
+            *hash = if is_null(row) { by.mix(*hash ^ NULL) } else { by.hash_string(*hash, column.string(row)) };
+        });
+    }
+    Ok(())
 }
 
 /// Whether a fraction of 2^64 has a continued fraction of small quotients, as far as tables have fewer than 2^40 slots.
@@ -97,7 +153,7 @@ impl BuildHasher for HashKey {
     }
 }
 
-/// Hashes numbers with a [`HashKey`]. Texts are better hashed by functions that are made for them.
+/// Hashes numbers with a [`HashKey`]. Long texts are better hashed by functions that are made for them.
 #[derive(Clone, Debug)]
 pub struct Keyed {
     key: HashKey,
@@ -111,12 +167,7 @@ impl Hasher for Keyed {
     }
 
     fn write(&mut self, bytes: &[u8]) {
-        for part in bytes.chunks(8) {
-            let mut word = [0; 8];
-            word[..part.len()].copy_from_slice(part);
-            self.write_u64(u64::from_le_bytes(word));
-        }
-        self.write_usize(bytes.len());
+        self.hash = self.key.hash_string(self.hash, bytes);
     }
 
     #[inline]

@@ -36,6 +36,30 @@ impl From<Range<u64>> for Piece {
 ///
 /// It waits for no replica in particular, so what comes of its parts may be merged in any order but must not be waited
 /// for in one.
+///
+/// ```
+/// use std::sync::mpsc;
+/// use vicus_flow::{Envelope, ModelBuilder, Schema, Type, library, sequential};
+///
+/// let (ranges, sums) = (library::range_schema(), Schema::new([("sum", Type::U64)]));
+/// let mut net = ModelBuilder::new("a sum in parts");
+/// let split = net.source(library::split([(0..1000).into()], 3, 10));
+/// let union = net.add(library::union(&sums, 3));
+/// for replica in 0..3 {
+///     let sum = net.add(library::map("sum", &ranges, &sums, |part| {
+///         let [from, to] = [1, 2].map(|column| part.column(column).u64s()[0]);
+///         Some(Envelope::new([vec![(from..to).sum::<u64>()].into()]))
+///     }));
+///     net.connect(split.output(replica), sum.input(0));
+///     net.connect(sum.output(0), union.input(replica));
+/// }
+/// let (send, receive) = mpsc::channel();
+/// let end = net.add(library::sink("end", &sums, move |envelope| Ok(send.send(envelope.column(0).u64s()[0])?)));
+/// net.connect(union.output(0), end.input(0));
+/// net.end(end.output(0));
+/// sequential::run(&net.build().unwrap(), Vec::new(), |_| 0).unwrap();
+/// assert_eq!(receive.try_iter().sum::<u64>(), (0..1000).sum());
+/// ```
 pub fn split(pieces: impl Into<Vec<Piece>>, replicas: usize, smallest: u64) -> BoxModel {
     let (smallest, pieces) = (smallest.max(1), pieces.into());
     let model = BoxModel::new("split", move || Split { rest: pieces.clone(), smallest, index: 0 });

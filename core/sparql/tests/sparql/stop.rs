@@ -1,4 +1,4 @@
-//! Planning stops when it is told to, wherever it is.
+//! Planning stops wherever it is when it is told to.
 
 use std::cell::Cell;
 use std::fmt::Write as _;
@@ -10,7 +10,7 @@ fn store() -> Arc<Store> {
     Arc::new(Store::of_ntriples(b"<http://e/ann> <http://e/knows> <http://e/bob> .").expect("good N-Triples"))
 }
 
-/// Plans a query that is stopped at the look of this number; whether it was, and how often it looked.
+/// Plans a query and stops it at the look of this number; returns whether it was stopped, and how often planning looked.
 fn stopped_at(last: u64, store: &Arc<Store>, text: &str) -> (bool, u64) {
     let parsed = parse(text).unwrap_or_else(|error| panic!("{error}"));
     let looks = Cell::new(0);
@@ -29,7 +29,7 @@ fn stopped_at(last: u64, store: &Arc<Store>, text: &str) -> (bool, u64) {
 
 const MANY: usize = 2000;
 
-/// Texts with much of one thing.
+/// Texts with many of one construct.
 fn texts() -> [String; 4] {
     let many = |before: &str, one: &dyn Fn(usize) -> String, after: &str| {
         (0..MANY).fold(before.to_owned(), |mut text, number| {

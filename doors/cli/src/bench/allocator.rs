@@ -7,7 +7,7 @@ use super::measure::{self, Outcome, median};
 use super::{copies, queries};
 use anyhow::Context;
 use std::process::{Command, Stdio};
-use vicus::memory::{Foreign, MemoryOptions, Series, WhenFull};
+use vicus::memory::{Foreign, Options as MemoryOptions, Policy, Series};
 use vicus::{Runtime, Setting};
 use vicus_sparql::Options;
 
@@ -91,7 +91,7 @@ impl Variant {
         match self {
             Variant::Bins => MemoryOptions { foreign: Foreign::Bins, ..options },
             Variant::TouchAhead => MemoryOptions { touch_ahead: true, ..options },
-            Variant::Strict => MemoryOptions { policy: WhenFull::Strict, ..options },
+            Variant::Strict => MemoryOptions { policy: Policy::Strict, ..options },
             Variant::Superblock(superblock_bytes) => MemoryOptions { superblock_bytes, ..options },
             Variant::Series(series) => MemoryOptions { series, ..options },
         }
@@ -107,7 +107,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
     }
     let mut times: [Vec<Vec<(String, f64)>>; 2] = Default::default();
     for round in 0..args.rounds.max(1) {
-        // Who begins changes each time.
+        // The first side changes each time.
         for side in [round % 2, 1 - round % 2] {
             times[side].push(args.of_side([Side::Ours, Side::Theirs][side])?);
         }

@@ -1,7 +1,7 @@
 //! Copies of one query at once, `las` against `nls`.
 //!
-//! Falt et al., §6.1.1 and §6.2–6.3: the same query 16 times in parallel, Q2 Q4 Q5a Q6 Q7 Q8 Q9 Q11. The interval is of the
-//! ratio of medians, by resampling the pairs of runs that stood side by side.
+//! Falt et al., §6.1.1 and §6.2–6.3: the same query 16 times in parallel, Q2 Q4 Q5a Q6 Q7 Q8 Q9 Q11. The interval of the ratio
+//! of medians comes from resampling pairs of runs of the same round.
 
 use super::measure::{self, Outcome, median};
 use super::{copies, queries};
@@ -30,7 +30,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
         let name = &query.name;
         let mut times = [Vec::new(), Vec::new()];
         for repeat in 0..args.repeats {
-            // Who begins changes each time.
+            // The first side changes each time.
             for side in [repeat % 2, 1 - repeat % 2] {
                 let run = queries::run(&services[side], &loaded.dataset, query, &Options::default(), asked.copies)?;
                 times[side].push(run.ms);

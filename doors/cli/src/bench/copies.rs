@@ -1,4 +1,4 @@
-//! What benchmarks of several copies of a query at once share: what is asked, how often at once, and on what.
+//! The options shared by benchmarks of several copies of a query: which queries, how many copies, and which runtime.
 
 use super::measure;
 use super::queries::{self, Query};
@@ -12,7 +12,7 @@ pub(super) struct Args {
     /// The data, as for `vicus query`.
     #[arg(long, value_name = "FILE", required = true, num_args = 1..)]
     pub(super) data: Vec<String>,
-    /// Copies at once.
+    /// How many copies run at once.
     #[arg(long, default_value_t = 16, value_parser = measure::count)]
     pub(super) copies: usize,
     /// Which queries.
@@ -46,7 +46,7 @@ impl Args {
         engine::serve(builder, self.threads)
     }
 
-    /// Whether so many threads can be had, before anything is done.
+    /// Checks that this many threads are available, before anything else is done.
     pub(super) fn check(&self) -> anyhow::Result<()> {
         engine::check_threads(self.threads)
     }

@@ -1,4 +1,4 @@
-//! Result sizes against a table of known ones: every file, every query, several strategies and numbers of threads,
+//! Checks numbers of rows against a table of known ones: every file and query, with several strategies and numbers of threads,
 //! many times in a row. Not a measurement, but too long for a test.
 
 use super::{measure, queries};

@@ -44,7 +44,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
             for (service, times) in [&las, &nls].into_iter().zip(&mut times) {
                 let run = queries::run(service, &loaded.dataset, query, &Options::default(), 1)?;
                 times.push(run.ms);
-                // Near and far are shown for las, the default.
+                // Near and far bytes are shown for the first strategy.
                 last.get_or_insert(run);
             }
         }

@@ -1,8 +1,8 @@
 //! How many rows an envelope should have: two queries, five sizes.
 //!
-//! Bobox report 2011/1, §6.2, Tables 1 and 2: Q2 and Q5a over a million triples with envelopes of 1K to 16K rows. Its
-//! times were taken on another machine and without parser and planner, so not the milliseconds can be compared but how
-//! they change with the size: the column "of the best" divides each by the least of its table.
+//! Bobox report 2011/1, §6.2, Tables 1 and 2: Q2 and Q5a over a million triples with envelopes of 1K to 16K rows. Its times are
+//! from another machine and exclude parser and planner, so the milliseconds can't be compared, but their change with the size
+//! can: the column "of the best" divides each time by the least of its table.
 
 use super::measure::{self, Outcome, deviation, median};
 use super::queries;
@@ -27,7 +27,7 @@ pub(crate) struct Args {
     strategy: Option<Setting>,
 }
 
-/// Rows, and the report's milliseconds and standard deviation.
+/// The number of rows, and the report's milliseconds and standard deviation.
 type Table = [(usize, f64, f64); 5];
 
 const TABLES: [(&str, &str, Table); 2] = [
@@ -77,7 +77,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
         let query = &queries::named(&[name.to_owned()])?[0];
         let mut times = table.map(|_| Vec::new());
         for repeat in 0..args.repeats {
-            // Who begins changes each time.
+            // The first size changes each time.
             for place in 0..table.len() {
                 let place = (place + repeat) % table.len();
                 let options = Options { envelope_rows: table[place].0, ..Options::default() };

@@ -1,7 +1,7 @@
-//! How times and memory grow with the data, and Q4 with the threads.
+//! How times and memory grow with the data, and how Q4 scales with threads.
 //!
-//! A query whose time has exponent 1 takes twice as long for twice the triples; beside it stands how its rows grow. The speed-up of Q4 is held against that
-//! of a plain loop on as many threads, measured alternating in the same run.
+//! A query whose time has exponent 1 takes twice as long for twice the triples; the exponent of its rows is printed beside it.
+//! The speed-up of Q4 is compared with that of a plain loop on as many threads, alternating in the same run.
 
 use super::measure::{self, Outcome, exponent, median};
 use super::queries::{self, Query};
@@ -10,17 +10,17 @@ use super::spin::{calibrate, spin};
 use crate::tell::tell;
 use crate::{engine, memory};
 use vicus::{Runtime, Setting};
-use vicus_rdf::Memory;
+use vicus_rdf::StoreMemory;
 use vicus_service::{Dataset, Service};
 use vicus_sparql::Options;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// About how many triples to generate, one file after the other.
+    /// About how many triples to generate, for each size.
     #[arg(long, value_name = "N", value_delimiter = ',', default_value = "250000,1000000,5000000")]
     #[arg(value_parser = clap::value_parser!(u64).range(1..))]
     sizes: Vec<u64>,
-    /// Files to take instead, each a size of its own.
+    /// Files to use instead, each as one size.
     #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with = "sizes")]
     data: Vec<String>,
     /// Which queries; by default all 17.
@@ -37,16 +37,16 @@ pub(crate) struct Args {
     strategy: Option<Setting>,
 }
 
-/// What was measured at one size.
+/// The results for one size.
 struct Size {
     triples: usize,
-    /// For each query its median milliseconds, and how many rows it has.
+    /// The median milliseconds and the number of rows of each query.
     times: Vec<(f64, u64)>,
-    /// What the store says that it holds.
-    held: Memory,
+    /// The memory that the store reports.
+    held: StoreMemory,
 }
 
-/// What the first load did to the process.
+/// How the first load changed the process' memory.
 struct Resident {
     triples: usize,
     growth_bytes: f64,
@@ -82,7 +82,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
         }
         sizes.push(Size { triples, times, held: store.memory() });
     }
-    // Its files don't outlive a process that ends because nobody reads on.
+    // The generated files are deleted first, because the process may end while it prints to a closed pipe.
     drop(scratch);
     sizes.sort_by_key(|size| size.triples);
     say_line!("{} threads, medians of {}", service.runtime().plan().threads(), args.repeats);
@@ -94,11 +94,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Outcome>> {
 
 enum Source {
     File(String),
-    /// About so many triples.
+    /// About this many triples.
     Generate(u64),
 }
 
-/// The largest comes first: what it adds to the process is then not hidden by memory that an earlier load has left.
+/// The largest size first: otherwise memory left by an earlier load would hide a part of what it takes.
 fn sources(args: &Args) -> Vec<Source> {
     if args.data.is_empty() {
         let mut sizes = args.sizes.clone();
@@ -106,7 +106,7 @@ fn sources(args: &Args) -> Vec<Source> {
         return sizes.into_iter().map(Source::Generate).collect();
     }
     let mut files = args.data.clone();
-    // A file that isn't there is found when it is opened.
+    // A missing file is reported when it is opened.
     files.sort_by_key(|file| std::cmp::Reverse(std::fs::metadata(file).map_or(0, |about| about.len())));
     files.into_iter().map(Source::File).collect()
 }
@@ -123,14 +123,14 @@ fn time(service: &Service, dataset: &Dataset, queries: &[Query], repeats: usize)
     queries.iter().map(median_of).collect()
 }
 
-/// Q4 and a loop on one thread and on all.
+/// The times of Q4 and of a loop, on one thread and on all.
 struct SpeedUp {
     triples: usize,
     threads: usize,
-    /// Q4's milliseconds on one thread, and on all.
+    /// Q4's milliseconds on one thread; below, on all.
     one: f64,
     all: f64,
-    /// How often faster the loop is on all threads.
+    /// The loop's speed-up on all threads.
     of_loop: f64,
 }
 
@@ -178,7 +178,7 @@ fn print_times(queries: &[Query], sizes: &[Size]) -> Vec<Outcome> {
         let growth = over_triples(&|(ms, _)| ms);
         say!("{:7}", query.name);
         sizes.iter().for_each(|size| say!(" {:>11.2}", size.times[place].0));
-        // No rows at some size have no logarithm.
+        // A number of rows of zero has no logarithm.
         say_line!(" {:>11} {:>13}", shown(growth), shown(over_triples(&|(_, rows)| rows as f64)));
         if let Some(growth) = growth {
             results.push(Outcome::new(format!("{}, exponent", query.name), "", growth, "linear", 1.0));
@@ -202,7 +202,7 @@ fn print_memory(sizes: &[Size], resident: &Resident) -> Outcome {
     say!("\nbytes a triple, at       ");
     sizes.iter().for_each(|size| say!(" {:>11}", size.triples));
     say_line!("");
-    let line = |what: &str, bytes: &dyn Fn(&Memory) -> usize| {
+    let line = |what: &str, bytes: &dyn Fn(&StoreMemory) -> usize| {
         say!("{what:25}");
         sizes.iter().for_each(|size| say!(" {:>11.2}", bytes(&size.held) as f64 / size.triples as f64));
         say_line!("");
@@ -213,7 +213,7 @@ fn print_memory(sizes: &[Size], resident: &Resident) -> Outcome {
     line("dictionary, text", &|held| held.dictionary_text);
     line("dictionary, ends", &|held| held.dictionary_ends);
     line("statistics", &|held| held.statistics);
-    line("held by the store", &Memory::total);
+    line("held by the store", &StoreMemory::total);
     let growth = resident.growth_bytes / resident.triples as f64;
     let largest = sizes.last().expect("there is a size");
     let held = largest.held.total() as f64 / largest.triples as f64;

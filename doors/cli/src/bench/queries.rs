@@ -1,4 +1,4 @@
-//! The 17 SP2Bench queries, and how one is run and timed.
+//! The 17 SP2Bench queries, and how a query is run and timed.
 
 use anyhow::Context;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use vicus_rdf::load::LoadOptions;
 use vicus_service::{Count, Dataset, Loaded, Outcome, Service, SessionOptions};
 use vicus_sparql::{Moment, Options, Plan};
 
-/// Names as people say them, and texts.
+/// Names and texts.
 const SP2B: [(&str, &str); 17] = [
     ("q1", include_str!("../../queries/sp2b/q1.sparql")),
     ("q2", include_str!("../../queries/sp2b/q2.sparql")),
@@ -37,7 +37,7 @@ pub(crate) struct Query {
     pub(crate) text: String,
 }
 
-/// The 17, or the files of a folder by name.
+/// The 17 queries, or those of a folder, named after the files.
 pub(super) fn queries(folder: Option<&Path>) -> anyhow::Result<Vec<Query>> {
     let Some(folder) = folder else {
         let own = |(name, text): &(&str, &str)| Query { name: (*name).to_owned(), text: (*text).to_owned() };
@@ -59,7 +59,7 @@ pub(super) fn queries(folder: Option<&Path>) -> anyhow::Result<Vec<Query>> {
     Ok(queries)
 }
 
-/// Those of the 17 with these names.
+/// Those of the 17 queries with these names.
 pub(crate) fn named(names: &[String]) -> anyhow::Result<Vec<Query>> {
     let mut all = queries(None)?;
     let take = |name: &String| {
@@ -83,7 +83,7 @@ pub(crate) fn plan(store: &Arc<Store>, query: &Query, options: &Options) -> anyh
     vicus_sparql::plan(store, &parsed, options).with_context(|| format!("query {}", query.name))
 }
 
-/// What a run came to.
+/// The outcome of a run.
 pub(super) struct Run {
     pub(super) ms: f64,
     pub(super) rows: u64,

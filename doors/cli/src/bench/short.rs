@@ -1,4 +1,4 @@
-//! What short queries cost: parsing, planning and running, apart.
+//! The cost of short queries: parsing, planning and running.
 
 use super::measure::{self, Outcome, median};
 use super::scratch::Scratch;
@@ -14,7 +14,7 @@ pub(crate) struct Args {
     /// How many products the shop has; each has about 55 triples.
     #[arg(long, default_value_t = 4000, value_parser = clap::value_parser!(u64).range(1..))]
     products: u64,
-    /// With how many constants each query is asked; the medians count.
+    /// How many constants each query is asked with; the medians count.
     #[arg(long, default_value_t = 100, value_parser = measure::count)]
     repeats: usize,
     /// How many threads; by default one for each PU that this process may use.
@@ -25,7 +25,7 @@ pub(crate) struct Args {
     strategy: Option<Setting>,
 }
 
-/// Microseconds, and rows.
+/// The times in microseconds, and the number of rows.
 struct Asked {
     parse: f64,
     plan: f64,

@@ -464,12 +464,10 @@ impl Drop for Turn {
 }
 
 impl Worker {
-    /// Where a task with this footprint is dealt to; `None` if that is this seat's own decision.
+    /// The queue of a task with this footprint that names no place; `None` if that is this seat's own.
     #[inline]
-    pub(super) fn dealt_by_bytes(&mut self, accesses: &[Access]) -> Option<QueueId> {
-        let Worker { shared, shares, .. } = self;
-        let dealing = shared.plan.dealing.as_ref().filter(|_| !accesses.is_empty())?;
-        dealing.deal(accesses, shares, &mut Everywhere).queue
+    pub(super) fn deal(&mut self, accesses: &[Access]) -> Option<QueueId> {
+        self.state.deal(&self.shared.plan, accesses, &mut Everywhere).queue
     }
 
     /// Writes down what a task has said that it reads and writes.

@@ -11,7 +11,7 @@ use vicus_schedule::Kind;
 use vicus_topology::NodeId;
 use vicus_trace::{BoxId, BoxInfo, Header, Log, ModelInfo, Outcome, Source, TaskKind, Trace, What};
 
-/// A run, and what is known of it without the trace.
+/// A run, and numbers that were counted without the trace.
 pub(crate) struct Recording {
     pub(crate) trace: Trace,
     pub(crate) counts: Vec<BoxCounts>,
@@ -29,24 +29,10 @@ fn rows(columns: usize, rows: usize) -> Envelope {
 
 /// Sends an envelope of each size, one in each invocation.
 fn source(columns: usize, sizes: Vec<usize>) -> BoxModel {
-    let operator = move || {
-        let mut sizes = sizes.clone().into_iter();
-        move |turn: &mut Turn<'_>| -> Result<(), BoxError> {
-            turn.take(0);
-            match sizes.next() {
-                Some(size) => {
-                    turn.send(0, rows(columns, size));
-                    turn.run_again();
-                }
-                None => turn.send_pill(0),
-            }
-            Ok(())
-        }
-    };
-    BoxModel::new("source", operator).output(&schema(columns))
+    library::source("source", &schema(columns), move || sizes.clone().into_iter().map(move |size| rows(columns, size)))
 }
 
-/// Keeps all until the input ends; then sends it in two invocations.
+/// Keeps all rows until the input ends; then sends them in two invocations.
 fn collect(columns: usize) -> BoxModel {
     let operator = move || {
         let (mut kept, mut open) = (0, true);
@@ -95,7 +81,8 @@ impl Operator for Join {
     }
 }
 
-/// Four streams between a source and a union, beside a table that a join waits for, and after it boxes that answer at the end.
+/// Four streams between a source and a union; beside them a join that waits for a table; and after the join, a box that
+/// collects its rows.
 pub(crate) fn streams(columns: usize, envelopes: usize) -> Arc<Model> {
     let schema = schema(columns);
     let mut net = ModelBuilder::new("streams");
@@ -124,7 +111,7 @@ pub(crate) fn streams(columns: usize, envelopes: usize) -> Arc<Model> {
     net.build().unwrap()
 }
 
-/// A table with a limit: its reader has enough after two envelopes, and stops the source.
+/// A sink with a limit: it stops its source after two envelopes.
 pub(crate) fn limited() -> Arc<Model> {
     let mut net = ModelBuilder::new("limited");
     let numbers = net.source(source(1, vec![100; 500]));
@@ -148,10 +135,10 @@ pub(crate) fn limited() -> Arc<Model> {
     net.build().unwrap()
 }
 
-/// So many bytes of a store are what a part comes to.
+/// The bytes of a store in a part.
 pub(crate) const PART: u64 = 8 << 20;
 
-/// Four parts of a store, which a splitter hands out to four scans.
+/// Four parts of a store, which a splitter deals to four scans.
 pub(crate) fn parts() -> Arc<Model> {
     let mut net = ModelBuilder::new("parts");
     let pieces: Vec<library::Piece> = (0..4).map(|part| (part..part + 1).into()).collect();
@@ -176,7 +163,7 @@ pub(crate) fn parts() -> Arc<Model> {
     net.build().unwrap()
 }
 
-/// How long an invocation of a box takes: a time of its own, and one for each row.
+/// The time of a box's invocation: a constant, and a time for each row.
 fn takes_ns(model: &Model, index: usize, rows: u64) -> u64 {
     let row = match model.boxes()[index].type_name() {
         "source" => 5,
@@ -189,7 +176,7 @@ fn takes_ns(model: &Model, index: usize, rows: u64) -> u64 {
     100 + row * rows
 }
 
-/// Runs a model; which of the queued tasks comes next is left to chance.
+/// Runs a model; queued tasks are picked at random.
 pub(crate) fn record(model: &Arc<Model>, seed: u64) -> Recording {
     const REQUEST: u32 = 3;
     let mut chance = Pcg64::seed_from_u64(seed);
