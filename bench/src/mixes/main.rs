@@ -105,7 +105,6 @@ impl Vicus {
         let micros = |time: Duration| time.as_secs_f64() * 1e6;
         let mut call = self.session.call()?;
         let prepared = call.prepare(text)?;
-        let began = Instant::now();
         let each = Each::new(|batch| {
             for column in 0..batch.envelope().columns().len() {
                 (0..batch.rows()).for_each(|row| drop(black_box(batch.term(row, column))));
@@ -113,7 +112,7 @@ impl Vicus {
             Ok(())
         });
         let ((), outcome) = call.answer(&prepared, each)?;
-        let run = micros(began.elapsed());
+        let run = micros(outcome.time);
         Ok(Asked { parse: micros(prepared.parsing()), plan: micros(prepared.planning()), run, rows: outcome.rows })
     }
 }

@@ -5,7 +5,7 @@
 //! address at which location it was asked to lie.
 
 use crate::atlas::{Atlas, Entry, Lies};
-use crate::distribution::{Arrangement, Distribution, DistributionError, Distributor};
+use crate::distribution::{self, Arrangement, Distribution, DistributionError, Distributor};
 use crate::memory::Memory;
 use crate::neighbours::{Neighbours, Room};
 use crate::pages::{PageError, Pages, Placement, Policy};
@@ -373,9 +373,29 @@ impl Memory {
     /// # Errors
     /// It does not fit, or there is no memory, or the policy is strict and a node has too little.
     pub fn place(self: &Arc<Memory>, layout: Layout, chosen: Option<&Distribution>) -> Result<Placed, PlaceError> {
+        self.place_pages(layout, |distributor, pages| distributor.place(pages, chosen))
+    }
+
+    /// The same by any policy, which says where each page lies.
+    ///
+    /// # Errors
+    /// As [`Memory::place`].
+    pub fn place_by(
+        self: &Arc<Memory>,
+        layout: Layout,
+        policy: &dyn distribution::Policy,
+    ) -> Result<Placed, PlaceError> {
+        self.place_pages(layout, |distributor, pages| distributor.place_by(policy, pages))
+    }
+
+    fn place_pages(
+        self: &Arc<Memory>,
+        layout: Layout,
+        place: impl FnOnce(&Distributor, usize) -> Result<Arrangement, DistributionError>,
+    ) -> Result<Placed, PlaceError> {
         let unit = self.pages().page_bytes();
         let units = layout.size().div_ceil(unit).max(1);
-        let arrangement = self.placing.distributor.place(units, chosen).map_err(PlaceError::Distribution)?;
+        let arrangement = place(&self.placing.distributor, units).map_err(PlaceError::Distribution)?;
         self.place_as(layout, unit, arrangement)
     }
 

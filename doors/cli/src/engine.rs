@@ -55,7 +55,7 @@ pub(crate) fn plain(error: Error) -> anyhow::Error {
             " (--max-line)"
         }
         Error::Sink(failed) => match failed.io() {
-            // Those who read it have seen enough.
+            // Its reader has seen enough.
             Some(io) if io.kind() == ErrorKind::BrokenPipe => return io::Error::from(ErrorKind::BrokenPipe).into(),
             Some(io) => return anyhow::Error::msg(format!("standard output: {io}")),
             None if failed.error().is::<Unwritable>() => "; --format json and tsv have",

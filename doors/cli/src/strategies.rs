@@ -40,7 +40,7 @@ fn planned(setting: &Setting, machine: Option<&str>, threads: Option<usize>) -> 
         engine::check_threads(threads)?;
         let builder = Runtime::builder().strategy(setting.clone()).quiet();
         let builder = threads.map_or(builder.clone(), |threads| builder.threads(threads));
-        return Ok((vicus::this_machine().topology.name, builder.plan()));
+        return Ok((vicus::this_machine().topology.name, builder.planned()));
     };
     let (machine, latencies) = match machine::with_costs(text)? {
         Some(machine) => {

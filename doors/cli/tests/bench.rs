@@ -55,6 +55,15 @@ fn the_allocators_take_turns_in_processes_of_their_own() {
     }
     let names: Vec<_> = json(&results).iter().map(|result| result["name"].as_str().unwrap().to_owned()).collect();
     assert_eq!(names, ["load", "q2", "q9"]);
+    // The paper's way, §5.1 and §5.2, beside ours; and what is no variant, or none that there can be.
+    let paper = "bins,touch-ahead,superblock=4194304,series=8192:1.07:524288";
+    let text = stdout(&bench(&[&["allocator", "--against", paper], &args[..]].concat()));
+    assert!(text.contains(&format!("vicus ms {paper} ms")) && line(&text, "q9").len() > 2, "{text}");
+    for (wrong, says) in [("heaps", "`heaps`: expected system"), ("superblock=5", "a superblock of 5 bytes")] {
+        let output = bench(&[&["allocator", "--against", wrong], &args[..]].concat());
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && error.contains(says), "{error}");
+    }
     let output = bench(&[&["allocator"], &args[..5], &["q99"]].concat());
     assert!(!output.status.success() && String::from_utf8_lossy(&output.stderr).contains("no query q99"));
 }

@@ -46,14 +46,14 @@ pub enum Error {
 
 /// The kinds of [`Error`], as doors tell them.
 ///
-/// | kind | whose turn it is | HTTP |
+/// | kind | what helps | HTTP |
 /// |---|---|---|
-/// | `Query`, `Failed` | the user's, who asks something else | 400 |
-/// | `PlanLimit`, `MemoryLimit` | the user's, or the owner's, who raises a limit | 413 |
+/// | `Query`, `Failed` | another query | 400 |
+/// | `PlanLimit`, `MemoryLimit` | a smaller query, or a higher limit | 413 |
 /// | `TimeLimit` | the same | 408 |
-/// | `Busy`, `NoMemory` | the user's, who comes again later | 503 |
-/// | `Cancelled`, `Sink` | nobody waits for an answer any more | – |
-/// | `Internal` | ours | 500 |
+/// | `Busy`, `NoMemory` | asking again later | 503 |
+/// | `Cancelled`, `Sink` | the client has gone | – |
+/// | `Internal` | a report to us | 500 |
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[expect(missing_docs, reason = "the table says it")]
 pub enum ErrorKind {

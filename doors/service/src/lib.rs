@@ -7,8 +7,7 @@
 //! [`Sink`]: text in one of the W3C's formats into any `Write` ([`TextSink`]), batches into a function ([`Each`]), or a number
 //! ([`Count`]). Why there is no answer is an [`Error`], whose [`ErrorKind`] a door maps to an exit status or an HTTP status.
 //!
-//! Nothing here looks at the time again and again: who waits sleeps until the answer or the deadline is there, and a cancelled call is
-//! told. Reading a text is bounded by its length and its depth, planning by its steps; both run on the calling thread, so no
+//! Nothing here polls: a waiting caller sleeps until the answer or the deadline is there, and a cancelled call is told. Reading a text is bounded by its length and its depth, planning by its steps; both run on the calling thread, so no
 //! thread is left behind when their time is up.
 
 mod budget;

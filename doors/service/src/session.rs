@@ -254,7 +254,8 @@ impl Call {
         Ok(Arc::new(prepared))
     }
 
-    /// Starts a prepared query on the service's threads. Whoever waits for it looks after its time.
+    /// Starts a prepared query on the service's threads, and returns at once. Its time limit holds from when the caller waits
+    /// for it ([`Running::wait`]): until then no thread looks at the clock.
     ///
     /// # Errors
     /// There is no memory for it, or its time is up already.
@@ -286,19 +287,20 @@ impl Call {
         submit: impl FnOnce(&vicus::Runtime, &Plan, Vec<(BoxId, Box<dyn Operator>)>, Budget, &Ticket) -> Request,
     ) -> Result<Running<S>, Error> {
         let Call { session, ticket } = self;
+        let began = Instant::now();
         let beside_boxes = prepared.bytes();
         ticket.hold(beside_boxes, prepared.holders())?;
         ticket.share.set_beside_boxes(beside_boxes);
         let plan = &prepared.plan;
         let run = plan.start(session.options.moment.unwrap_or_else(now));
-        let solutions = Arc::new(Solutions { run, form: plan.form().clone(), boxes: plan.sinks().len() });
+        let solutions = Arc::new(Solutions { run, plan: Arc::clone(plan) });
         let (sink, rows) = (Arc::new(sink), Arc::new(AtomicU64::new(0)));
         let sinks = plan.sinks().iter().map(|id| (*id, operator(&sink, &solutions, &rows)));
         let operators = solutions.run.operators(sinks);
         let budget = Budget::from(ticket.most - beside_boxes).granted_by(Arc::clone(&ticket.share) as _);
         let request = submit(session.service.runtime(), plan, operators, budget, &ticket);
         let submitted = Submitted::new(request, &ticket.cancel);
-        Ok(Running { submitted, ticket, solutions, sink, rows, beside_boxes, counts: session.options.counts })
+        Ok(Running { began, submitted, ticket, solutions, sink, rows, beside_boxes, counts: session.options.counts })
     }
 }
 
@@ -356,6 +358,7 @@ impl fmt::Debug for Prepared {
 
 /// A query that runs. Dropping it cancels it.
 pub struct Running<S> {
+    began: Instant,
     submitted: Submitted,
     ticket: Ticket,
     solutions: Arc<Solutions>,
@@ -370,6 +373,8 @@ pub struct Running<S> {
 pub struct Outcome {
     /// How many solutions there were; an ASK has 1 for yes and 0 for no.
     pub rows: u64,
+    /// How long it took from its start until the sink had all of it.
+    pub time: Duration,
     /// What it cost.
     pub totals: Totals,
     /// What each box did, in the order of the plan's model, if [`SessionOptions::counts`] asks for it.
@@ -391,12 +396,13 @@ impl<S: Sink> Running<S> {
         };
         let rows = self.rows.load(Ordering::Acquire);
         let output = self.sink.finish(&self.solutions, rows).map_err(Error::of_sink)?;
+        let time = self.began.elapsed();
         let counts = if self.counts { self.submitted.request.counts() } else { Vec::new() };
         let Running { submitted, ticket, .. } = self;
         drop(submitted);
         // A thread may still have a reference to what has ended.
         ticket.share.give_back();
-        Ok((output, Outcome { rows, totals, counts }))
+        Ok((output, Outcome { rows, time, totals, counts }))
     }
 
     fn ended(&self) -> Result<Totals, Error> {

@@ -216,6 +216,7 @@ pub mod topology {
 }
 /// What a runtime records ([`RuntimeBuilder::record`]), and how it is written, read, checked and summed up.
 pub mod trace {
+    pub use vicus_memory::{Foreign, Options as MemoryOptions, Policy as WhenFull, Series};
     pub use vicus_trace::{
         Bound, BoxId, BoxInfo, BoxSummary, Entry, Event, Header, Kind, Log, Merged, ModelInfo, Names, Outcome, Rule,
         SeatInfo, SeatLog, SeatSummary, Source, Summary, Takes, TaskKind, Trace, TraceError, UnknownKind, Violation,

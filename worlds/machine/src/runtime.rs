@@ -19,8 +19,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use vicus_flow::{BoxCounts, BoxId, Budget, FlowError, Instance, Model, Operator, Queued, Totals};
-use vicus_memory::distribution::Distribution;
-use vicus_memory::{Memory, PlaceError, Placed};
+use vicus_memory::distribution::{Distribution, Policy};
+use vicus_memory::{Memory, Options as MemoryOptions, PlaceError, Placed};
 use vicus_schedule::{Decision, Kind, MOST_THREADS, Plan, PoolId, QueueId, RequestId, SeatId, Setting, TaskRef, Wake};
 use vicus_topology::{NodeId, Place, Topology};
 
@@ -30,6 +30,8 @@ pub struct RuntimeBuilder {
     topology: Option<Topology>,
     threads: Option<usize>,
     strategy: Option<Setting>,
+    plan: Option<Plan>,
+    memory: Option<MemoryOptions>,
     events: Option<usize>,
     counts_takes: bool,
     decides: bool,
@@ -59,6 +61,54 @@ impl RuntimeBuilder {
     pub fn strategy(mut self, strategy: Setting) -> Self {
         self.strategy = Some(strategy);
         self
+    }
+
+    /// The plan itself, for those who have made or changed one. It goes before strategy and threads: its seats say how many there are.
+    ///
+    /// ```
+    /// use vicus_machine::Runtime;
+    ///
+    /// let builder = Runtime::builder().threads(2).strategy("steal".parse()?);
+    /// let mut plan = builder.planned();
+    /// plan.seats.iter_mut().for_each(|seat| seat.affinity.clear()); // threads run where the system likes
+    /// let runtime = Runtime::builder().plan(plan).start();
+    /// assert_eq!((runtime.plan().threads(), runtime.run(|| 6 * 7)), (2, 42));
+    /// # Ok::<(), vicus_schedule::SettingError>(())
+    /// ```
+    ///
+    /// # Panics
+    /// When the runtime starts: if the plan breaks a rule ([`Plan::assert_valid`]), or names a PU or a node that the machine doesn't
+    /// have.
+    pub fn plan(mut self, plan: Plan) -> Self {
+        self.plan = Some(plan);
+        self
+    }
+
+    /// How the process's memory is cut, placed and kept: the variants of Falt et al., "Locality Aware Task Scheduling in Parallel Data
+    /// Stream Processing", §5, and ours. By default their sizes and our mailboxes, with as much kept for reuse as suits the machine.
+    ///
+    /// A process has one memory, which its first runtime installs. A runtime that asks for another one later uses what there is, and
+    /// says so ([`Runtime::warnings`]).
+    ///
+    /// ```
+    /// use vicus_machine::Runtime;
+    /// use vicus_memory::{Foreign, Options};
+    ///
+    /// let bins = Options { foreign: Foreign::Bins, touch_ahead: true, ..Runtime::builder().memory_options() };
+    /// let runtime = Runtime::builder().threads(1).memory(bins.clone()).start();
+    /// assert_eq!(runtime.memory().expect("there are addresses").options().foreign, Foreign::Bins);
+    /// let second = Runtime::builder().threads(1).quiet().start();
+    /// assert!(second.warnings().iter().all(|warning| !warning.contains("memory already")));
+    /// ```
+    pub fn memory(mut self, options: MemoryOptions) -> Self {
+        self.memory = Some(options);
+        self
+    }
+
+    /// What [`RuntimeBuilder::memory`] is by default on its machine.
+    pub fn memory_options(&self) -> MemoryOptions {
+        let topology = self.topology.clone().unwrap_or_else(|| crate::this_machine().topology);
+        self.memory.clone().unwrap_or_else(|| heaps::options(&topology, &mut Vec::new()))
     }
 
     /// Records a trace of at most so many events for each seat; see [`Runtime::trace`].
@@ -122,10 +172,10 @@ impl RuntimeBuilder {
             let error = std::io::Error::new(ErrorKind::InvalidInput, format!("at most {MOST_THREADS} are planned for"));
             return Err(StartError { started: 0, threads, error });
         }
-        let (topology, plan) = self.planned(&mut warnings);
+        let (topology, plan) = self.find_plan(&mut warnings);
         let threads = plan.threads();
         know_who_asks();
-        let memory = heaps::memory_for(&topology, &mut warnings);
+        let memory = heaps::memory_for(&topology, self.memory, &mut warnings);
         let barrier = Barrier::new();
         if !barrier.is_expedited() {
             warnings.push("the kernel refuses membarrier: a spawn may wake a sleeper late".to_owned());
@@ -194,20 +244,25 @@ impl RuntimeBuilder {
     ///
     /// ```
     /// let builder = vicus_machine::Runtime::builder().threads(2);
-    /// assert_eq!(&builder.plan(), builder.clone().start().plan());
+    /// assert_eq!(&builder.planned(), builder.clone().start().plan());
     /// ```
-    pub fn plan(&self) -> Plan {
-        self.planned(&mut Vec::new()).1
+    pub fn planned(&self) -> Plan {
+        self.find_plan(&mut Vec::new()).1
     }
 
-    fn planned(&self, warnings: &mut Vec<String>) -> (Topology, Plan) {
-        let strategy = self.strategy.clone().unwrap_or_else(|| strategy_of_environment(warnings));
+    fn find_plan(&self, warnings: &mut Vec<String>) -> (Topology, Plan) {
         let is_found = self.topology.is_none();
         let topology = self.topology.clone().unwrap_or_else(|| {
             let found = crate::this_machine();
             warnings.extend(found.warnings);
             found.topology
         });
+        if let Some(plan) = &self.plan {
+            plan.assert_valid();
+            assert_fits(plan, &topology);
+            return (topology, plan.clone());
+        }
+        let strategy = self.strategy.clone().unwrap_or_else(|| strategy_of_environment(warnings));
         // A machine that is only described can't be measured.
         let is_this = || is_found || crate::this_machine().topology == topology;
         let wants_latencies = strategy.strategy().wants_latencies() && topology.core_groups.len() > 1 && is_this();
@@ -215,6 +270,28 @@ impl RuntimeBuilder {
         let threads = self.threads.unwrap_or_else(|| topology.default_threads()).max(1);
         let plan = strategy.plan_with(&topology, threads, latencies.as_ref());
         (topology, plan)
+    }
+}
+
+/// What names a place of a plan is there on the machine.
+fn assert_fits(plan: &Plan, topology: &Topology) {
+    let (pus, nodes) = (topology.pus.len(), topology.nodes.len());
+    for (index, seat) in plan.seats.iter().enumerate() {
+        let mut named = seat.affinity.iter().chain([&seat.pu]);
+        assert!(
+            named.all(|pu| pu.index() < pus),
+            "{}: seat {index} is on a PU beyond the machine's {pus}",
+            plan.strategy
+        );
+        assert!(seat.node.index() < nodes, "{}: seat {index} is on a node beyond the machine's {nodes}", plan.strategy);
+    }
+    for queue in &plan.queues {
+        let name = &queue.name;
+        assert!(
+            queue.home.index() < nodes,
+            "{}: queue {name} is on a node beyond the machine's {nodes}",
+            plan.strategy
+        );
     }
 }
 
@@ -692,6 +769,38 @@ impl Runtime {
         let too_large = PlaceError::TooLarge { bytes: layout.size(), align: layout.align() };
         let chosen = chosen.into().or_else(|| self.shared.distribution.clone());
         self.memory().ok_or(too_large)?.place(layout, chosen.as_ref())
+    }
+
+    /// Memory as [`Runtime::alloc`] gives it, that lies as any policy says, page by page.
+    ///
+    /// ```
+    /// use std::alloc::Layout;
+    /// use vicus_machine::Runtime;
+    /// use vicus_memory::distribution::{Arrangement, DistributionError, Policy, Request};
+    ///
+    /// /// All pages on the last location.
+    /// #[derive(Debug)]
+    /// struct Last;
+    /// impl Policy for Last {
+    ///     fn name(&self) -> &'static str {
+    ///         "last"
+    ///     }
+    ///     fn place(&self, request: &Request<'_>) -> Result<Arrangement, DistributionError> {
+    ///         Ok(Arrangement::One(request.locations - 1))
+    ///     }
+    /// }
+    ///
+    /// let runtime = Runtime::builder().threads(1).start();
+    /// let placed = runtime.alloc_by(Layout::new::<[u64; 100_000]>(), &Last)?;
+    /// assert!(placed.bytes().len() >= 800_000);
+    /// # Ok::<(), vicus_memory::PlaceError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Runtime::alloc`].
+    pub fn alloc_by(&self, layout: Layout, policy: &dyn Policy) -> Result<Placed, PlaceError> {
+        let too_large = PlaceError::TooLarge { bytes: layout.size(), align: layout.align() };
+        self.memory().ok_or(too_large)?.place_by(layout, policy)
     }
 
     /// The memory that it takes pages from: the process's, if the machine it runs on is this one. `None` where the system

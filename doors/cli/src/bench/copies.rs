@@ -3,7 +3,7 @@
 use super::measure;
 use super::queries::{self, Query};
 use crate::{engine, strategy};
-use vicus::{Runtime, Setting};
+use vicus::{Runtime, RuntimeBuilder, Setting};
 use vicus_service::Service;
 
 #[derive(clap::Args)]
@@ -39,7 +39,11 @@ impl Args {
     }
 
     pub(super) fn start(&self, strategy: Setting) -> anyhow::Result<Service> {
-        engine::serve(Runtime::builder().strategy(strategy), self.threads)
+        self.start_as(Runtime::builder().strategy(strategy))
+    }
+
+    pub(super) fn start_as(&self, builder: RuntimeBuilder) -> anyhow::Result<Service> {
+        engine::serve(builder, self.threads)
     }
 
     /// Checks that this many threads are available, before anything else is done.

@@ -7,12 +7,13 @@ pub use text::{Format, TextSink, TextTaker, Unwritable};
 
 use crate::error::{SharedSinkFailed, SinkFailed};
 use oxrdf::Term;
+use std::fmt;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use vicus::{BoxError, Envelope, NoMemory, Operator, OverBudget, Turn};
 use vicus_rdf::{Id, TermView};
-use vicus_sparql::{Form, Run};
+use vicus_sparql::{Form, Plan, Run};
 
 /// Where the solutions of one answer go.
 ///
@@ -75,22 +76,26 @@ pub trait Taker: Send + 'static {
 }
 
 /// What all solutions of one answer have in common.
-#[derive(Debug)]
 pub struct Solutions {
     pub(crate) run: Run,
-    pub(crate) form: Form,
-    pub(crate) boxes: usize,
+    pub(crate) plan: Arc<Plan>,
+}
+
+impl fmt::Debug for Solutions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Solutions").field("form", self.form()).finish_non_exhaustive()
+    }
 }
 
 impl Solutions {
     /// Whether they are a table or a yes, and which columns the table has.
     pub fn form(&self) -> &Form {
-        &self.form
+        self.plan.form()
     }
 
     /// How many boxes hand them out.
     pub fn boxes(&self) -> usize {
-        self.boxes
+        self.plan.sinks().len()
     }
 }
 

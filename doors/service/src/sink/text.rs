@@ -71,7 +71,7 @@ impl<W: Write + Send + 'static> Sink for TextSink<W> {
     type Output = W;
 
     fn taker(self: &Arc<Self>, solutions: &Arc<Solutions>) -> TextTaker<W> {
-        let kind = match (&solutions.form, self.format.syntax()) {
+        let kind = match (solutions.form(), self.format.syntax()) {
             (Form::Ask, _) => Kind::Count,
             (Form::Select { .. }, None) => Kind::Table { held: 0 },
             (Form::Select { variables }, Some(syntax)) => {
@@ -81,7 +81,7 @@ impl<W: Write + Send + 'static> Sink for TextSink<W> {
                     variables: variables.clone(),
                     before: syntax.columns(variables),
                     ready: String::new(),
-                    row: (solutions.boxes == 1).then_some(0),
+                    row: (solutions.boxes() == 1).then_some(0),
                 })
             }
         };
@@ -91,7 +91,7 @@ impl<W: Write + Send + 'static> Sink for TextSink<W> {
     fn finish(&self, solutions: &Solutions, rows: u64) -> io::Result<W> {
         let mut written = self.written.lock().map_err(|_| io::Error::other("the writer has panicked"))?;
         let mut out = written.out.take().expect("an answer ends once");
-        match (&solutions.form, self.format) {
+        match (solutions.form(), self.format) {
             (Form::Ask, Format::Table) => writeln!(out, "{}", if rows > 0 { "yes" } else { "no" })?,
             (Form::Ask, format) => {
                 let format = match format {
