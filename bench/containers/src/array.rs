@@ -64,15 +64,14 @@ fn folded<const BYTES: usize>(element: &[u8; BYTES]) -> u64 {
     rest.iter().fold(sum, |sum, byte| sum.wrapping_add(u64::from(*byte)))
 }
 
-/// Reads the share of one thread of a distributed array: the runs at its location.
+/// Reads the share of one thread of a distributed array: the runs on its nodes.
 fn near<T: Sync, const TIGHT: bool>(
     array: &DistArray<T, TIGHT>,
-    locations: usize,
     (thread, threads): (usize, usize),
     value: impl Fn(&T) -> u64,
 ) -> u64 {
-    let mine = (0..locations).filter(|location| location % threads == thread);
-    mine.flat_map(|location| array.runs(location))
+    let mine = array.placed().memory().locations().iter().skip(thread).step_by(threads);
+    mine.flat_map(|&node| array.runs(node))
         .fold(0, |sum, run| run.iter().fold(sum, |sum, element| sum.wrapping_add(value(element))))
 }
 
@@ -124,7 +123,6 @@ fn against_slice(
     title: &str,
 ) -> anyhow::Result<()> {
     let slice: Vec<u64> = (0..options.elements as u64).collect();
-    let locations = memory.locations().len();
     let expected = slice.iter().fold(0, |sum: u64, word| sum.wrapping_add(*word));
     let mut sides = Vec::new();
     for threads in [1, 2] {
@@ -138,7 +136,7 @@ fn against_slice(
                 part(whole, (thread, threads)).iter().fold(0, |sum, word| sum.wrapping_add(*word))
             }));
             sides.push(Side::new(name, threads, move |thread, threads| {
-                near(array, locations, (thread, threads), |word| *word)
+                near(array, (thread, threads), |word| *word)
             }));
         }
     }
@@ -178,15 +176,14 @@ fn element<const BYTES: usize>(memory: &Arc<Memory>, options: &Options) -> anyho
     let usual = ArrayOptions::default();
     let rounded = DistArray::from_fn(memory, ELEMENTS, usual, value)?;
     let tight = DistArray::tight_from_fn(memory, ELEMENTS, usual, value)?;
-    let locations = memory.locations().len();
     let expected = slice.iter().fold(0, |sum: u64, element| sum.wrapping_add(folded(element)));
     let slice = &slice;
     let mut sides = vec![
         Side::new("plain slice", 2, |thread, threads| {
             part(slice, (thread, threads)).iter().fold(0, |sum, element| sum.wrapping_add(folded(element)))
         }),
-        Side::new("packed", 2, |thread, threads| near(&tight, locations, (thread, threads), folded)),
-        Side::new("rounded up to 8", 2, |thread, threads| near(&rounded, locations, (thread, threads), folded)),
+        Side::new("packed", 2, |thread, threads| near(&tight, (thread, threads), folded)),
+        Side::new("rounded up to 8", 2, |thread, threads| near(&rounded, (thread, threads), folded)),
     ];
     measure(&mut sides, ELEMENTS * BYTES, options.rounds, expected)?;
     let of = |side: &Side<'_>| median(&side.rates) / 1e9;

@@ -7,6 +7,7 @@ use std::ffi::c_void;
 use std::hint::black_box;
 use std::sync::{Arc, Mutex};
 use vicus_memory::{DistPool, Frees, Memory, PoolItem, PoolOptions};
+use vicus_topology::NodeId;
 
 /// The options of `pool`.
 #[derive(clap::Args)]
@@ -126,7 +127,7 @@ impl Allocate for MutexPool {
 
 impl Allocate for DistPool<Item> {
     fn run(&self, thread: usize, items: u64, live: usize) {
-        let mut seat = self.handle(thread % self.blocks().len());
+        let mut seat = self.handle(NodeId::new(thread % self.blocks().len()));
         let mut held: Vec<PoolItem<'_, Item>> = Vec::with_capacity(live);
         for _ in 0..items / live as u64 {
             for at in 0..live {

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use vicus_memory::{DistOptions, DistQueue, LfQueue, Locations, SystemSegments};
+use vicus_topology::NodeId;
 
 /// The options of `queues`.
 #[derive(clap::Args)]
@@ -168,8 +169,8 @@ impl<T: Send> Queue<T> for Rust<LfQueue<T>> {
     }
 }
 
-/// Our queue, with the location of each thread.
-struct Dist<T>(DistQueue<T>, Vec<usize>);
+/// Our queue, with the place of each thread.
+struct Dist<T>(DistQueue<T>, Vec<NodeId>);
 
 impl<T> Dist<T> {
     /// A queue with as many locations as there are different numbers in `of`, all equally far from each other.
@@ -178,7 +179,7 @@ impl<T> Dist<T> {
         let row = |from: usize| (0..count).map(|to| if from == to { 10 } else { 20 }).collect();
         let locations = Locations::from_distances((0..count).map(row).collect()).expect("a square of distances");
         let queue = DistQueue::with_source(&locations, &DistOptions::default(), |_| Arc::new(SystemSegments));
-        Dist(queue.expect("the system has memory"), of)
+        Dist(queue.expect("the system has memory"), of.into_iter().map(NodeId::new).collect())
     }
 }
 

@@ -6,7 +6,7 @@ use std::ops::{Deref, Range};
 use std::sync::Arc;
 use vicus_memory::distribution::Distribution;
 use vicus_memory::{Memory, Placed, Region};
-use vicus_topology::NodeId;
+use vicus_topology::{LocationId, NodeId};
 
 /// The nodes that a store is laid over.
 #[derive(Clone, Debug)]
@@ -97,9 +97,9 @@ impl<T: Copy> PlacedVec<T> {
         // A value belongs to the page on which it begins.
         let first = |unit: usize| (unit * page).div_ceil(size_of::<T>());
         let runs = placed.arrangement().runs(placed.len().div_ceil(page)).into_iter();
-        let part = |(units, location): (Range<usize>, usize)| {
+        let part = |(units, location): (Range<usize>, LocationId)| {
             let part = first(units.start).max(range.start)..first(units.end).min(range.end);
-            (!part.is_empty()).then(|| (part, Some(memory.locations()[location])))
+            (!part.is_empty()).then(|| (part, Some(memory.node_at(location))))
         };
         runs.filter_map(part).collect()
     }
@@ -109,10 +109,7 @@ impl<T: Copy> PlacedVec<T> {
         match &self.0 {
             Lies::Together(_, home) => *home,
             Lies::Apart(placed, _) if placed.refusal().is_some() => None,
-            Lies::Apart(placed, _) => {
-                let location = placed.location_of(place * size_of::<T>())?;
-                Some(placed.memory().locations()[location])
-            }
+            Lies::Apart(placed, _) => placed.node_at(place * size_of::<T>()),
         }
     }
 }

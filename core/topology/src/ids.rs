@@ -12,8 +12,9 @@ macro_rules! id {
 
         impl $name {
             /// The id with this index. Panics beyond four billion.
-            pub fn new(index: usize) -> $name {
-                $name(u32::try_from(index).expect(concat!("fewer than four billion of ", $word)))
+            pub const fn new(index: usize) -> $name {
+                assert!(index <= u32::MAX as usize, concat!("fewer than four billion of ", $word));
+                $name(index as u32)
             }
 
             /// Its index in its vector.

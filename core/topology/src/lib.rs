@@ -12,6 +12,33 @@
 //! assert_eq!(machine.core_groups.len(), 4);
 //! assert_eq!(machine.cache_distance(machine.pus[0].id, machine.pus[2].id), Some(3));
 //! ```
+//!
+//! # Where
+//!
+//! All of Vicus says *where* in these words; each has an id that can't be mistaken for another.
+//!
+//! | word | type | what it is |
+//! |---|---|---|
+//! | PU | [`PuId`] | A hardware thread. Threads run there; users say no more than how many. |
+//! | core group | [`GroupId`] | PUs of one node that share a cache, mostly the last-level one. |
+//! | node | [`NodeId`] | A NUMA node: memory, and mostly the PUs near to it. |
+//! | place | [`Place`] | A node or a core group. **Users say places**, to tasks and to every container. |
+//! | location | [`LocationId`] | The index of one of those over which something is laid out: the nodes with memory, the subqueues of a queue, the queues that tasks are dealt to. Arrangements, distributions by number (`on:2`) and plans say locations. |
+//! | home | a number, with a node | Which of the core groups that share the node's memory some data belong to: that number modulo how many there are. |
+//!
+//! What takes a place finds its own location for it, the nearest one:
+//!
+//! | who is told | a node means | a core group means |
+//! |---|---|---|
+//! | memory: pools, arrays, copies, segments of queues | itself, or the nearest node with memory that may be used | its node |
+//! | a queue with a location for each node | itself | its node |
+//! | a queue with a location for each core group | its first group; without cores, the first one of the nearest node that has some | itself |
+//! | a queue over distances of one's own | the row with its index | nothing: there is none |
+//! | work to be done near its data | itself | its node |
+//! | a task | the queues of the nearest seats | its own queue, if the strategy has one, or its node |
+//!
+//! What tells where something lies tells a [`NodeId`]: that is what can be known of memory. A container that is told a place that there is
+//! not panics, or gives an error, with [`NoSuchPlace`]. How far two places are from one another, [`Topology::place_distance`] says.
 
 mod distance;
 #[cfg(any(test, feature = "fixtures"))]

@@ -5,7 +5,8 @@ use std::fmt;
 use std::ops::Index;
 
 /// A place on a machine: a NUMA node, or one of the core groups that share its memory; mostly that is a last-level cache.
-/// Qthreads' shepherds are such places (Wheeler, Thain, Murphy, §3). A function that takes a place takes either id.
+/// Qthreads' shepherds are such places (Wheeler, Thain, Murphy, §3). A function that takes a place takes either id. What each
+/// container makes of it stands in [the crate's documentation](crate#where).
 ///
 /// ```
 /// use vicus_topology::{Place, Topology};
@@ -86,7 +87,7 @@ impl std::error::Error for NoSuchPlace {}
 /// let nodes = ByPlace::new(&machine, |place| machine.node_of(place));
 /// assert_eq!(nodes[machine.core_groups[3].id.into()], machine.nodes[1].id);
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ByPlace<T> {
     nodes: Box<[T]>,
     groups: Box<[T]>,

@@ -25,9 +25,9 @@ use vicus_sparql::{Form, Moment, Options, ParseOptions, QueryError, QueryErrorKi
 /// See `vicus query --help`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// N-Triples or Turtle by the ending (.nt, .ttl, with .gz or without); - is standard input. Several files are one
-    /// graph, whose blank nodes are kept apart by file.
-    #[arg(long, value_name = "FILE", required = true, num_args = 1..)]
+    /// N-Triples or Turtle by the ending (.nt, .ttl, with .gz or without); - is standard input. May be given several times: the files
+    /// are one graph, whose blank nodes are kept apart by file.
+    #[arg(long, value_name = "FILE", required = true)]
     data: Vec<OsString>,
     /// The syntax of all data files, whatever their endings.
     #[arg(long, value_enum)]
@@ -35,9 +35,12 @@ pub(crate) struct Args {
     /// A query's file; may be given several times, each is answered in turn.
     #[arg(long, value_name = "FILE", num_args = 1..)]
     query: Vec<PathBuf>,
-    /// The query itself. After --data FILE... the last word is the query if there is no --query.
+    /// The query itself.
     #[arg(value_name = "TEXT", conflicts_with = "query")]
-    text: Option<String>,
+    text: Option<OsString>,
+    /// Words behind the query, which are a mistake: most likely files that a pattern of the shell stands for.
+    #[arg(hide = true)]
+    rest: Vec<OsString>,
     /// How results are written to standard output. `count` is one line a query: its name, a tab, its rows or yes/no.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
@@ -253,15 +256,6 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<()> {
     interrupt::listen();
     engine::check_threads(args.threads)?;
     let strategy = crate::strategy::one(args.strategy.as_ref())?;
-    if args.text.is_none() && args.query.is_empty() {
-        // `--data a.nt b.nt 'SELECT …'`: the list of files takes every word, the query too.
-        let text = args.data.pop().filter(|_| !args.data.is_empty());
-        let Some(text) = text else {
-            bail!("there is no query: give its text after the data files, or its file with --query");
-        };
-        let refused = |text: OsString| anyhow!("query query: `{}` is no UTF-8", text.to_string_lossy());
-        args.text = Some(text.into_string().map_err(refused)?);
-    }
     let questions = questions(&args)?;
     let mut builder = Runtime::builder().strategy(strategy);
     if let Some(path) = &args.trace {
@@ -313,9 +307,19 @@ pub(crate) fn run(mut args: Args) -> anyhow::Result<()> {
 
 fn questions(args: &Args) -> anyhow::Result<Vec<Question>> {
     let question = |name, text: String| Question { name, text };
-    if let Some(text) = &args.text {
-        return Ok(vec![question("query".to_owned(), text.clone())]);
+    if !args.rest.is_empty() {
+        let words: Vec<_> = args.text.iter().chain(&args.rest).map(|word| word.to_string_lossy()).collect();
+        bail!(
+            "there are {} words beside the options, `{}`, and only the query may be one: give each data file with a --data of its own",
+            words.len(),
+            words.join("`, `")
+        );
     }
+    if let Some(text) = &args.text {
+        let refused = |text: OsString| anyhow!("query query: `{}` is no UTF-8", text.to_string_lossy());
+        return Ok(vec![question("query".to_owned(), text.clone().into_string().map_err(refused)?)]);
+    }
+    ensure!(!args.query.is_empty(), "there is no query: give its text, or its file with --query");
     let read = |path: &PathBuf| {
         let text = std::fs::read_to_string(path).with_context(|| format!("{}: can't be read", path.display()))?;
         let name = path.file_stem().map_or_else(|| "query".to_owned(), |stem| stem.to_string_lossy().into_owned());

@@ -146,7 +146,7 @@ fn what_query_can_not_take_is_said() {
         fails(&folder, &format!("$V query --data ok.nt --format csv {words} -- 'ASK {{}}'"), says);
     }
     for (words, says) in [
-        ("", "--data <FILE>..."),
+        ("", "--data <FILE>"),
         ("--data ok.nt", "there is no query"),
         ("--data ok.nt --query missing.rq", "missing.rq: can't be read"),
         ("--data ok.nt --query empty.rq", "query empty: line 1, column 1: the query ends too early"),

@@ -71,9 +71,10 @@
 //! and joined again) and `validity` (rows deleted on one branch and kept on another, without copying).
 
 pub use vicus_flow::{
-    Attachment, Bound, BoxCounts, BoxError, BoxId, BoxModel, Budget, Column, Envelope, EnvelopeBuilder, FlowError,
-    Grants, Grow, Model, ModelBuilder, ModelError, NoMemory, Operator, OverBudget, Plain, Schema, SentTooMuch, Totals,
-    Turn, Type, give_up, library, refusable,
+    Attachment, Bound, BoxCounts, BoxError, BoxId, BoxModel, Budget, Column, Envelope, EnvelopeBuilder, Field,
+    FlowError, Grants, Grow, InputCounts, InputId, LinkOptions, Model, ModelBox, ModelBuilder, ModelError, Native,
+    NoMemory, Operator, OutputCounts, OutputId, OverBudget, Plain, Room, Schema, SentTooMuch, TextRoom, Totals, Turn,
+    Type, give_up, library, refusable,
 };
 #[cfg(feature = "arrow")]
 pub use vicus_flow::{FromArrowError, arrow};
@@ -110,9 +111,9 @@ pub mod guide {}
 /// They run in the runtime whose task calls them ([`Runtime::run`]), else in [`Runtime::global`].
 pub mod tasks {
     pub use vicus_machine::{
-        Cancelled, Part, Scope, Shared, TaskBuilder, TaskRequest, cancel_group, close_group, collect, for_each,
-        for_each_mut, in_place_scope, is_cancelled, join, map_reduce, open_group, scope, spawn_child,
-        wait_for_children,
+        Append, Cancelled, Data, Part, Scope, Shared, TaskBuilder, TaskRequest, Views, cancel_group, close_group,
+        collect, for_each, for_each_mut, in_place_scope, is_cancelled, join, map_reduce, open_group, scope,
+        spawn_child, wait_for_children,
     };
     pub use vicus_schedule::{Access, Kind, Mode};
 }
@@ -137,9 +138,9 @@ pub mod tasks {
 /// # Ok::<(), memory::PlaceError>(())
 /// ```
 ///
-/// The placed containers, a line each. They are told where the caller is: pools count [locations](memory::Memory::locations),
-/// and queues made from a machine count its nodes. A consumer that finds nothing can sleep. Work on an array is done near it
-/// by [`Runtime::each_near`].
+/// The placed containers, a line each. All of them are told where the caller is in the same way, by a [`Place`]: a node or a core
+/// group. What each makes of it stands [at one spot](vicus_topology#where). A consumer that finds nothing can sleep. Work on an array is
+/// done near it by [`Runtime::each_near`].
 ///
 /// ```
 /// use std::sync::atomic::{AtomicU64, Ordering};
@@ -150,18 +151,21 @@ pub mod tasks {
 /// let here = memory::here().expect("a runtime has started");
 ///
 /// let pool = DistPool::<[u8; 44]>::new(memory, PoolOptions::default())?;
-/// let item = pool.handle(memory.location_near(here)).alloc([1; 44])?;
+/// let item = pool.handle(here).alloc([1; 44])?;
 /// let near = DistQueue::new(runtime.topology());
-/// near.push(here.index(), "work").unwrap();
-/// assert_eq!(memory::block_on(near.pop(here.index())), Ok("work"));
+/// near.push(here, "work").unwrap();
+/// assert_eq!(memory::block_on(near.pop(here)), Ok("work"));
 /// let ordered = LfQueue::new();
 /// ordered.push(1);
 /// assert_eq!(ordered.pop(), Some(1));
 ///
 /// let squares = DistArray::from_fn(memory, 1_000_000, ArrayOptions::default(), |n| n as u64 * n as u64)?;
 /// assert_eq!(squares.get(9), Some(&81));
+/// assert_eq!(squares.run(0..3).iter().sum::<u64>(), 5);
+/// let mine: usize = squares.runs(here).map(|run| run.iter().len()).sum();
+/// assert!(mine > 0);
 /// let odd = AtomicU64::new(0);
-/// let segments = (0..squares.segments()).map(|segment| (squares.segment(segment), squares.location_of(segment)));
+/// let segments = (0..squares.segments()).map(|segment| (squares.segment(segment), squares.segment_node(segment)));
 /// runtime.each_near(segments, |range| {
 ///     let count = squares.run(range).iter().filter(|&&square| square % 2 == 1).count();
 ///     odd.fetch_add(count as u64, Ordering::Relaxed);
@@ -186,17 +190,41 @@ pub mod tasks {
 /// | `weighted:A,B,…` | contiguous parts of these proportions | nodes of unequal speed |
 /// | `replicated` | a copy on each location | what is only read |
 pub mod memory {
-    pub use vicus_machine::{block_on, footprint, footprint_of, forget, free_bytes, here, node_of};
-    pub use vicus_memory::distribution::{Distribution, DistributionError};
+    pub use vicus_machine::{SystemPages, block_on, footprint, footprint_of, forget, free_bytes, here, node_of};
+    pub use vicus_memory::distribution::{self, Distribution, DistributionError};
     pub use vicus_memory::{
-        AllocError, ArrayError, ArrayOptions, Audit, Burst, Closed, Consumer, Counts, DistArray, DistOptions, DistPool,
-        DistQueue, Footprint, Frees, Heap, LfQueue, Locations, Memory, NodeSegments, Pattern, PlaceError, Placed,
-        PoolError, PoolHandle, PoolItem, PoolOptions, PushError, QueueOptions, Region, SystemSegments, TryPopError,
+        AllocError, ArrayError, ArrayOptions, Audit, Burst, Call, Closed, Consumer, Counts, DistArray, DistOptions,
+        DistPool, DistQueue, Exhausted, FakePages, Footprint, Foreign, Frees, Heap, Iter, LfQueue, Locations,
+        LocationsError, Locks, Lying, MOST_RUNS, Memory, NodeSegments, Options, OptionsError, PageError, Pages,
+        Pattern, PlaceError, Placed, Placement, Policy, PoolError, PoolHandle, PoolItem, PoolOptions, Pop, PushError,
+        QueueOptions, Region, Run, RunMut, SegmentSource, Series, SeriesError, Sizes, SystemSegments, TryPopError,
+        Zero,
+    };
+}
+
+/// What a [`Plan`] is made of: queues, pools of seats, and how each seat looks for work. `vicus strategies --plan las` prints one.
+pub mod plan {
+    pub use vicus_schedule::{
+        DEEP, Dealing, Dealt, Decision, End, Idle, Latencies, MOST_THREADS, Order, Pool, PoolId, Probe, QueueId,
+        QueueSpec, RULES, RequestId, Robber, Scan, SeatId, SeatPlan, Shares, Take, TaskName, Tokens, Way, When,
+        Whereabouts,
+    };
+}
+/// What a [`Topology`] is made of. `vicus topology` prints this machine's.
+pub mod topology {
+    pub use vicus_topology::{ByPlace, Cache, CacheId, Core, CoreGroup, CoreId, Node, NotationError, Pu, PuId};
+}
+/// What a runtime records ([`RuntimeBuilder::record`]), and how it is written, read, checked and summed up.
+pub mod trace {
+    pub use vicus_trace::{
+        Bound, BoxId, BoxInfo, BoxSummary, Entry, Event, Header, Kind, Log, Merged, ModelInfo, Names, Outcome, Rule,
+        SeatInfo, SeatLog, SeatSummary, Source, Summary, Takes, TaskKind, Trace, TraceError, UnknownKind, Violation,
+        What,
     };
 }
 
 pub use vicus_schedule::{ALL as STRATEGIES, Parameter, Plan, Setting, SettingError, Settings, Strategy, Values};
-pub use vicus_topology::{GroupId, NoSuchPlace, NodeId, Place, Topology};
+pub use vicus_topology::{GroupId, LocationId, NoSuchPlace, NodeId, Place, Topology};
 
 /// The README's program is a test.
 #[cfg(doctest)]

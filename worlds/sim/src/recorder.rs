@@ -1,7 +1,7 @@
-//! A world that computes nothing: it writes down what a kernel would do.
+//! A world that computes nothing and records what a kernel would do.
 //!
-//! Arrays are numbers without memory behind them, and no work is done. What a kernel does besides, its loops and
-//! submissions, runs on the calling thread, in the order in which one thread would run its tasks.
+//! Arrays are numbers without memory behind them, and no work is done. The rest of a kernel, its loops and submissions, runs on
+//! the calling thread, in the order in which one thread would run its tasks.
 
 use crate::{ArraySpec, Cost, Program, Step, TaskSpec, Work};
 use std::ops::Range;
@@ -26,17 +26,17 @@ pub struct Recorder {
 
 struct State {
     program: Program,
-    /// Who records: the task that runs, and those that it runs inside of.
+    /// The tasks that run inside each other, the current one last.
     current: Vec<usize>,
-    /// Where the next array begins.
+    /// The address of the next array.
     free: usize,
 }
 
-/// Arrays begin at multiples of this, with a gap between them, as large allocations of a system do.
+/// Arrays begin at multiples of this, with a gap between them, as an operating system's large allocations do.
 const ALIGN: usize = 1 << 21;
 
 impl Recorder {
-    /// The program of a kernel, as it runs on so many threads.
+    /// The program of a kernel on so many threads.
     pub fn record(kernel: &impl Kernel, threads: usize) -> Program {
         Recorder::record_with(kernel.name(), threads, |recorder| {
             kernel.run(recorder, || recorder.push(Step::Start), || recorder.push(Step::End));
@@ -53,7 +53,7 @@ impl Recorder {
         recorder.state.into_inner().expect("nothing panics under this lock").program
     }
 
-    /// Adds a step to the task that records.
+    /// Adds a step to the current task.
     pub fn push(&self, step: Step) {
         self.state().push(step);
     }
@@ -62,7 +62,7 @@ impl Recorder {
         self.state.lock().expect("nothing panics under this lock")
     }
 
-    /// Spawns a task, and has it say what it does.
+    /// Spawns a task, and records its steps.
     fn task(&self, task: TaskSpec, body: impl FnOnce()) -> usize {
         let number = {
             let mut state = self.state();

@@ -7,7 +7,7 @@ use vicus_sim::{
     ArraySpec, Cost, Fault, Machine, Options, Outcome, Parameters, Program, Recorder, SimError, Step, TaskSpec, Work,
     simulate, simulate_watched,
 };
-use vicus_topology::Topology;
+use vicus_topology::{LocationId, Topology};
 
 const MB: usize = 1 << 20;
 
@@ -322,7 +322,7 @@ fn a_program_that_can_not_run_is_an_error_that_says_why() {
     assert_eq!(fail(&stranding, &compute(3, 1.0)), SimError::Stuck { left: 4, task: 0 });
 
     let mut program = compute(2, 1.0);
-    program.arrays = vec![ArraySpec { base: 0, bytes: 64, distribution: Distribution::On(9) }];
+    program.arrays = vec![ArraySpec { base: 0, bytes: 64, distribution: Distribution::On(LocationId::new(9)) }];
     assert!(matches!(fail(&two, &program), SimError::Distribution(_)));
 
     // Task 1 comes first in the program's order, but it is slow to begin: task 2 has freed the array by then.
@@ -418,7 +418,7 @@ fn written_bytes_are_counted_at_their_home_cache() {
     // What happened: bytes written on a machine with home caches were neither near nor far.
     let tile = Machine::by_name("tilepro64").unwrap();
     let program = Recorder::record_with("write", 2, |world| {
-        let array = world.array::<u64>(512, &Distribution::On(1));
+        let array = world.array::<u64>(512, &Distribution::On(LocationId::new(1)));
         world.push(Step::Start);
         world.each(2, Schedule::Static, |_| {
             world.work(Leaf { name: "write", flops: 0 }, &[array.writes(0..512)], || ());
@@ -436,7 +436,7 @@ fn a_home_cache_serves_a_word_in_a_cycle() {
     let tile = Machine::by_name("tilepro64").unwrap();
     let read = |threads: usize| {
         let program = Recorder::record_with("read", threads, |world| {
-            let array = world.array::<u64>(512, &Distribution::On(0));
+            let array = world.array::<u64>(512, &Distribution::On(LocationId::new(0)));
             let read = || world.work(Leaf { name: "read", flops: 0 }, &[array.reads(0..512)], || ());
             // Memory delivers it first.
             world.each(1, Schedule::Static, |_| read());

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use vicus_memory::distribution::Distribution;
 use vicus_schedule::{ALL, Access, Kind, Mode, Plan, Probe, RequestId, Setting};
 use vicus_sim::{ArraySpec, Cost, Machine, Options, Outcome, Program, Step, TaskSpec, Work, simulate};
-use vicus_topology::{Topology, fixtures};
+use vicus_topology::{LocationId, Topology, fixtures};
 use vicus_trace::{Trace, What};
 
 struct Chance(Pcg64);
@@ -298,7 +298,7 @@ fn takes_and_requests_add_up() {
 
 #[test]
 fn a_distribution_that_does_not_fit_is_refused_on_every_machine() {
-    let array = ArraySpec { base: 0, bytes: 64, distribution: Distribution::On(1000) };
+    let array = ArraySpec { base: 0, bytes: 64, distribution: Distribution::On(LocationId::new(1000)) };
     let program = Program { arrays: vec![array], tasks: vec![TaskSpec::default()], ..Program::default() };
     for topology in fixtures() {
         let machine = Machine::from_topology(topology);

@@ -175,9 +175,8 @@ impl Bench<'_> {
 
     /// Allocated memory that was written to, on this node or near the caller.
     fn memory(&self, bytes: usize, node: Option<NodeId>) -> Placed {
-        let with_memory = self.topology.nodes.iter().filter(|node| self.topology.has_memory(node.id));
-        let location = |node| with_memory.clone().position(|other| other.id == node).expect("it has memory");
-        let chosen = node.map_or(Distribution::Standard, |node| Distribution::On(location(node)));
+        let on = |node| Distribution::On(self.runtime.memory().expect("there are addresses").location_near(node));
+        let chosen = node.map_or(Distribution::Standard, on);
         let layout = Layout::from_size_align(bytes, 4096).expect("a size that fits");
         let mut placed = self.runtime.alloc(layout, chosen).expect("there is room to measure");
         update(placed.bytes_mut());

@@ -26,8 +26,8 @@ pub(super) fn try_nodes(machine: &Topology) -> anyhow::Result<Vec<NodeMemory>> {
     let Some(memory) = runtime.memory() else { anyhow::bail!("this process gets no addresses for memory on nodes") };
     let layout = Layout::from_size_align(TRIED_BYTES, 4096)?;
     let mut placed = Vec::new();
-    for location in 0..memory.locations().len() {
-        let mut tried = runtime.alloc(layout, Distribution::On(location))?;
+    for &node in memory.locations() {
+        let mut tried = runtime.alloc(layout, Distribution::On(memory.location_near(node)))?;
         tried.bytes_mut().fill(1);
         placed.push(tried);
     }

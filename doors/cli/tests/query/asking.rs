@@ -374,7 +374,7 @@ fn data_comes_from_several_files_from_gzip_and_from_standard_input() {
     packed.write_all(PEOPLE.as_bytes()).unwrap();
     let gzip = file("people.nt.gz", packed.finish().unwrap());
     let count = "SELECT * { ?who <http://e/name> ?name }";
-    assert_eq!(stdout(&run(&["query", "--data", &turtle, &gzip, count, "--format", "count"])), "query\t6\n");
+    assert_eq!(stdout(&run(&["query", "--data", &turtle, "--data", &gzip, count, "--format", "count"])), "query\t6\n");
     let mut child = vicus()
         .args(["query", "--data", "-", count, "--format", "count"])
         .stdin(Stdio::piped())
@@ -595,7 +595,10 @@ fn a_file_that_can_not_be_opened_or_written_is_named() {
         &["/no/such/folder/t", "can't be written"],
     );
     fails(&["query", "--data", &data, NAMES, "--threads", "0"], &["at least one thread"]);
-    fails(&["query", "--data", NAMES], &["no query"]);
+    fails(&["query", "--data", &data], &["there is no query"]);
+    // `--data` took every word behind it for a file, the query too.
+    fails(&["query", "--data", &data, &data, NAMES], &["there are 2 words", &data, "--data of its own"]);
+    fails(&["query", NAMES, &data, "--data", &data], &["there are 2 words", &data, "--data of its own"]);
     // What clap refuses ends with its status 2.
     for args in [
         &["query", "--data", &data, NAMES, "--strategy", "fastest"][..],

@@ -1,4 +1,4 @@
-//! A seat looks for work, pauses, sleeps, and is woken.
+//! Looking for work, pausing, sleeping and waking.
 
 use super::{Engine, picoseconds};
 use crate::fluid::Time;
@@ -8,19 +8,20 @@ use vicus_schedule::{Decision, QueueId, RequestId, Rest, Run, Way};
 use vicus_trace::What;
 
 impl Engine<'_> {
-    /// The request whose tasks may run on top of a task that begins to wait. A program's first task that submits
-    /// other requests is as a caller from outside: while it waits, its seat is free. A kernel's is a task like others, as on threads.
+    /// The request whose tasks may run on top of a task that begins to wait. A program's first task that submits other requests
+    /// counts as a caller from outside: while it waits, its seat is free. A kernel's first task is a task like others, as on
+    /// threads.
     pub(super) fn waits_for(&self, task: u32) -> Option<RequestId> {
         let is_inside = self.requests.len() == 1;
         (task != 0 || is_inside).then(|| self.program.tasks[task as usize].request)
     }
 
-    /// A task as queues hold it.
+    /// A task with its request, as queues hold it.
     pub(super) fn waiting(&self, task: u32) -> Waiting {
         (task, self.program.tasks[task as usize].request)
     }
 
-    /// A seat looks for a task; it begins one, or does what idle seats do.
+    /// Looks for a task for a seat and begins it; if there is none, the seat idles.
     pub(super) fn find(&mut self, seat: usize) {
         let Engine { plan, seats, queues, program, .. } = self;
         let Thread { state, pinned, .. } = &mut seats[seat];
@@ -39,7 +40,8 @@ impl Engine<'_> {
         }
     }
 
-    /// A seat begins a task that it has found; says when it got it, and how long that takes from then on.
+    /// Begins a task that a seat has found. Returns the time at which the seat gets it, and the time that this takes from then
+    /// on.
     pub(super) fn took(&mut self, seat: usize, task: u32, way: Way) -> (Time, Time) {
         let who = self.who(task);
         self.decides(seat, Decision::Runs(self.name_of(task), way));
@@ -61,12 +63,12 @@ impl Engine<'_> {
         (begin, cost)
     }
 
-    /// How long it takes to put a task into a near queue, or to take one.
+    /// The time of putting a task into a near queue, or of taking one.
     pub(super) fn passing(&self, queue: QueueId) -> Time {
         if self.queues.is_locked(queue) { self.costs.take } else { self.costs.own }
     }
 
-    /// The seat has made more tokens than their pool holds: it takes a task at once, which is seldom the one that it has just made.
+    /// The seat has made more tokens than their pool holds: it takes a task at once, which is seldom the last one that it made.
     pub(super) fn help(&mut self, seat: usize) {
         if let Some((task, way)) = self.seats[seat].state.help(&self.plan.seats[seat], &mut self.queues) {
             let (begin, cost) = self.took(seat, task.0, way);
@@ -76,19 +78,19 @@ impl Engine<'_> {
         }
     }
 
-    /// The task that has begun runs on top of one that found no room for what it spawned.
+    /// Marks the task that has begun: it runs on top of one that found no room for what it spawned.
     pub(super) fn helps(&mut self, seat: usize) {
         self.top(seat).helps = true;
         self.seats[seat].state.helps();
     }
 
-    /// A seat pays for something at its next step.
+    /// Adds a cost to the seat's next step.
     pub(super) fn owe(&mut self, seat: usize, cost: Time) {
         let debt = &mut self.seats[seat].debt;
         *debt = debt.saturating_add(cost);
     }
 
-    /// A seat found nothing.
+    /// The seat has found nothing: it looks around, pauses or sleeps.
     pub(super) fn idle(&mut self, seat: usize) {
         let now = self.now;
         let since = *self.seats[seat].idle_since.get_or_insert(now);
@@ -119,7 +121,7 @@ impl Engine<'_> {
         }
     }
 
-    /// A seat does not sleep any more, and learns for what it was chosen.
+    /// Ends a seat's sleep, and tells it the task for which it was chosen.
     pub(super) fn wakes_up(&mut self, seat: usize) {
         self.note(seat, || What::SleepEnds);
         let pool = self.plan.seats[seat].pool;
@@ -127,7 +129,7 @@ impl Engine<'_> {
         state.woken(self.pools[pool.index()].stay(*slot));
     }
 
-    /// A seat that waits, or that has a task which no other may run, is to look, if it does not by itself.
+    /// Has a seat look that waits, or that has a task of its own, unless it looks by itself.
     pub(super) fn ask(&mut self, seat: usize) {
         match self.seats[seat].doing {
             Doing::Watching => self.resume(seat),
@@ -136,13 +138,13 @@ impl Engine<'_> {
         }
     }
 
-    /// A seat that watches sees something.
+    /// Ends a seat's watching: it looks at once.
     pub(super) fn resume(&mut self, seat: usize) {
         self.set_doing(seat, Doing::Busy);
         self.schedule(seat, self.now);
     }
 
-    /// A seat that sleeps is woken.
+    /// Wakes a seat that sleeps.
     pub(super) fn wake(&mut self, seat: usize) {
         let now = self.now;
         let late = self.late_wakes.iter().position(|fault| {
@@ -155,14 +157,14 @@ impl Engine<'_> {
         self.counts.wakes += 1;
         let mut at = now.saturating_add(self.costs.wake).saturating_add(by);
         if self.seats[seat].doing == Doing::Dozing {
-            // Its pause may be over before.
+            // Its pause may end earlier.
             at = at.min(self.seats[seat].due);
         }
         self.set_doing(seat, Doing::Busy);
         self.schedule(seat, at);
     }
 
-    /// One of the seats that watch sees a task that it may take, if there is one.
+    /// Resumes one of the watching seats that may take a queued task, if there is one.
     pub(super) fn show(&mut self) {
         if self.watching == 0 || self.queues.count == 0 {
             return;

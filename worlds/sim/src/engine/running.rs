@@ -1,4 +1,4 @@
-//! A seat goes through the steps of its tasks.
+//! Carrying out the steps of a seat's tasks.
 
 use super::{Engine, FOREVER, Goes, picoseconds};
 use crate::diary;
@@ -10,7 +10,7 @@ use vicus_schedule::{Decision, Kind, Queues};
 use vicus_trace::What;
 
 impl Engine<'_> {
-    /// A seat goes on with its task, or looks for one.
+    /// Goes on with the seat's task, or looks for one.
     pub(super) fn advance(&mut self, seat: usize) -> Result<(), SimError> {
         loop {
             let Some(frame) = self.seats[seat].stack.last_mut() else {
@@ -95,7 +95,7 @@ impl Engine<'_> {
         }
     }
 
-    /// What a task waited for is over.
+    /// A seat's task goes on, because the tasks that it waited for are over.
     fn goes_on(&mut self, seat: usize) {
         self.pass_on(seat);
         if let Some(((next, _), queue)) = self.seats[seat].state.goes_on() {
@@ -103,7 +103,8 @@ impl Engine<'_> {
         }
     }
 
-    /// A `join` takes its second task back and runs it, or what it finds in its place. Says whether there was any.
+    /// A `join` takes its second task back and runs it, or runs a task that it finds in its place. Returns whether there was
+    /// any.
     fn take_back(&mut self, seat: usize, second: u32) -> bool {
         let waiting = self.waiting(second);
         let Thread { state, .. } = &mut self.seats[seat];
@@ -270,7 +271,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Nobody waits for its tasks from now on.
+    /// The scope's task waits for its tasks no longer.
     pub(super) fn close(&mut self, scope: usize) {
         self.scopes[scope].owner = None;
         if self.scopes[scope].pending == 0 {

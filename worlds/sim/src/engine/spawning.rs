@@ -1,4 +1,4 @@
-//! A seat makes tasks: where they go, and whom that wakes.
+//! Spawning tasks: the choice of their queues, and the wakes for them.
 
 use super::{Engine, Goes};
 use crate::fluid::Time;
@@ -18,7 +18,7 @@ impl Engine<'_> {
         }
     }
 
-    /// The seat makes a task, and sets out to queue it.
+    /// Makes a task, and takes the time for that and for its queue.
     pub(super) fn spawn(&mut self, seat: usize, task: u32) {
         let TaskSpec { pinned, kind, .. } = self.program.tasks[task as usize];
         let mut begin = self.now;
@@ -37,7 +37,7 @@ impl Engine<'_> {
         self.spend(seat, begin, cost);
     }
 
-    /// The task is made: it is queued, unless it waits for others.
+    /// The task is made: queues it, unless it waits for others.
     pub(super) fn spawned(&mut self, seat: usize, task: u32) {
         if self.top(seat).scopes.is_empty() {
             let scope = self.open(seat);
@@ -55,7 +55,7 @@ impl Engine<'_> {
         }
     }
 
-    /// The queue that a task is about to be put into, and how long that takes.
+    /// The queue into which a task is about to be put, and the time that this takes.
     pub(super) fn reach(&self, seat: usize, task: u32, kind: Kind) -> (Option<QueueId>, Time) {
         let queue = match self.tasks[task as usize].goes {
             Goes::Near => self.plan.seats[seat].place[kind as usize],
@@ -65,7 +65,7 @@ impl Engine<'_> {
         (Some(queue), self.passing(queue))
     }
 
-    /// Where a task goes, and how long it takes to find that out.
+    /// Where a task goes, and the time of finding that out.
     fn destination(&mut self, seat: usize, task: u32) -> (Goes, Time) {
         let Engine { plan, program, seats, memory, .. } = self;
         let (spec, state) = (&program.tasks[task as usize], &mut seats[seat].state);
@@ -78,11 +78,11 @@ impl Engine<'_> {
         let mut data = DataOf { memory, of_box: spec.of_box };
         let dealt = match spec.of_box {
             Some(index) => state.deal_box(plan, (spec.request, index as usize), spec.kind, home, |dealing, shares| {
-                // The part of a range that lies elsewhere is in no envelope.
+                // The envelopes don't contain the part of the range, which lies elsewhere.
                 if spec.goes_home { Dealt::NONE } else { dealing.deal(&spec.accesses, shares, &mut data) }
             }),
             None if spec.goes_home => Dealt { queue: home.and_then(|home| state.home(plan, home)), ..Dealt::NONE },
-            // It says what it touches.
+            // It names the data that it touches.
             None if !spec.accesses.is_empty() || !spec.after.is_empty() => state.deal(plan, &spec.accesses, &mut data),
             None if spec.kind == Kind::Immediate && state.own().is_some() => Dealt::NONE,
             None => match state.place(plan, spec.kind) {
@@ -94,7 +94,7 @@ impl Engine<'_> {
         (dealt.queue.map_or(Goes::Near, Goes::To), cost)
     }
 
-    /// A task that alone one seat may run.
+    /// Gives a task to the only seat that may run it.
     pub(super) fn pin(&mut self, seat: usize, task: u32, by: Option<u32>) {
         let pinned = self.program.tasks[task as usize].pinned.expect("the caller has seen it");
         let to = self.threads[pinned % self.threads.len()];
@@ -104,7 +104,7 @@ impl Engine<'_> {
         self.ask(to);
     }
 
-    /// A task is queued as one of this kind, if no other queue was found for it.
+    /// Queues a task, as one of this kind unless another queue was found for it.
     pub(super) fn enqueue(&mut self, seat: usize, task: u32, kind: Kind, by: Option<u32>) {
         if self.program.tasks[task as usize].pinned.is_some() {
             return self.pin(seat, task, by);
@@ -137,7 +137,7 @@ impl Engine<'_> {
         }
     }
 
-    /// A task goes into a queue, and a seat is woken for it; or the seat runs one at once.
+    /// Puts a task into a queue and wakes a seat for it; or the seat itself runs a task at once.
     pub(super) fn put(&mut self, seat: usize, task: u32, queue: QueueId) {
         let (waiting, spec) = (self.waiting(task), &self.program.tasks[task as usize]);
         // A caller from outside runs nothing itself.
@@ -171,7 +171,7 @@ impl Engine<'_> {
         at + 1 == steps.len() && matches!(&steps[at], Step::Spawn(range) if range.end == task + 1)
     }
 
-    /// Wakes another seat for the task that this one was woken for, if it was for any.
+    /// Wakes another seat for the task for which this one was woken, if there is one.
     pub(super) fn pass_on(&mut self, seat: usize) {
         if let Some(wake) = self.seats[seat].state.passes_on() {
             self.decides(seat, Decision::PassesOn(wake.queue));
@@ -191,7 +191,7 @@ impl Engine<'_> {
         self.decides(seat, Decision::Wakes(pool));
         self.note(seat, || What::Woke { pool: pool.index() as u32 });
         let lucky = self.plan.pools[pool.index()].seats[chosen.expect("it was chosen")].index();
-        // It may be on its way already, because it was asked.
+        // It may be awake already, because it was asked to look.
         if matches!(self.seats[lucky].doing, Doing::Asleep | Doing::Dozing) {
             self.wake(lucky);
         }
@@ -213,7 +213,7 @@ impl Engine<'_> {
     }
 }
 
-/// The node where most of what a task reads lies, if the plan knows where tasks of a node go.
+/// The node where most of a task's data lies, if the plan has homes for nodes.
 fn home(plan: &Plan, memory: &Memory<'_>, accesses: &[Access]) -> Option<NodeId> {
     if plan.homes.is_empty() {
         return None;

@@ -1,4 +1,4 @@
-//! Recorded runs of live models, enacted again under every strategy.
+//! Recorded runs of live models, re-enacted under every strategy.
 
 mod mutated;
 mod recording;
