@@ -4,7 +4,7 @@
 //! is announced no more: so a push wakes one seat. The seat learns for which task it was chosen when it wakes, or when it has found
 //! something by itself meanwhile; then it leaves that task to another seat ([`Seat::passes_on`](crate::Seat::passes_on)).
 
-use crate::{Plan, PoolId, QueueId, RequestId};
+use crate::{Plan, PoolId, QueueId, QueueSpec, RequestId};
 
 /// What a seat that goes to sleep would take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,11 +116,14 @@ impl Plan {
     ) -> Option<PoolId> {
         let spec = &self.queues[queue.index()];
         let near = spec.wake.iter().copied().find(|&pool| wakes(pool));
-        if near.is_some() || spec.robbers.is_empty() {
-            return near;
-        }
-        let length = length();
-        let robbers = spec.robbers.iter().filter(|robber| length > robber.longer_than as usize);
+        if near.is_some() || spec.robbers.is_empty() { near } else { spec.wake_robber(length(), wakes) }
+    }
+}
+
+impl QueueSpec {
+    #[cold]
+    fn wake_robber(&self, length: usize, mut wakes: impl FnMut(PoolId) -> bool) -> Option<PoolId> {
+        let robbers = self.robbers.iter().filter(|robber| length > robber.longer_than as usize);
         robbers.map(|robber| robber.pool).find(|&pool| wakes(pool))
     }
 }

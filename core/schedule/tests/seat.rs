@@ -80,7 +80,7 @@ fn its_next_box_comes_first_then_what_it_was_called_for_then_what_it_kept_then_q
     let (immediate, deferred) = (world.place(Kind::Immediate), world.place(Kind::Deferred));
     world.queues.0[immediate.index()] = vec![(1, 7)];
     world.queues.0[deferred.index()] = vec![(1, 8)];
-    [5, 6].map(|number| world.seat.keep((1, number)));
+    [5, 6].into_iter().for_each(|number| world.seat.keep((1, number)));
     world.called.push((1, 4));
     assert_eq!(world.activated((1, 1), Kind::Immediate, false), Some(((1, 1), immediate, Kind::Immediate)));
     assert_eq!(world.activated((1, 2), Kind::Deferred, true), Some(((1, 2), deferred, Kind::Deferred)));
@@ -196,7 +196,7 @@ fn a_refused_box_waits_and_a_refused_closure_runs_at_once_but_not_on_top_of_many
 #[test]
 fn a_thread_that_turns_away_leaves_its_tasks_to_others() {
     let mut world = World::new("steal");
-    [1, 2].map(|number| world.seat.keep((1, number)));
+    [1, 2].into_iter().for_each(|number| world.seat.keep((1, number)));
     assert_eq!(world.activated((1, 3), Kind::Immediate, true), None);
     assert_eq!(world.seat.turns_away(), [(1, 3), (1, 1), (1, 2)]);
     assert_eq!(world.find(), None);

@@ -122,6 +122,8 @@ impl SleepPool {
         self.announced.0.load(Ordering::Relaxed) != 0
     }
 
+    #[cold]
+    #[inline(never)]
     fn choose(&self, wake: Wake) -> bool {
         let mut sleepers = self.lock();
         let Some(slot) = sleepers.choose(wake) else { return false };
