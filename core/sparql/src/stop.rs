@@ -113,6 +113,9 @@ impl<'a> Stop<'a> {
         let is_granted = self.watch.grants(portion);
         if is_granted {
             self.granted.set(portion);
+        } else {
+            // What was asked for is what the error says.
+            self.spent.set(Costs { bytes: portion, ..self.spent.get() });
         }
         is_granted
     }

@@ -777,6 +777,7 @@ impl Runtime {
     /// use std::alloc::Layout;
     /// use vicus_machine::Runtime;
     /// use vicus_memory::distribution::{Arrangement, DistributionError, Policy, Request};
+    /// use vicus_topology::LocationId;
     ///
     /// /// All pages on the last location.
     /// #[derive(Debug)]
@@ -786,7 +787,7 @@ impl Runtime {
     ///         "last"
     ///     }
     ///     fn place(&self, request: &Request<'_>) -> Result<Arrangement, DistributionError> {
-    ///         Ok(Arrangement::One(request.locations - 1))
+    ///         Ok(Arrangement::One(LocationId::new(request.locations - 1)))
     ///     }
     /// }
     ///
