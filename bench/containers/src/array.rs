@@ -135,9 +135,7 @@ fn against_slice(
             sides.push(Side::new(format!("{name}, as one slice"), threads, move |thread, threads| {
                 part(whole, (thread, threads)).iter().fold(0, |sum, word| sum.wrapping_add(*word))
             }));
-            sides.push(Side::new(name, threads, move |thread, threads| {
-                near(array, (thread, threads), |word| *word)
-            }));
+            sides.push(Side::new(name, threads, move |thread, threads| near(array, (thread, threads), |word| *word)));
         }
     }
     measure(&mut sides, options.elements * 8, options.rounds, expected)?;
