@@ -257,6 +257,7 @@ impl EnvelopeBuilder {
         Ok(())
     }
 
+    /// As [`EnvelopeBuilder::move_to`], if some column is of texts, of strings of bytes, or may have nulls.
     #[cold]
     fn move_any(&mut self, blocks: Blocks, capacity: usize, text: Option<(usize, usize)>) -> Result<(), NoMemory> {
         let text_capacity = |column: usize, beside: &Beside| match text {
@@ -275,15 +276,14 @@ impl EnvelopeBuilder {
             let Filled { kind, .. } = self.columns[column];
             let mut next = behind(start, kind.width().checked_mul(capacity + usize::from(kind.is_variable()))?)?;
             let mut layed = Layed { values: start, ..Layed::default() };
-            if let Some(beside) = self.beside.get(column) {
-                if kind.is_variable() {
-                    layed.text = next;
-                    next = behind(next, text_capacity(column, beside))?;
-                }
-                if beside.nullable {
-                    layed.bits = next;
-                    next = behind(next, capacity.div_ceil(8))?;
-                }
+            let beside = &self.beside[column];
+            if kind.is_variable() {
+                layed.text = next;
+                next = behind(next, text_capacity(column, beside))?;
+            }
+            if beside.nullable {
+                layed.bits = next;
+                next = behind(next, capacity.div_ceil(8))?;
             }
             Some((layed, next))
         };
@@ -320,7 +320,7 @@ impl EnvelopeBuilder {
     #[inline]
     fn copy_column(&self, to: &Block, column: usize, layed: Layed, capacity: usize) {
         let Filled { kind, start, len } = self.columns[column];
-        let beside = self.beside.get(column);
+        let beside = &self.beside[column];
         #[expect(unsafe_code, reason = "moves values to another block")]
         // SAFETY: what is copied is there in the old block, as the invariants say, and there is room for it in the new one.
         let copy = |from: usize, place: usize, bytes: usize| unsafe {
@@ -337,7 +337,6 @@ impl EnvelopeBuilder {
             }
         }
         copy(start, layed.values, ends);
-        let Some(beside) = beside else { return };
         copy(beside.text, layed.text, beside.text_len);
         if beside.nullable {
             #[expect(unsafe_code, reason = "fills the bits with ones")]
@@ -389,25 +388,20 @@ impl EnvelopeBuilder {
         let mut columns = Vec::with_capacity(self.columns.len());
         for (place, filled) in self.columns.iter_mut().enumerate() {
             let Filled { kind, start, len } = std::mem::replace(filled, Filled { kind: filled.kind, start: 0, len: 0 });
-            let (mut text, mut nulls) = (None, None);
-            if let Some(beside) = self.beside.get_mut(place) {
-                let empty = Beside { nullable: beside.nullable, ..Beside::default() };
-                let beside = std::mem::replace(beside, empty);
-                let bytes = |at: usize, len: usize| {
-                    #[expect(unsafe_code, reason = "a part of the block is shared")]
-                    // SAFETY: so many bytes were written there, and the builder, which wrote them, gives the block away.
-                    unsafe {
-                        Bytes::new(block.at().add(at), len, Arc::clone(&block))
-                    }
-                };
-                if kind.is_variable() && len > 0 {
-                    text = Some(bytes(beside.text, beside.text_len));
+            let nullable = self.beside[place].nullable;
+            let beside = std::mem::replace(&mut self.beside[place], Beside { nullable, ..Beside::default() });
+            let bytes = |at: usize, len: usize| {
+                #[expect(unsafe_code, reason = "a part of the block is shared")]
+                // SAFETY: so many bytes were written there, and the builder, which wrote them, gives the block away.
+                unsafe {
+                    Bytes::new(block.at().add(at), len, Arc::clone(&block))
                 }
-                if beside.nulls > 0 {
-                    let bits = bytes(beside.bits, len.div_ceil(8));
-                    nulls = Some(Nulls { bits, first: 0, rows: len, count: beside.nulls });
-                }
-            }
+            };
+            let text = (kind.is_variable() && len > 0).then(|| bytes(beside.text, beside.text_len));
+            let nulls = (beside.nulls > 0).then(|| {
+                let bits = bytes(beside.bits, len.div_ceil(8));
+                Nulls { bits, first: 0, rows: len, count: beside.nulls }
+            });
             #[expect(unsafe_code, reason = "a part of the block becomes a column")]
             // SAFETY: so many values of this type, or ends and what they say, were written there, aligned, and the builder, which
             // wrote them, gives the block away.
