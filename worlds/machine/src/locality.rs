@@ -7,7 +7,7 @@ use crate::heaps::{Process, node_of_thread, process};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Mutex, OnceLock};
-use vicus_memory::{Footprint, Lying, Region};
+use vicus_memory::{Footprint, NodeBytes, Region};
 use vicus_schedule::{Access, Whereabouts};
 use vicus_topology::NodeId;
 
@@ -52,7 +52,7 @@ impl Whereabouts for Everywhere {
     }
 
     fn tell(&mut self, stretch: Range<usize>, cycle: usize, tell: &mut dyn FnMut(NodeId, usize, u64)) {
-        tell_where(stretch, cycle, &mut |Lying { node, home, bytes }| {
+        tell_where(stretch, cycle, &mut |NodeBytes { node, home, bytes }| {
             if let Some(node) = node {
                 tell(node, home, bytes as u64);
             }
@@ -81,7 +81,7 @@ pub fn footprint_of(accesses: &[Access]) -> Footprint {
 pub(crate) fn footprint_at(range: Range<usize>) -> Footprint {
     let nodes = process().map_or(0, |process| process.memory.nodes());
     let mut footprint = Footprint { nodes: vec![0; nodes], unknown: 0 };
-    tell_where(range, 1, &mut |Lying { node, bytes, .. }| {
+    tell_where(range, 1, &mut |NodeBytes { node, bytes, .. }| {
         *node.and_then(|node| footprint.nodes.get_mut(node.index())).unwrap_or(&mut footprint.unknown) += bytes;
     });
     footprint
@@ -89,9 +89,9 @@ pub(crate) fn footprint_at(range: Range<usize>) -> Footprint {
 
 /// Tells where the bytes of a range lie, as [`vicus_memory::Memory::tell`] does; the kernel is asked what that doesn't know. Of
 /// others' memory, the number of a page is its home number.
-fn tell_where(range: Range<usize>, cycle: usize, tell: &mut dyn FnMut(Lying)) {
+fn tell_where(range: Range<usize>, cycle: usize, tell: &mut dyn FnMut(NodeBytes)) {
     let Some(process) = process() else {
-        return tell(Lying { node: None, home: 0, bytes: range.len() });
+        return tell(NodeBytes { node: None, home: 0, bytes: range.len() });
     };
     let memory = &process.memory;
     let (mut told, mut unknown) = (Vec::new(), false);
@@ -108,10 +108,10 @@ fn tell_where(range: Range<usize>, cycle: usize, tell: &mut dyn FnMut(Lying)) {
     // Wherever it is going to lie.
     let node = Some(NodeId::new(0));
     if cycle == 1 {
-        return tell(Lying { node, home: 0, bytes: range.len() });
+        return tell(NodeBytes { node, home: 0, bytes: range.len() });
     }
     for (home, part) in parts(range, memory.pages().page_bytes()) {
-        tell(Lying { node, home, bytes: part.len() });
+        tell(NodeBytes { node, home, bytes: part.len() });
     }
 }
 
@@ -155,7 +155,7 @@ fn parts(range: Range<usize>, page_bytes: usize) -> impl Iterator<Item = (usize,
 }
 
 /// Memory of which some was not placed, page by page. What the kernel says of our own stays with it until it is freed.
-fn learnt(process: &Process, range: Range<usize>, cycle: usize, tell: &mut dyn FnMut(Lying)) {
+fn learnt(process: &Process, range: Range<usize>, cycle: usize, tell: &mut dyn FnMut(NodeBytes)) {
     let memory = &process.memory;
     let page_bytes = memory.pages().page_bytes();
     let Range { start, end } = range;
@@ -187,9 +187,9 @@ fn learnt(process: &Process, range: Range<usize>, cycle: usize, tell: &mut dyn F
         for ((page, part), node) in batch.iter().zip(nodes) {
             let mut home = *page;
             if cycle > 1 && memory.owns(ours(part.start)) {
-                memory.tell(part.start..part.start + 1, cycle, &mut |lying| home = lying.home);
+                memory.tell(part.start..part.start + 1, cycle, &mut |part| home = part.home);
             }
-            tell(Lying { node, home, bytes: part.len() });
+            tell(NodeBytes { node, home, bytes: part.len() });
         }
     }
 }

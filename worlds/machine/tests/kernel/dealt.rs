@@ -17,7 +17,7 @@ use vicus_kernels::{
 };
 use vicus_machine::{Runtime, in_place_scope, join, this_machine};
 use vicus_memory::distribution::Distribution;
-use vicus_memory::{Lying, Placed};
+use vicus_memory::{NodeBytes, Placed};
 use vicus_schedule::{Access, Dealing, Kind, Plan};
 use vicus_topology::{CoreGroup, NodeId, Topology};
 use vicus_trace::{BoxId, Trace, What};
@@ -170,7 +170,7 @@ fn arrays(runtime: &Runtime, placed: &[Placed], coarse: bool, topology: &Topolog
         let node = |number: i32| topology.nodes.iter().position(|node| node.os_index as i32 == number).unwrap();
         let mut home = 0;
         let start = bytes.as_ptr().addr();
-        memory.tell(start..start + 1, usize::MAX, &mut |Lying { home: told, .. }| home = told);
+        memory.tell(start..start + 1, usize::MAX, &mut |NodeBytes { home: told, .. }| home = told);
         Pages { start, bytes: bytes.len(), coarse, nodes: numbers.into_iter().map(node).collect(), home }
     };
     placed.iter().map(of).collect()
