@@ -208,7 +208,7 @@ impl Worker {
                 self.queue(Queued { task, kind, queue })
             }
             None => {
-                self.records_queued(task, kind, kind == Kind::Immediate);
+                self.record_queued(task, kind, kind == Kind::Immediate);
                 let is_put = kind == Kind::Immediate && self.put_own(task).is_ok();
                 if is_put { AtOnce::NONE } else { self.put_anywhere(task, kind) }
             }
@@ -249,7 +249,7 @@ impl Worker {
     /// Queues a task that waits for nobody.
     pub(super) fn queue(&mut self, queued: Queued) -> AtOnce {
         let Queued { task, kind, queue } = queued;
-        self.records_queued(task, kind, kind == Kind::Immediate && queue.is_none());
+        self.record_queued(task, kind, kind == Kind::Immediate && queue.is_none());
         if kind == Kind::Immediate && queue.is_none() && self.put_own(task).is_ok() {
             return AtOnce::NONE;
         }
