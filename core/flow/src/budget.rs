@@ -1,12 +1,12 @@
-//! What the boxes of a request may hold: a bound of the request's own, and what it is granted of a larger whole.
+//! The memory that the boxes of a request may hold: a bound of the request's own, and its share of a larger budget.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// A larger whole that several requests take memory from, as one request sees it: what a process may hold, say.
+/// A larger budget that several requests share, as one request sees it: for example that of a process.
 pub trait Grants: Send + Sync {
-    /// The request's boxes are about to hold so many bytes together. How many they may hold from now on, at least as many; `None`
-    /// if the whole has not so many left, and then the box that asked gets an error.
+    /// The request's boxes are about to hold so many bytes together. Gives how many they may hold from now on, at least as many;
+    /// `None` if the budget has not so many left: then the box that asked gets an error.
     fn raise(&self, bytes: u64) -> Option<u64>;
 }
 
@@ -36,7 +36,7 @@ impl Budget {
     /// No bound.
     pub const UNBOUNDED: Budget = Budget { bytes: u64::MAX, grants: None };
 
-    /// Has what the boxes hold granted as well, before they hold it.
+    /// Has the boxes' memory granted by a larger budget as well, before they hold it.
     pub fn granted_by(self, grants: Arc<dyn Grants>) -> Budget {
         Budget { grants: Some(grants), ..self }
     }
@@ -46,12 +46,12 @@ impl Budget {
         self.bytes
     }
 
-    /// How many bytes may be held before anything is asked.
+    /// How many bytes may be held without asking `grants`.
     pub(crate) fn at_first(&self) -> u64 {
         if self.grants.is_some() { 0 } else { self.bytes }
     }
 
-    /// How many bytes may be held from now on, if so many may.
+    /// How many bytes may be held from now on, if `bytes` may be.
     pub(crate) fn raise(&self, bytes: u64) -> Option<u64> {
         if bytes > self.bytes {
             return None;
