@@ -9,9 +9,8 @@ pub struct Activation {
     /// The evidence.
     pub queued: Queued,
     /// How it is to be queued. The framework decides it, never the user. A box that received rows is immediate, and so is one that
-    /// left some over when it ended. But one that looks rows up ([`BoxModel::looks_up`](crate::BoxModel::looks_up)) is deferred
-    /// if what it has outweighs what arrives; and so is one
-    /// that the initialization pill woke, that asked to run again, or that found room after a refusal.
+    /// left some over when it ended. Deferred is one that the initialization pill woke, that asked to run again, or that found room
+    /// after a refusal; and where the request [spreads](Desk::spreads), all receivers of one invocation but the last.
     pub kind: Kind,
     /// Which box.
     pub index: BoxId,
@@ -98,6 +97,9 @@ pub struct Desk {
     pub clock: u64,
     /// Where the seat is.
     pub place: Place,
+    /// Whether the request is to spread over the machine where an invocation has several receivers. A world says so of the oldest
+    /// request that it runs. Strategies that prefer older requests would have a younger one wait behind these at each such step.
+    pub spreads: bool,
     /// Where the memory of new columns comes from.
     pub blocks: Blocks,
     /// Whether boxes that ask whether they are stopped ask the world as well ([`World::is_over`](crate::World::is_over)).

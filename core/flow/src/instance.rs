@@ -97,10 +97,6 @@ pub(crate) struct BoxCell {
     pub(crate) index: usize,
     pub(crate) instance: *const Instance,
     pub(crate) state: StateWord,
-    /// See [`BoxModel::looks_up`](crate::BoxModel::looks_up).
-    pub(crate) looks_up: bool,
-    /// Bytes that it holds and keeps, if it looks rows up there. Written by the runner alone, before it lets go of the state word.
-    pub(crate) state_bytes: AtomicU64,
     /// The logical time of the last thing that happened to it; kept up to date only where the run is recorded.
     pub(crate) clock: AtomicU64,
     /// Bytes that it has taken from the request's budget. Written by the runner alone.
@@ -119,16 +115,6 @@ unsafe impl Sync for BoxCell {}
 // SAFETY: as above; operators and envelopes are `Send`.
 unsafe impl Send for BoxCell {}
 
-/// So much of what a box holds or keeps is taken to be touched when a row is looked up there: a cache line.
-const TOUCHED: u64 = 64;
-
-/// An envelope's bytes, and as many of its receiver's as it may have this touch.
-#[derive(Clone, Copy)]
-pub(crate) struct Weight {
-    bytes: u64,
-    touches: u64,
-}
-
 impl BoxCell {
     #[inline]
     pub(crate) fn instance(&self) -> &Instance {
@@ -137,22 +123,6 @@ impl BoxCell {
         unsafe {
             &*self.instance
         }
-    }
-
-    /// What an envelope weighs for this box; `None` if that doesn't matter.
-    #[inline]
-    pub(crate) fn weight_of(&self, envelope: &Envelope) -> Option<Weight> {
-        // A pill may have the box go through all that it has.
-        let touches = || if envelope.is_pill() { u64::MAX } else { TOUCHED * envelope.rows() as u64 };
-        self.looks_up.then(|| Weight { bytes: envelope.bytes(), touches: touches() })
-    }
-
-    /// The kind of the task that an envelope brings about (Falt et al. §4.1): immediate if most of what it works on is the
-    /// envelope, which is hot where it was made; deferred if most of it is the box's own.
-    #[inline]
-    pub(crate) fn kind_for(&self, weight: Option<Weight>) -> Kind {
-        let outweighs = |weight: Weight| self.state_bytes.load(Ordering::Relaxed).min(weight.touches) > weight.bytes;
-        if weight.is_some_and(outweighs) { Kind::Deferred } else { Kind::Immediate }
     }
 }
 
@@ -163,8 +133,8 @@ pub(crate) enum Seen {
     Nothing,
     /// A head.
     Head,
-    /// A head that it has taken, of so many bytes.
-    Taken(u64),
+    /// A head that it has taken.
+    Taken,
     /// A head that it has taken to keep.
     Kept,
 }
@@ -178,8 +148,6 @@ pub(crate) struct Body {
     pub(crate) left: SmallVec<[bool; 8]>,
     /// How many bytes it said last that it holds.
     pub(crate) held: u64,
-    /// How many bytes it keeps of what it took. Never less than before.
-    pub(crate) kept: u64,
     /// What the action sent; it leaves at the end.
     pub(crate) outbox: Vec<(usize, Envelope)>,
     /// Senders that the action made room for.
@@ -296,7 +264,6 @@ impl Instance {
                     snapshot: vec![Seen::Nothing; model.inputs.len()].into(),
                     left: smallvec![false; model.inputs.len()],
                     held: 0,
-                    kept: 0,
                     outbox: Vec::new(),
                     resumed: Vec::new(),
                     consumed: false,
@@ -321,8 +288,6 @@ impl Instance {
                     index,
                     instance: weak.as_ptr(),
                     state: StateWord::new(),
-                    looks_up: model.looks_up,
-                    state_bytes: AtomicU64::new(0),
                     clock: AtomicU64::new(0),
                     held: AtomicU64::new(0),
                     tally: Tally::new(model.inputs.len(), model.outputs.len()),

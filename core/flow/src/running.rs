@@ -104,7 +104,7 @@ impl Body {
     fn note_heads(&mut self, heads: Vec<(usize, Fact)>, desk: &mut Desk) {
         for (input, received) in heads {
             match self.snapshot[input] {
-                seen @ (Seen::Taken(_) | Seen::Kept) => {
+                seen @ (Seen::Taken | Seen::Kept) => {
                     self.left[input] = false;
                     desk.note(received);
                     if seen == Seen::Kept {
@@ -219,9 +219,6 @@ impl Running {
                     desk.note(Fact::Held { bytes });
                 }
             }
-            if cell.looks_up {
-                cell.state_bytes.store(body.held.saturating_add(body.kept), Ordering::Relaxed);
-            }
             match done {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => instance.fail(instance.gave_up(cell.index, error)),
@@ -299,6 +296,9 @@ impl Sent {
         if desk.recording {
             cell.clock.fetch_max(desk.clock, Ordering::AcqRel);
         }
+        if desk.spreads {
+            spread(&mut desk.activations);
+        }
         let blocked = running.flags & BLOCKED != 0;
         let mut enqueue = cell.state.finish_as(blocked, due_again, is_wanted).0;
         if blocked && !enqueue {
@@ -306,7 +306,7 @@ impl Sent {
         }
         if enqueue && (!instance.is_stopped() || (is_wanted && !instance.has_failed())) {
             // Blocked and queued at once: its receiver had room again before it was known to be blocked. What it left over it takes
-            // where it has just worked, whatever it has there.
+            // where it has just worked.
             let kind = if run_again || blocked { Kind::Deferred } else { Kind::Immediate };
             desk.activations.insert(0, instance.activation(cell.index, kind, desk.seat));
         }
@@ -314,6 +314,13 @@ impl Sent {
         desk.activations.sort_by_key(|activation| activation.kind == Kind::Immediate);
         instance.count_finished(desk.seat);
     }
+}
+
+/// Of several receivers of one invocation the last one stays with its rows; the others go to where there is room.
+#[inline]
+fn spread(activations: &mut [Activation]) {
+    let receivers = activations.iter_mut().rev().filter(|activation| activation.kind == Kind::Immediate);
+    receivers.skip(1).for_each(|activation| activation.kind = Kind::Deferred);
 }
 
 impl Instance {
@@ -406,11 +413,10 @@ impl Instance {
         if desk.recording {
             cell.clock.fetch_max(desk.clock, Ordering::AcqRel);
         }
-        let (home, weight) = (envelope.home(), cell.weight_of(&envelope));
+        let home = envelope.home();
         match cell.inputs[receiver.input].ring.put(envelope) {
             Put::Taken => {
                 if cell.state.arrive().0 {
-                    let kind = if kind == Kind::Immediate { cell.kind_for(weight) } else { kind };
                     desk.activations.push(Activation { home, ..self.activation(receiver.cell, kind, desk.seat) });
                 }
                 None

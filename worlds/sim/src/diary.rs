@@ -62,8 +62,8 @@ pub(crate) fn who(program: &Program, task: u32) -> BoxId {
     BoxId { request: program.tasks[task as usize].request.0 as u32, index: task }
 }
 
-pub(crate) fn enqueued(program: &Program, task: u32, by: Option<u32>) -> What {
-    let kind = match program.tasks[task as usize].kind {
+pub(crate) fn enqueued(program: &Program, task: u32, kind: Kind, by: Option<u32>) -> What {
+    let kind = match kind {
         Kind::Immediate => TaskKind::Immediate,
         Kind::Deferred => TaskKind::Deferred,
     };

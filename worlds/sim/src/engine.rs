@@ -20,8 +20,8 @@ use live::Live;
 use rustc_hash::FxHashMap;
 use std::borrow::Cow;
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
-use vicus_schedule::{Plan, QueueId, RequestId, SeatId, Shares};
+use std::collections::{BTreeSet, BinaryHeap, VecDeque};
+use vicus_schedule::{Kind, Plan, QueueId, RequestId, SeatId, Shares};
 use vicus_trace::{BoxId, What};
 
 /// Runs a program on a machine as a plan says.
@@ -82,6 +82,8 @@ struct Costs {
 }
 
 struct TaskState {
+    /// In which way it is queued: as its spec says, or as its spawner has found out ([`TaskSpec::spreads`]).
+    kind: Kind,
     /// How many tasks it waits for.
     waits: u32,
     /// Whether it was spawned; only then it may be queued.
@@ -94,7 +96,7 @@ struct TaskState {
 
 impl TaskState {
     fn of(task: &TaskSpec) -> TaskState {
-        TaskState { waits: task.after.len() as u32, spawned: false, dealt: None, scope: 0 }
+        TaskState { kind: task.kind, waits: task.after.len() as u32, spawned: false, dealt: None, scope: 0 }
     }
 }
 
@@ -128,6 +130,8 @@ struct Engine<'a> {
     memory: Memory<'a>,
     /// By request, how many tasks are not over.
     requests: FxHashMap<RequestId, Requested>,
+    /// The requests of boxes that are not over. One is over when no task of it is left.
+    of_boxes: BTreeSet<RequestId>,
     /// How many tasks came from outside.
     entered: usize,
     left: usize,
@@ -186,9 +190,11 @@ impl<'a> Engine<'a> {
         };
         let mut later = vec![Vec::new(); program.tasks.len()];
         let mut requests: FxHashMap<RequestId, Requested> = FxHashMap::default();
+        let mut of_boxes = BTreeSet::new();
         for (number, task) in program.tasks.iter().enumerate() {
             task.after.iter().for_each(|&earlier| later[earlier as usize].push(number as u32));
             requests.entry(task.request).or_default().left += 1;
+            of_boxes.extend(task.of_box.map(|_| task.request));
         }
         let uses = vec![0.0; memory.resources().len()];
         Ok(Engine {
@@ -219,6 +225,7 @@ impl<'a> Engine<'a> {
             fluid,
             memory,
             requests,
+            of_boxes,
             entered: 0,
             left: program.tasks.len(),
             late_wakes: options
@@ -356,7 +363,7 @@ impl<'a> Engine<'a> {
 
     /// That it is queued.
     fn enqueued(&self, task: u32, by: Option<u32>) -> What {
-        diary::enqueued(&self.program, task, by)
+        diary::enqueued(&self.program, task, self.tasks[task as usize].kind, by)
     }
 
     fn note(&mut self, seat: usize, what: impl FnOnce() -> What) {

@@ -47,6 +47,9 @@ impl ArraySpec {
 pub struct TaskSpec {
     /// In which of the two ways it is queued.
     pub kind: Kind,
+    /// Whether it is deferred so that its request spreads ([`Desk::spreads`](vicus_flow::Desk::spreads)): it is immediate after
+    /// all, if that is not the oldest request of boxes when the task is spawned.
+    pub spreads: bool,
     /// Which box of its request it is an invocation of, if of any. The last immediate one that a box queues stays with its seat,
     /// and runs there next.
     pub of_box: Option<u32>,
@@ -74,6 +77,7 @@ impl Default for TaskSpec {
     fn default() -> TaskSpec {
         TaskSpec {
             kind: Kind::Deferred,
+            spreads: false,
             of_box: None,
             request: RequestId(0),
             accesses: Vec::new(),

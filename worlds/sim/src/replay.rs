@@ -196,6 +196,7 @@ impl Replay {
                 let after = invocation.after.iter().filter_map(|&earlier| number[earlier]);
                 tasks.push(TaskSpec {
                     kind,
+                    spreads: invocation.spreads,
                     of_box: Some(invocation.who().index),
                     request: RequestId(u64::from(invocation.request) + requests * copy as u64),
                     accesses: footprint,

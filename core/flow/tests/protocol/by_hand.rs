@@ -27,6 +27,8 @@ pub(crate) struct ByHand {
     pub(crate) queue: Vec<Activation>,
     /// Where boxes are run from here on.
     pub(crate) place: Place,
+    /// Whether the request spreads from here on.
+    pub(crate) spreads: bool,
 }
 
 impl ByHand {
@@ -34,7 +36,7 @@ impl ByHand {
     pub(crate) fn start(model: &Arc<Model>) -> ByHand {
         let instance = Instance::new(model, RequestId(0), 1, &BY_HAND, Vec::new());
         let first = instance.start(Some(0));
-        ByHand { instance, queue: vec![first], place: Place(0) }
+        ByHand { instance, queue: vec![first], place: Place(0), spreads: false }
     }
 
     /// Started, and the initialization box has run.
@@ -67,7 +69,7 @@ impl ByHand {
     }
 
     fn desk(&self) -> Desk {
-        Desk { place: self.place, seat: Some(0), ..Desk::default() }
+        Desk { place: self.place, spreads: self.spreads, seat: Some(0), ..Desk::default() }
     }
 
     fn spawn(&mut self, mut desk: Desk) -> Vec<String> {

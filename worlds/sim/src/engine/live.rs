@@ -57,10 +57,15 @@ impl<'a> Live<'a> {
         (stage / self.enacted.flows.len(), &self.enacted.flows[stage % self.enacted.flows.len()])
     }
 
+    fn request(&self, stage: usize) -> RequestId {
+        let (copy, flow) = self.flow(stage);
+        RequestId(u64::from(flow.request) + self.requests * copy as u64)
+    }
+
     /// A task for a box that is to be queued. If it was handed a part of the store, it is for where that lies, and else for where the
     /// envelopes lie that it will find.
     fn queue(&mut self, stage: usize, next: Next, is_handed: bool) -> TaskSpec {
-        let (copy, flow) = self.flow(stage);
+        let (copy, _) = self.flow(stage);
         let Next { task, heads, reads } = next;
         let part = reads.filter(|_| is_handed);
         let accesses = match part {
@@ -70,7 +75,7 @@ impl<'a> Live<'a> {
         let spec = TaskSpec {
             kind: task.kind,
             of_box: Some(task.index.index() as u32),
-            request: RequestId(u64::from(flow.request) + self.requests * copy as u64),
+            request: self.request(stage),
             accesses,
             goes_home: part.is_some(),
             ..TaskSpec::default()
@@ -112,12 +117,13 @@ impl<'a> Live<'a> {
     }
 
     /// A task's work is done: the tasks that it lets go. `None` if that was asked before.
-    fn end(&mut self, task: usize, place: Place) -> Option<Vec<TaskSpec>> {
+    fn end(&mut self, task: usize, place: Place, oldest: Option<RequestId>) -> Option<Vec<TaskSpec>> {
         let part = std::mem::replace(&mut self.parts[task], Part::Over);
         let Part::Begun(stage, acting) = part else { return None };
         let (_, flow) = self.flow(stage);
         let (index, hands_out) = (acting.index, self.enacted.hands_out(&flow.scripts[acting.index]));
-        let next = self.stages[stage].finish(acting, place);
+        let spreads = oldest == Some(self.request(stage));
+        let next = self.stages[stage].finish(acting, place, spreads);
         // It may have itself queued again.
         let is_handed = |next: &Next| hands_out && next.task.index.index() != index;
         Some(
@@ -158,7 +164,10 @@ impl Engine<'_> {
     /// A task has gone through its steps: a live box's gets further ones for the boxes that it lets go. Says whether it did.
     pub(super) fn end_act(&mut self, seat: usize, task: u32) -> bool {
         let place = self.place(seat);
-        let Some(next) = self.live.as_mut().and_then(|live| live.end(task as usize, place)) else { return false };
+        let oldest = self.of_boxes.first().copied();
+        let Some(next) = self.live.as_mut().and_then(|live| live.end(task as usize, place, oldest)) else {
+            return false;
+        };
         let first = self.program.tasks.len() as u32;
         let steps = &mut self.program.to_mut().tasks[task as usize].steps;
         if let Some(Step::Work(work)) = steps.first_mut() {

@@ -182,6 +182,7 @@ impl Engine<'_> {
         let requested = self.requests.get_mut(&request).expect("each request was counted");
         requested.left -= 1;
         if requested.left == 0 {
+            self.of_boxes.remove(&request);
             self.note(seat, || diary::ended(request.0 as u32));
         }
         for at in 0..self.later[task].len() {
@@ -189,10 +190,11 @@ impl Engine<'_> {
             let state = &mut self.tasks[later as usize];
             state.waits -= 1;
             if state.waits == 0 && state.spawned {
-                let kind = self.program.tasks[later as usize].released;
+                let spec = &self.program.tasks[later as usize];
+                let kind = if spec.spreads { state.kind } else { spec.released };
                 let queue = self.tasks[later as usize].dealt.unwrap_or(self.plan.seats[seat].place[kind as usize]);
                 self.owe(seat, self.passing(queue));
-                self.enqueue(seat, later, self.program.tasks[later as usize].released, None);
+                self.enqueue(seat, later, kind, None);
             }
         }
         let scope = self.tasks[task].scope;

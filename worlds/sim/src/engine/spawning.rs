@@ -20,7 +20,11 @@ impl Engine<'_> {
 
     /// The seat makes a task, and sets out to queue it.
     pub(super) fn spawn(&mut self, seat: usize, task: u32) {
-        let TaskSpec { pinned, kind, .. } = self.program.tasks[task as usize];
+        let TaskSpec { pinned, spreads, request, .. } = self.program.tasks[task as usize];
+        if spreads && self.of_boxes.first() != Some(&request) {
+            self.tasks[task as usize].kind = Kind::Immediate;
+        }
+        let kind = self.tasks[task as usize].kind;
         let mut begin = self.now;
         let mut cost = if kind == Kind::Deferred { self.costs.spawn } else { 0 };
         if pinned.is_none() {
@@ -51,7 +55,7 @@ impl Engine<'_> {
         let waits = state.waits > 0;
         self.submit(seat, task);
         if !waits {
-            self.enqueue(seat, task, self.program.tasks[task as usize].kind, Some(by));
+            self.enqueue(seat, task, self.tasks[task as usize].kind, Some(by));
         }
     }
 
@@ -170,7 +174,7 @@ impl Engine<'_> {
         let own = plan.seats[seat].place[Kind::Immediate as usize];
         is_last
             && self.program.tasks[task as usize].of_box.is_some()
-            && self.program.tasks[task as usize].kind == Kind::Immediate
+            && self.tasks[task as usize].kind == Kind::Immediate
             && self.tasks[task as usize].dealt.is_none()
             && plan.queues[own.index()].owner == Some(SeatId::new(seat))
             && plan.seats[seat].look[0].scan.queues().first() == Some(&own)

@@ -191,8 +191,9 @@ impl Stage {
         Acting { index, begun, done }
     }
 
-    /// Ends it. Gives the boxes to be queued.
-    pub(crate) fn finish(&mut self, acting: Acting, place: Place) -> Vec<Next> {
+    /// Ends it. Gives the boxes to be queued. `spreads`: it is the oldest request.
+    pub(crate) fn finish(&mut self, acting: Acting, place: Place, spreads: bool) -> Vec<Next> {
+        self.request.set_spreads(spreads);
         let queued = self.request.finish(acting.begun, place);
         let mut shared = lock(&self.shared);
         for made in &acting.done.makes {
