@@ -14,6 +14,7 @@ mod place;
 mod request;
 mod run;
 mod scope;
+pub(crate) mod seatless;
 mod slab;
 mod visitors;
 mod waits;
