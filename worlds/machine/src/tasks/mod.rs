@@ -11,6 +11,7 @@ mod join;
 mod latch;
 mod loops;
 mod place;
+mod priority;
 mod request;
 mod run;
 mod scope;
