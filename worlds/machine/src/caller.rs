@@ -217,10 +217,10 @@ impl Caller<'_> {
         }
         let index = queued.index();
         let mut running = queued.begin(desk);
-        if running.is_due() {
-            if let Some(panic) = seatless::act(|| running.act(self, desk)) {
-                self.instance().fail_by(index, panic);
-            }
+        if running.is_due()
+            && let Some(panic) = seatless::act(|| running.act(self, desk))
+        {
+            self.instance().fail_by(index, panic);
         }
         running.send(desk).finish(desk);
         let mut tasks = self.tasks.borrow_mut();
