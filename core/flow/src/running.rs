@@ -306,11 +306,12 @@ impl Sent {
     }
 }
 
-/// Of several receivers of one invocation the last one stays with its rows; the others go to where there is room.
+/// Of several receivers of one invocation the last one stays with its rows; the others go to where there is room. A receiver whose
+/// envelope says where its data lies has a place already.
 #[inline]
 fn spread(activations: &mut [Activation]) {
-    let receivers = activations.iter_mut().rev().filter(|activation| activation.kind == Kind::Immediate);
-    receivers.skip(1).for_each(|activation| activation.kind = Kind::Deferred);
+    let is_free = |activation: &&mut Activation| activation.kind == Kind::Immediate && activation.home.is_none();
+    activations.iter_mut().rev().filter(is_free).skip(1).for_each(|activation| activation.kind = Kind::Deferred);
 }
 
 impl Instance {
